@@ -1,0 +1,171 @@
+"""What can go wrong, as part of the interface.
+
+    SizingError                 every error meant for the user
+    ├── InvalidInput            the question cannot be answered as asked: one Problem per field
+    └── UnreadableFile          a file that is missing, unreadable, or not what it should be
+
+A `Problem` says field, rule, value and remedy; its `sentence` is what a terminal shows and what a REST
+client finds in `detail`. `explain` turns pydantic's errors into the same form, so that a mistake reads
+alike whether a field or an equation found it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import types
+import typing
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+LONGEST_VALUE_SHOWN = 60
+
+
+class SizingError(Exception):
+    """Base of every error that is meant for the user to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with the input.
+
+    `field` is a dotted path (empty for the whole document), `rule` what the field must be,
+    `value` what was found, `remedy` what to do about it.
+    """
+
+    field: str
+    rule: str
+    value: str
+    remedy: str
+
+    @property
+    def sentence(self) -> str:
+        """The problem as one sentence, e.g. for a terminal.
+
+        >>> Problem("parallelism.tensor", "must be at least 1", "0", "give the tensor degree").sentence
+        'parallelism.tensor must be at least 1, got 0: give the tensor degree.'
+        """
+        subject = self.field or "the input"
+        found = f", got {self.value}" if self.value else ""
+        return f"{subject} {self.rule}{found}: {self.remedy}."
+
+
+class InvalidInput(SizingError):
+    """The input breaks one or more rules.
+
+    >>> str(InvalidInput.of("cluster.num_gpus", "must be 8", value=9, remedy="change a degree"))
+    'cluster.num_gpus must be 8, got 9: change a degree.'
+    """
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(problem.sentence for problem in self.problems))
+
+    @classmethod
+    def of(cls, field: str, rule: str, *, value: object, remedy: str) -> InvalidInput:
+        """An InvalidInput with a single problem."""
+        return cls([Problem(field, rule, shown(value), remedy)])
+
+
+class UnreadableFile(SizingError):
+    """A file could not be read as what it was given for; the message names it and says why."""
+
+
+def broken_rule(rule: str, remedy: str) -> PydanticCustomError:
+    """The exception that a field validator raises; `explain` gets rule and remedy back out of it."""
+    return PydanticCustomError("broken_rule", "{rule}: {remedy}", {"rule": rule, "remedy": remedy})
+
+
+def explain(error: ValidationError, model: type[BaseModel]) -> InvalidInput:
+    """The errors that pydantic found while it validated `model`, as an InvalidInput."""
+    return InvalidInput(_problem(details, model) for details in error.errors(include_url=False))
+
+
+def shown(value: object) -> str:
+    """A value as it may stand in a message: short, and in the form that the user typed.
+
+    >>> shown({"a": 1}), shown("x" * 100)[-3:]
+    ("{'a': 1}", 'xx…')
+    """
+    text = repr(value) if isinstance(value, (str, dict, list, tuple)) else str(value)
+    if len(text) <= LONGEST_VALUE_SHOWN:
+        return text
+    return text[: LONGEST_VALUE_SHOWN - 1].rstrip("'\"") + "…"
+
+
+_REMEDIES = {
+    "missing": ("is required", "add it"),
+    "int_type": ("must be a whole number", "give a whole number"),
+    "int_parsing": ("must be a whole number", "give a whole number"),
+    "int_from_float": ("must be a whole number", "give a whole number"),
+    "float_type": ("must be a number", "give a number"),
+    "float_parsing": ("must be a number", "give a number"),
+    "finite_number": ("must be a finite number", "give a number that is not NaN or infinite"),
+    "string_type": ("must be text", "put it in quotes"),
+    "bool_type": ("must be true or false", "give true or false"),
+    "bool_parsing": ("must be true or false", "give true or false"),
+    "tuple_type": ("must be a list", "give a list"),
+    "list_type": ("must be a list", "give a list"),
+    "model_type": ("must be an object", "give an object with named fields"),
+    "dict_type": ("must be an object", "give an object with named fields"),
+    "json_invalid": ("must be valid JSON", "check quotes, commas and brackets"),
+}
+
+
+def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
+    kind, context = details["type"], details.get("ctx", {})
+    field = ".".join(str(part) for part in details["loc"])
+    value = "" if kind == "missing" else shown(details["input"])
+    match kind:
+        case "broken_rule":
+            rule, remedy = context["rule"], context["remedy"]
+        case "extra_forbidden":
+            rule, remedy = "is not a known field", _did_you_mean(details["loc"], model)
+        case "literal_error" | "enum":
+            rule, remedy = f"must be one of {context['expected']}", "choose one of these"
+        case "greater_than_equal":
+            rule, remedy = f"must be at least {context['ge']}", f"give {context['ge']} or more"
+        case "greater_than":
+            rule, remedy = f"must be more than {context['gt']}", f"give more than {context['gt']}"
+        case "less_than_equal":
+            rule, remedy = f"must be at most {context['le']}", f"give {context['le']} or less"
+        case "less_than":
+            rule, remedy = f"must be less than {context['lt']}", f"give less than {context['lt']}"
+        case _ if kind in _REMEDIES:
+            rule, remedy = _REMEDIES[kind]
+        case _:
+            rule, remedy = f"is invalid ({details['msg']})", "correct it"
+    return Problem(field, rule, value, remedy)
+
+
+def _did_you_mean(location: tuple[int | str, ...], model: type[BaseModel]) -> str:
+    owner = _model_at(location[:-1], model)
+    if owner is None:
+        return "remove it"
+    known = list(owner.model_fields)
+    close = difflib.get_close_matches(str(location[-1]), known, n=1)
+    if close:
+        return f"did you mean {close[0]}"
+    return f"remove it; the fields here are {', '.join(known)}"
+
+
+def _model_at(location: tuple[int | str, ...], model: type[BaseModel]) -> type[BaseModel] | None:
+    """The model class that stands at a path inside `model`, where there is one."""
+    owner: type[BaseModel] | None = model
+    for part in location:
+        if owner is None or isinstance(part, int):
+            continue
+        field = owner.model_fields.get(part)
+        owner = _model_in(field.annotation) if field else None
+    return owner
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType, tuple, list, typing.Annotated):
+        return next(filter(None, map(_model_in, typing.get_args(annotation))), None)
+    return None

@@ -1,0 +1,253 @@
+"""Bytes, rates and durations: parse what people write, print what they can compare.
+
+The only place with 1000 and 1024. GB is 10^9 bytes, GiB is 2^30 (IEC 80000-13); Gb and Gbit are bits.
+Base units everywhere else: bytes, seconds, bytes per second, fractions of 1.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal, InvalidOperation
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from sizing.errors import broken_rule
+
+SECONDS_PER_DAY = 86_400.0
+SECONDS_PER_HOUR = 3_600.0
+MOST_BYTES = 10**21
+MOST_SECONDS = 100 * 366 * SECONDS_PER_DAY
+
+_DECIMAL_PREFIXES = ("", "k", "M", "G", "T", "P", "E")
+_BINARY_PREFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_BYTES_PER_UNIT = (
+    {f"{prefix}B": Decimal(1000) ** power for power, prefix in enumerate(_DECIMAL_PREFIXES)}
+    | {f"{prefix}B": Decimal(1024) ** power for power, prefix in enumerate(_BINARY_PREFIXES)}
+    | {"KB": Decimal(1000)}
+)
+_BITS_PER_UNIT = {
+    f"{prefix}{bit}": Decimal(1000) ** power
+    for power, prefix in enumerate(_DECIMAL_PREFIXES)
+    for bit in ("b", "bit")
+}
+_SECONDS_PER_UNIT = {
+    "us": Decimal("1e-6"),
+    "ms": Decimal("0.001"),
+    "s": Decimal(1),
+    "sec": Decimal(1),
+    "min": Decimal(60),
+    "m": Decimal(60),
+    "h": Decimal(3600),
+    "d": Decimal(86400),
+    "day": Decimal(86400),
+    "days": Decimal(86400),
+}
+_TERM = re.compile(r"\s*([0-9][0-9_,]*\.?[0-9]*(?:[eE][+-]?[0-9]{1,3})?|\.[0-9]+)\s*([A-Za-z]*)\s*")
+_RATE_ENDINGS = ("/s", "ps")
+_MOST_CHARACTERS = 64
+
+
+def parse_bytes(value: Any) -> Any:
+    """Bytes from a whole number or from text with a unit; anything else is passed on as it is.
+
+    >>> parse_bytes("13.8 TB"), parse_bytes("2 TiB"), parse_bytes("4GiB"), parse_bytes(512)
+    (13800000000000, 2199023255552, 4294967296, 512)
+
+    Raises PydanticCustomError for text that is not a number of bytes.
+    """
+    if isinstance(value, bool):
+        raise broken_rule("must be a number of bytes", "give bytes as a number or as text: 13.8 TB")
+    if isinstance(value, float):
+        return _whole(value)
+    if not isinstance(value, str):
+        return value
+    number, unit = _number_and_unit(value, "a size", "13.8 TB or 2 TiB")
+    if unit in _BITS_PER_UNIT:
+        raise broken_rule("must be bytes, not bits", "write B for bytes: 13.8 TB or 2 TiB")
+    factor = _BYTES_PER_UNIT.get(unit or "B")
+    if factor is None:
+        raise broken_rule("has an unknown unit of size", "use B, kB to EB or KiB to EiB: 13.8 TB")
+    return round(number * factor)
+
+
+def parse_bytes_per_second(value: Any) -> Any:
+    """Bytes per second from a number or from text such as "273 GB/s" or "400 Gb/s".
+
+    >>> parse_bytes_per_second("273 GB/s"), parse_bytes_per_second("400 Gbit/s")
+    (273000000000.0, 50000000000.0)
+
+    Raises PydanticCustomError for text that is not a rate.
+    """
+    if isinstance(value, bool):
+        raise broken_rule("must be a rate", "give bytes per second or text: 273 GB/s")
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    ending = next((ending for ending in _RATE_ENDINGS if text.endswith(ending)), "")
+    number, unit = _number_and_unit(text.removesuffix(ending), "a rate", "273 GB/s or 400 Gb/s")
+    if unit in _BITS_PER_UNIT and ending:
+        return float(number * _BITS_PER_UNIT[unit] / 8)
+    factor = _BYTES_PER_UNIT.get(unit or "B")
+    if factor is None or (unit and not ending):
+        raise broken_rule(
+            "has an unknown unit of rate", "use GB/s or GiB/s (bytes) or Gb/s (bits): 273 GB/s"
+        )
+    return float(number * factor)
+
+
+def parse_seconds(value: Any) -> Any:
+    """Seconds from a number or from text such as "4h", "90 s" or "1h 30min".
+
+    >>> parse_seconds("4h"), parse_seconds("1h 30min"), parse_seconds(50.5)
+    (14400.0, 5400.0, 50.5)
+
+    Raises PydanticCustomError for text that is not a duration.
+    """
+    if isinstance(value, bool):
+        raise broken_rule("must be a duration", "give seconds or text: 4h")
+    if not isinstance(value, str):
+        return value
+    terms, rest = [], value.strip()[:_MOST_CHARACTERS]
+    while match := _TERM.match(rest):
+        terms.append((match[1], match[2]))
+        rest = rest[match.end() :]
+    unitless_sum = len(terms) > 1 and any(not unit for _, unit in terms)
+    if rest or not terms or unitless_sum:
+        raise broken_rule("is not a duration", "write for example 4h, 90 s or 1h 30min")
+    if any(unit not in _SECONDS_PER_UNIT for _, unit in terms if unit):
+        raise broken_rule("has an unknown unit of time", "use ms, s, min, h or d: 4h")
+    return float(sum(_decimal(number) * _SECONDS_PER_UNIT[unit or "s"] for number, unit in terms))
+
+
+def decimal_bytes_text(num_bytes: float) -> str:
+    """Bytes in powers of 1000.
+
+    >>> decimal_bytes_text(14112542617600), decimal_bytes_text(999)
+    ('14.11 TB', '999 B')
+    """
+    return _scaled(num_bytes, 1000, _DECIMAL_PREFIXES) + "B"
+
+
+def binary_bytes_text(num_bytes: float) -> str:
+    """Bytes in powers of 1024.
+
+    >>> binary_bytes_text(14112542617600)
+    '12.84 TiB'
+    """
+    return _scaled(num_bytes, 1024, _BINARY_PREFIXES) + "B"
+
+
+def bytes_text(num_bytes: float) -> str:
+    """Bytes both ways, for where confusing the two costs money.
+
+    >>> bytes_text(13_800_000_000_000)
+    '13.80 TB (12.55 TiB)'
+    """
+    return f"{decimal_bytes_text(num_bytes)} ({binary_bytes_text(num_bytes)})"
+
+
+def rate_text(bytes_per_second: float) -> str:
+    """A rate in powers of 1000 per second.
+
+    >>> rate_text(4.266e9)
+    '4.266 GB/s'
+    """
+    return f"{_scaled(bytes_per_second, 1000, _DECIMAL_PREFIXES, digits=4)}B/s"
+
+
+def seconds_text(seconds: float) -> str:
+    """A duration in the unit that people would use.
+
+    >>> seconds_text(50.549), seconds_text(1887.6), seconds_text(34615), seconds_text(0.012)
+    ('50.55 s', '31.5 min', '9.62 h', '12.0 ms')
+    """
+    if seconds < 1:
+        return f"{seconds * 1000:.1f} ms"
+    if seconds < 300:
+        return f"{seconds:.2f} s"
+    if seconds < 2 * SECONDS_PER_HOUR:
+        return f"{seconds / 60:.1f} min"
+    if seconds < 3 * SECONDS_PER_DAY:
+        return f"{seconds / SECONDS_PER_HOUR:.2f} h"
+    return f"{seconds / SECONDS_PER_DAY:.1f} days"
+
+
+def percent_text(fraction: float) -> str:
+    """A fraction of 1 as percent, three significant digits.
+
+    >>> percent_text(0.00351), percent_text(0.1964)
+    ('0.351 %', '19.6 %')
+    """
+    return f"{fraction * 100:#.3g} %"
+
+
+def _scaled(value: float, base: int, prefixes: tuple[str, ...], *, digits: int = 4) -> str:
+    power = 0
+    while abs(value) >= base and power < len(prefixes) - 1:
+        value /= base
+        power += 1
+    if power == 0 and float(value).is_integer():
+        return f"{value:.0f} "
+    decimals = max(0, digits - len(f"{abs(value):.0f}"))
+    return f"{value:.{decimals}f} {prefixes[power]}"
+
+
+def _number_and_unit(text: str, what: str, example: str) -> tuple[Decimal, str]:
+    match = _TERM.fullmatch(text) if len(text) <= _MOST_CHARACTERS else None
+    if match is None:
+        raise broken_rule(f"is not {what}", f"write for example {example}")
+    return _decimal(match[1]), match[2]
+
+
+def _decimal(text: str) -> Decimal:
+    try:
+        return Decimal(text.replace(",", "").replace("_", ""))
+    except InvalidOperation:
+        raise broken_rule("is not a number", "write digits, for example 13.8") from None
+
+
+def _whole(value: float) -> float | int:
+    """A float as the whole number it stands for (JSON writes 13.8e12 as a float)."""
+    if math.isfinite(value) and value.is_integer():
+        return int(value)
+    return value
+
+
+def _schema(base: str, example: str, *, least: float, most: float) -> WithJsonSchema:
+    number = {"type": base, "minimum": least, "maximum": most}
+    return WithJsonSchema({"anyOf": [number, {"type": "string"}], "examples": [example]})
+
+
+ByteCount = Annotated[
+    int,
+    BeforeValidator(parse_bytes),
+    Field(ge=1, le=MOST_BYTES),
+    _schema("integer", "13.8 TB", least=1, most=MOST_BYTES),
+]
+"""Input: a number of bytes, at least 1."""
+
+BytesPerSecond = Annotated[
+    float,
+    BeforeValidator(parse_bytes_per_second),
+    Field(ge=1, le=float(MOST_BYTES), allow_inf_nan=False),
+    _schema("number", "273 GB/s", least=1, most=float(MOST_BYTES)),
+]
+"""Input: bytes per second, at least 1."""
+
+Seconds = Annotated[
+    float,
+    BeforeValidator(parse_seconds),
+    Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False),
+    _schema("number", "90 s", least=0, most=MOST_SECONDS),
+]
+"""Input: a duration in seconds, 0 or more."""
+
+PositiveSeconds = Annotated[
+    float,
+    BeforeValidator(parse_seconds),
+    Field(ge=1e-3, le=MOST_SECONDS, allow_inf_nan=False),
+    _schema("number", "4h", least=1e-3, most=MOST_SECONDS),
+]
+"""Input: a duration in seconds, at least a millisecond."""
