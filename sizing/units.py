@@ -91,9 +91,7 @@ def parse_bytes_per_second(value: Any) -> Any:
         return float(number * _BITS_PER_UNIT[unit] / 8)
     factor = _BYTES_PER_UNIT.get(unit or "B")
     if factor is None or (unit and not ending):
-        raise broken_rule(
-            "has an unknown unit of rate", "use GB/s or GiB/s (bytes) or Gb/s (bits): 273 GB/s"
-        )
+        raise broken_rule("has an unknown unit of rate", "use GB/s or GiB/s (bytes) or Gb/s (bits): 273 GB/s")
     return float(number * factor)
 
 

@@ -13,8 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from sizing.errors import broken_rule
 
-SCHEMA_VERSION = 1
-"""Version of the result document; a reader refuses the ones that it does not know."""
 
 Operation = Literal["write", "restore"]
 
@@ -86,7 +84,7 @@ class BenchmarkResult(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[1] = 1
     run_id: str = Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     command: list[str]
     environment: dict[str, JsonValue] = Field(description="versions, host, kernel, mount, hardware")
