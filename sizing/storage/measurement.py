@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from sizing.errors import broken_rule
 
-
 Operation = Literal["write", "restore"]
 
 CachePolicy = Literal["buffered-fsync", "o-direct", "fadvise-dontneed", "drop-caches", "cached"]
