@@ -84,6 +84,14 @@ def explain(error: ValidationError, model: type[BaseModel]) -> InvalidInput:
     return InvalidInput(_problem(details, model) for details in error.errors(include_url=False))
 
 
+def unknown_name(field: str, name: str, *, known: Iterable[str]) -> InvalidInput:
+    """The error for a name that a catalog does not hold, with the nearest names that it does."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name.lower(), names, n=3) or names[:3]
+    remedy = f"the nearest of the {len(names)} names there are {', '.join(close)}"
+    return InvalidInput.of(field, "must be a name of the catalog", value=name, remedy=remedy)
+
+
 def shown(value: object) -> str:
     """A value as it may stand in a message: short, and in the form that the user typed.
 

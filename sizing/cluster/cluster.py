@@ -1,0 +1,54 @@
+"""The `cluster` block of a Scenario, and the node that it resolves to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sizing.cluster.node import NodeSpec, node_named
+from sizing.errors import broken_rule
+from sizing.provenance import Assumption
+
+DEFAULT_NODE = "dgx-h100"
+
+
+class Cluster(BaseModel):
+    """The nodes that train: a catalog name or a specification, and optionally how many GPUs to expect."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    node: str | None = Field(None, max_length=100, description=f"a name of the node catalog; {DEFAULT_NODE}")
+    node_spec: NodeSpec | None = None
+    num_gpus: Annotated[int, Field(ge=1, le=100_000_000)] | None = Field(
+        None, description="a check: the degrees must multiply to it"
+    )
+
+    @model_validator(mode="after")
+    def _one_kind_of_node(self) -> Self:
+        if self.node is not None and self.node_spec is not None:
+            raise broken_rule("has both node and node_spec", "keep one")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedNode:
+    """The node type that the calculation uses."""
+
+    name: str
+    spec: NodeSpec
+    assumptions: tuple[Assumption, ...] = ()
+
+
+def resolve_node(cluster: Cluster) -> ResolvedNode:
+    """The node type that a `cluster` block asks for.
+
+    Raises InvalidInput where the catalog does not know its name.
+    """
+    if cluster.node_spec is not None:
+        return ResolvedNode("node_spec", cluster.node_spec)
+    if cluster.node is not None:
+        return ResolvedNode(cluster.node, node_named(cluster.node).spec)
+    assumption = Assumption(field="cluster.node", value=DEFAULT_NODE, reason="default")
+    return ResolvedNode(DEFAULT_NODE, node_named(DEFAULT_NODE).spec, (assumption,))

@@ -1,0 +1,117 @@
+"""Pipeline stages in spans of equal stages, so that a thousand stages cost what three do."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from sizing.layout.parallelism import Parallelism
+from sizing.model.inventory import Inventory, TensorGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """`count` equal tensors on a stage, each of `parameters`, which tensor ranks share in `pieces`."""
+
+    parameters: int
+    pieces: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class StageSpan:
+    """Consecutive stages, from `first` on, that hold tensors of the same shapes."""
+
+    first: int
+    num_stages: int
+    num_layers: int
+    holdings: tuple[Holding, ...]
+
+
+def stage_spans(inventory: Inventory, parallelism: Parallelism, *, num_layers: int) -> tuple[StageSpan, ...]:
+    """The stages of a pipeline, consecutive equal ones together.
+
+    Where `layers_per_stage` is not given, the layers that do not divide evenly go one each to the first
+    stages. `num_layers` is 0 where only a parameter count is known.
+    """
+    stages = _LayerSplit(parallelism.pipeline, num_layers, parallelism.layers_per_stage)
+    return tuple(_span(inventory, stages, first, past) for first, past in pairwise(_edges(inventory, stages)))
+
+
+def share(whole: int, num_parts: int, index: int) -> int:
+    """What part `index` gets when `whole` is dealt out evenly and the first parts take the remainder.
+
+    >>> [share(126, 16, stage) for stage in (0, 13, 14, 15)]
+    [8, 8, 7, 7]
+    """
+    return whole // num_parts + (index < whole % num_parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _LayerSplit:
+    """Which layers stand on which of `count` stages."""
+
+    count: int
+    num_layers: int
+    given: tuple[int, ...] | None
+
+    def layers_on(self, stage: int) -> range:
+        """The layers of a stage."""
+        if self.given is not None:
+            first = sum(self.given[:stage])
+            return range(first, first + self.given[stage])
+        first = stage * (self.num_layers // self.count) + min(stage, self.num_layers % self.count)
+        return range(first, first + share(self.num_layers, self.count, stage))
+
+    def stage_of(self, layer: int) -> int:
+        """The stage that holds a layer."""
+        return bisect_right(range(self.count), layer, key=lambda stage: self.layers_on(stage).start) - 1
+
+    def edges(self) -> Iterable[int]:
+        """Stages at which the number of layers changes."""
+        if self.given is None:
+            return [self.num_layers % self.count]
+        return [i + 1 for i, (left, right) in enumerate(pairwise(self.given)) if left != right]
+
+
+def _edges(inventory: Inventory, stages: _LayerSplit) -> list[int]:
+    """The first stage of every span, and the number of stages."""
+    edges = {0, 1, stages.count - 1, stages.count, *stages.edges()}
+    for group in inventory:
+        if group.placement == "spread":
+            edges.add(group.tensor_parameters % stages.count)
+        for layer in {group.layers.start, group.layers.stop} - {0, stages.num_layers}:
+            edges |= {stages.stage_of(layer), stages.stage_of(layer) + 1}
+    return sorted(edges)
+
+
+def _span(inventory: Inventory, stages: _LayerSplit, first: int, past: int) -> StageSpan:
+    layers = stages.layers_on(first)
+    holdings = tuple(
+        holding
+        for group in inventory
+        for holding in _held(group, stage=first, num_stages=stages.count, layers=layers)
+    )
+    return StageSpan(first, past - first, len(layers), holdings)
+
+
+def _held(group: TensorGroup, *, stage: int, num_stages: int, layers: range) -> Iterator[Holding]:
+    """What a stage holds of a group: nothing, or one Holding."""
+    is_first, is_last = stage == 0, stage == num_stages - 1
+    parameters, pieces, count = group.tensor_parameters, group.pieces, group.count
+    match group.placement:
+        case "layers":
+            common = range(max(layers.start, group.layers.start), min(layers.stop, group.layers.stop))
+            count *= len(common)
+        case "first-stage":
+            count *= is_first
+        case "last-stage":
+            count *= is_last
+        case "first-and-last-stage":
+            count *= is_first or is_last
+        case "spread":
+            parameters = pieces = share(parameters, num_stages, stage)
+    if count and parameters:
+        yield Holding(parameters, pieces, count)

@@ -1,0 +1,8 @@
+"""What is trained: the architecture, and from it the tensors, counted and never unrolled."""
+
+from sizing.model.architecture import Architecture
+from sizing.model.catalog import catalog
+from sizing.model.inventory import TensorGroup, num_parameters
+from sizing.model.model import Model, ResolvedModel
+
+__all__ = ["Architecture", "Model", "ResolvedModel", "TensorGroup", "catalog", "num_parameters"]

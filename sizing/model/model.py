@@ -1,0 +1,90 @@
+"""The `model` block of a Scenario, and what it resolves to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sizing.errors import broken_rule
+from sizing.model.architecture import Architecture
+from sizing.model.catalog import model_named
+from sizing.model.inventory import Inventory, inventory_of, inventory_of_count, num_parameters
+from sizing.provenance import Assumption
+
+_WAYS = ("preset", "architecture", "num_parameters")
+
+
+class Model(BaseModel):
+    """What is trained: exactly one of a catalog name, an architecture, or a number of parameters."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    preset: str | None = Field(None, max_length=100, description="a name of the model catalog")
+    architecture: Architecture | None = None
+    num_parameters: Annotated[int, Field(ge=1, le=10**16)] | None = None
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        given = [way for way in _WAYS if getattr(self, way) is not None]
+        if len(given) != 1:
+            raise broken_rule(
+                f"must have exactly one of {', '.join(_WAYS)}, found {' and '.join(given) or 'none'}",
+                "keep one",
+            )
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedModel:
+    """A model as the calculation needs it; `architecture` is None where only a count is known."""
+
+    name: str
+    architecture: Architecture | None
+    inventory: Inventory
+    num_parameters: int
+    assumptions: tuple[Assumption, ...]
+
+
+def resolve(model: Model) -> ResolvedModel:
+    """The model that a `model` block asks for.
+
+    Raises InvalidInput where the catalog does not know the preset.
+    """
+    if model.num_parameters is not None:
+        return _of_count(model.num_parameters)
+    if model.architecture is not None:
+        return _of_architecture("architecture", model.architecture)
+    return _of_architecture(str(model.preset), model_named(str(model.preset)).architecture)
+
+
+def _of_architecture(name: str, architecture: Architecture) -> ResolvedModel:
+    inventory = inventory_of(architecture)
+    return ResolvedModel(
+        name, architecture, inventory, num_parameters(inventory), tuple(_filled_in(architecture))
+    )
+
+
+def _of_count(count: int) -> ResolvedModel:
+    assumption = Assumption(
+        field="model.num_parameters",
+        value=count,
+        reason="only a count is given: every rank is taken to hold an equal share, nothing replicated",
+    )
+    return ResolvedModel(f"{count:,} parameters", None, inventory_of_count(count), count, (assumption,))
+
+
+def _filled_in(architecture: Architecture) -> list[Assumption]:
+    """What an architecture left open and the family, or the other fields, decided."""
+    derived = {
+        "ffn_hidden_size": architecture.ffn_width,
+        "num_kv_heads": architecture.kv_heads,
+        "head_dim": architecture.head_width,
+        "max_positions": architecture.position_rows or None,
+    }
+    return [
+        Assumption(field=f"model.architecture.{field}", value=value, reason="follows from the architecture")
+        for field, value in derived.items()
+        if value is not None and getattr(architecture, field) is None
+    ]

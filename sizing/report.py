@@ -1,0 +1,115 @@
+"""The answer: a SizingReport, and `answer`, which alone knows the order of the steps."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from sizing.cluster.cluster import resolve_node
+from sizing.layout import CheckpointSize, Layout, lay_out
+from sizing.model import ResolvedModel
+from sizing.model.model import resolve
+from sizing.provenance import Assumption, defaults_used
+from sizing.run.overhead import Interval, Overhead, interval_of, overhead_of, overhead_warnings
+from sizing.run.requirements import Required, required_of, required_warnings
+from sizing.run.restore import Restore, restore_of, restore_warnings
+from sizing.run.retention import Capacity, capacity_of
+from sizing.run.targets import TargetCheck, check_targets
+from sizing.run.write import Write, write_of, write_warnings
+from sizing.scenario import Scenario
+from sizing.state import saved_parts
+from sizing.training import GpuMemory, gpu_memory
+from sizing.training.gpu_memory import memory_warnings
+
+
+class ModelSize(BaseModel):
+    """The `model` block of the report."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    num_parameters: int
+
+    @classmethod
+    def of(cls, model: ResolvedModel) -> ModelSize:
+        """What the report says of a model."""
+        return cls(name=model.name, num_parameters=model.num_parameters)
+
+
+class SizingReport(BaseModel):
+    """What a checkpoint of the scenario weighs, takes, costs and needs. What is None is not known."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: ModelSize
+    checkpoint: CheckpointSize
+    layout: Layout
+    training: GpuMemory
+    write: Write | None
+    restore: Restore
+    overhead: Overhead
+    interval: Interval
+    required: Required
+    targets: list[TargetCheck]
+    capacity: Capacity
+    assumptions: list[Assumption]
+    warnings: list[str]
+
+
+def answer(scenario: Scenario) -> SizingReport:
+    """The SizingReport of a Scenario.
+
+    Raises InvalidInput where a name is unknown or the layout contradicts the model or the cluster.
+
+    >>> from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+    >>> report = answer(scenario_from(REFERENCE_SCENARIO))
+    >>> round(report.write.seconds, 2), report.layout.num_writers, report.write.bottleneck
+    (50.55, 512, 'file-system')
+    """
+    checkpoint, storage, targets = scenario.checkpoint, scenario.storage, scenario.targets
+    period = checkpoint.interval_seconds
+
+    model = resolve(scenario.model)
+    parts = saved_parts(scenario.training)
+    node = resolve_node(scenario.cluster)
+    size, layout = lay_out(
+        model, parts, scenario.parallelism, node=node, cluster=scenario.cluster, checkpoint=checkpoint
+    )
+    memory = gpu_memory(scenario.training, max_rank_parameters=layout.max_rank_parameters, node=node)
+    write = write_of(storage, size=size, layout=layout, checkpoint=checkpoint)
+    restore = restore_of(storage, size=size, layout=layout, checkpoint=checkpoint, write=write)
+    interval = interval_of(write, scenario.reliability, interval_seconds=period, layout=layout)
+    overhead = overhead_of(write, interval, targets)
+    required = required_of(
+        targets,
+        interval_seconds=period,
+        size=size,
+        layout=layout,
+        write_limits=write.limits if write else [],
+        restore=restore,
+    )
+    return SizingReport(
+        model=ModelSize.of(model),
+        checkpoint=size,
+        layout=layout,
+        training=memory,
+        write=write,
+        restore=restore,
+        overhead=overhead,
+        interval=interval,
+        required=required,
+        targets=check_targets(
+            targets,
+            overhead_fraction=overhead.fraction,
+            stall_seconds=write.stall_seconds if write else None,
+            restore_seconds=restore.seconds,
+        ),
+        capacity=capacity_of(scenario.retention, size=size, interval_seconds=period),
+        assumptions=[*defaults_used(scenario), *model.assumptions, *node.assumptions],
+        warnings=[
+            *memory_warnings(memory),
+            *write_warnings(write, layout=layout, node=node),
+            *restore_warnings(restore, storage),
+            *overhead_warnings(overhead, interval, reliability=scenario.reliability),
+            *required_warnings(required, targets),
+        ],
+    )

@@ -1,0 +1,52 @@
+"""The `targets` block of a Scenario, and whether the answer meets them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sizing.units import PositiveSeconds
+
+
+class Targets(BaseModel):
+    """What the storage must achieve."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    max_overhead_fraction: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
+        0.05, json_schema_extra={"source": "5 %, quoted by VAST Data 2024"}
+    )
+    max_stall_seconds: PositiveSeconds | None = None
+    recovery_seconds: PositiveSeconds | None = Field(None, description="in which a restore is to be read")
+
+
+class TargetCheck(BaseModel):
+    """One target and what was found; `met` is None where the answer cannot tell."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    target: str
+    wanted: float
+    found: float | None
+    met: bool | None
+
+
+def check_targets(
+    targets: Targets,
+    *,
+    overhead_fraction: float | None,
+    stall_seconds: float | None,
+    restore_seconds: float | None,
+) -> list[TargetCheck]:
+    """Every target that was set, beside what was found."""
+    found = {
+        "max_overhead_fraction": overhead_fraction,
+        "max_stall_seconds": stall_seconds,
+        "recovery_seconds": restore_seconds,
+    }
+    return [
+        TargetCheck(target=name, wanted=wanted, found=value, met=None if value is None else value <= wanted)
+        for name, value in found.items()
+        if (wanted := getattr(targets, name)) is not None
+    ]

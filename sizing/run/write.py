@@ -1,0 +1,96 @@
+"""How long a checkpoint takes to write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sizing.cluster import ResolvedNode
+from sizing.layout import Checkpoint, CheckpointSize, Layout
+from sizing.storage.limits import Demand, Limit, Resource, transfer
+from sizing.storage.profile import Storage
+from sizing.units import rate_text, seconds_text
+
+NOTABLE_IMBALANCE = 1.05
+NOTABLE_MISS = 0.1
+
+
+class Write(BaseModel):
+    """The `write` block of the report. Per-writer and per-node rates are means.
+
+    `last_rank_seconds` is the time until the largest writer is done, where a writer or a node limits and
+    not the file system: its bytes over the mean stretch their terms.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    seconds: float
+    stall_seconds: float = Field(description="for which training stands still")
+    drain_seconds: float = Field(description="that go on in the background")
+    last_rank_seconds: float
+    bytes_per_second: float
+    per_writer_bytes_per_second: float
+    per_node_bytes_per_second: float
+    bottleneck: Resource
+    limits: list[Limit]
+    observed_bytes_per_second: float | None
+    predicted_over_observed: float | None = Field(description="of the rates; 1 where the model is right")
+
+
+def write_of(
+    storage: Storage | None, *, size: CheckpointSize, layout: Layout, checkpoint: Checkpoint
+) -> Write | None:
+    """The time to write a checkpoint, or None where no write rate is known."""
+    if storage is None:
+        return None
+    demand = Demand(size.written_bytes, layout.num_writers, layout.num_writing_nodes, size.num_files)
+    result = transfer(storage.profile, demand, direction="write")
+    if result is None:
+        return None
+    rate, observed = size.written_bytes / result.seconds, checkpoint.observed_write_bytes_per_second
+    return Write(
+        seconds=result.seconds,
+        stall_seconds=result.seconds,
+        drain_seconds=0.0,
+        last_rank_seconds=result.serial_seconds + _last_rank(result.limits, layout.largest_over_mean),
+        bytes_per_second=rate,
+        per_writer_bytes_per_second=rate / layout.num_writers,
+        per_node_bytes_per_second=rate / layout.num_writing_nodes,
+        bottleneck=result.bottleneck,
+        limits=list(result.limits),
+        observed_bytes_per_second=observed,
+        predicted_over_observed=rate / observed if observed else None,
+    )
+
+
+def write_warnings(write: Write | None, *, layout: Layout, node: ResolvedNode) -> Iterator[str]:
+    """What a reader must know beside the time to write."""
+    if write is None:
+        yield "no write rate of the storage is known: sizes and requirements only"
+        return
+    if write.last_rank_seconds > NOTABLE_IMBALANCE * write.seconds:
+        yield (
+            f"the largest rank writes {layout.largest_over_mean:.2f} x the mean: where {write.bottleneck}s "
+            f"limit, the last one ends after {seconds_text(write.last_rank_seconds)}, "
+            f"not {seconds_text(write.seconds)}"
+        )
+    ratio = write.predicted_over_observed
+    if ratio is not None and abs(ratio - 1) > NOTABLE_MISS:
+        yield (
+            f"the limits allow {rate_text(write.bytes_per_second)}, but "
+            f"{rate_text(write.observed_bytes_per_second or 0)} was observed ({ratio:.2f} x): "
+            f"the {write.bottleneck} limit alone does not explain it; another limit is missing"
+        )
+    line_rate = node.spec.storage_network_bytes_per_second
+    if line_rate is not None and write.per_node_bytes_per_second > line_rate:
+        yield (
+            f"each writing node would send {rate_text(write.per_node_bytes_per_second)}, more than the "
+            f"{rate_text(line_rate)} of its storage network: give storage.profile.node_write_bytes_per_second"
+        )
+
+
+def _last_rank(limits: tuple[Limit, ...], largest_over_mean: float) -> float:
+    stretch = {"writer": largest_over_mean, "node": largest_over_mean}
+    shared = [limit for limit in limits if limit.slack_fraction is not None]
+    return max(limit.seconds * stretch.get(limit.resource, 1.0) for limit in shared)
