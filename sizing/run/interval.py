@@ -56,7 +56,8 @@ def optimal_seconds(stall_seconds: Numbers, *, mtbf_seconds: Numbers) -> Numbers
     for _ in range(_NEWTON_STEPS):
         x = np.minimum(x, _BELOW_ONE)
         x = x + (np.log1p(-x) + x + ratio) * (1 - x) / x
-    return np.multiply(x, mtbf_seconds)
+    optimum: Numbers = np.multiply(x, mtbf_seconds)
+    return optimum
 
 
 def goodput_fraction(
@@ -78,7 +79,8 @@ def goodput_fraction(
     period = np.divide(np.add(compute_seconds, stall_seconds), mtbf_seconds)
     useful = np.divide(compute_seconds, mtbf_seconds)
     recovery = np.divide(recovery_seconds, mtbf_seconds)
-    return np.divide(np.multiply(useful, np.exp(-period - recovery)), -np.expm1(-period))
+    goodput: Numbers = np.divide(useful * np.exp(-period - recovery), -np.expm1(-period))
+    return goodput
 
 
 def lost_to_failures_fraction(
