@@ -107,7 +107,7 @@ def answer(scenario: Scenario) -> SizingReport:
         assumptions=[*defaults_used(scenario), *model.assumptions, *node.assumptions],
         warnings=[
             *memory_warnings(memory),
-            *write_warnings(write, layout=layout, node=node),
+            *write_warnings(write, storage=storage, layout=layout, node=node),
             *restore_warnings(restore, storage),
             *overhead_warnings(overhead, interval, reliability=scenario.reliability),
             *required_warnings(required, targets),

@@ -79,6 +79,7 @@ class Layout(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    node: str
     num_gpus: int
     num_nodes: int
     num_replicas: int
@@ -200,6 +201,7 @@ def _layout(
         _rank_class(holder, size, file_name) for holder in holder_classes(spans, tensor=parallelism.tensor)
     ]
     return Layout(
+        node=node.name,
         num_gpus=parallelism.num_gpus,
         num_nodes=-(-parallelism.num_gpus // node.spec.gpus_per_node),
         num_replicas=parallelism.num_replicas,

@@ -64,7 +64,9 @@ def write_of(
     )
 
 
-def write_warnings(write: Write | None, *, layout: Layout, node: ResolvedNode) -> Iterator[str]:
+def write_warnings(
+    write: Write | None, *, storage: Storage | None, layout: Layout, node: ResolvedNode
+) -> Iterator[str]:
     """What a reader must know beside the time to write."""
     if write is None:
         yield "no write rate of the storage is known: sizes and requirements only"
@@ -81,6 +83,13 @@ def write_warnings(write: Write | None, *, layout: Layout, node: ResolvedNode) -
             f"the limits allow {rate_text(write.bytes_per_second)}, but "
             f"{rate_text(write.observed_bytes_per_second or 0)} was observed ({ratio:.2f} x): "
             f"the {write.bottleneck} limit alone does not explain it; another limit is missing"
+        )
+    measured = storage.profile.measured if storage else None
+    if measured is not None and measured.num_nodes < layout.num_writing_nodes:
+        yield (
+            f"the storage was measured from {measured.num_nodes} node(s) with {measured.num_ranks} rank(s); "
+            f"that {layout.num_writing_nodes} writing nodes get no more is the cautious reading: "
+            "measure from more nodes"
         )
     line_rate = node.spec.storage_network_bytes_per_second
     if line_rate is not None and write.per_node_bytes_per_second > line_rate:

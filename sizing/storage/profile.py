@@ -10,6 +10,17 @@ from sizing.errors import broken_rule
 from sizing.units import BytesPerSecond, Seconds
 
 
+class MeasuredOn(BaseModel):
+    """The benchmark run that rates come from, and how much of a cluster it saw."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    run_id: Annotated[str, Field(max_length=64)]
+    engine: Annotated[str, Field(max_length=64)]
+    num_nodes: Annotated[int, Field(ge=1, le=1_000_000)]
+    num_ranks: Annotated[int, Field(ge=1, le=1_000_000)]
+
+
 class StorageProfile(BaseModel):
     """Rates of a storage system. What is None does not limit.
 
@@ -30,6 +41,7 @@ class StorageProfile(BaseModel):
     files_per_second: Annotated[float, Field(ge=1e-3, le=1e12, allow_inf_nan=False)] | None = None
     fixed_write_seconds: Seconds | None = None
     fixed_read_seconds: Seconds | None = None
+    measured: MeasuredOn | None = Field(None, description="where the rates were measured, if they were")
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:

@@ -1,0 +1,17 @@
+.PHONY: run test test-long check bench
+
+run: ## set up and serve on http://127.0.0.1:8000
+	scripts/setup service
+	.venv/bin/ckpt-serve
+
+test: ## set up and run the default tests
+	scripts/test
+
+test-long: ## run the tests that take minutes
+	scripts/test long
+
+check: ## lint, types, imports, dependencies
+	scripts/check
+
+bench: ## print speed ratios
+	scripts/test benchmark

@@ -1,0 +1,38 @@
+"""The catalogs as tables."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.table import Table
+
+from sizing.cluster import node_catalog
+from sizing.model import catalog, num_parameters
+from sizing.model.inventory import inventory_of
+from sizing.units import decimal_bytes_text, rate_text
+
+
+def models_table() -> Table:
+    """Every model of the catalog with its parameters and source."""
+    table = Table("model", "family", "parameters", "source", box=box.SIMPLE_HEAD)
+    for model in catalog().values():
+        count = num_parameters(inventory_of(model.architecture))
+        table.add_row(model.name, model.architecture.family, f"{count:,}", model.source)
+    return table
+
+
+def nodes_table() -> Table:
+    """Every node type of the catalog with its figures and source."""
+    table = Table(
+        "node", "GPUs", "GPU memory", "host memory", "storage network", "source", box=box.SIMPLE_HEAD
+    )
+    for node in node_catalog().values():
+        spec, rate = node.spec, node.spec.storage_network_bytes_per_second
+        memories = (spec.gpu_memory_bytes, spec.host_memory_bytes)
+        table.add_row(
+            node.name,
+            str(spec.gpus_per_node),
+            *("not published" if size is None else decimal_bytes_text(size) for size in memories),
+            "not published" if rate is None else rate_text(rate),
+            node.source,
+        )
+    return table

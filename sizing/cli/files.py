@@ -1,0 +1,91 @@
+"""The user's files: scenarios, storage profiles and benchmark results, as JSON or YAML."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from sizing.errors import UnreadableFile, explain
+from sizing.storage.measured_profile import profile_of
+from sizing.storage.measurement import BenchmarkResult
+from sizing.storage.profile import StorageProfile
+
+MOST_FILE_BYTES = 256 * 1024**2
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """The object in a JSON or YAML file; the name's ending says which, JSON where it does not.
+
+    Raises UnreadableFile where there is no such file or it holds no object.
+    """
+    text = _read_text(path)
+    parse: Callable[[str], Any] = yaml.safe_load if path.suffix in (".yaml", ".yml") else _parse_json
+    try:
+        document = parse(text)
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise UnreadableFile(f"{path} cannot be parsed: {reason}.") from None
+    if not isinstance(document, dict):
+        raise UnreadableFile(
+            f"{path} must hold an object with named fields, found {type(document).__name__}."
+        )
+    return document
+
+
+def read_storage_profile(path: Path) -> StorageProfile:
+    """The storage profile in a file: one as it stands, or that of a benchmark result.
+
+    Raises UnreadableFile or InvalidInput.
+    """
+    document = read_document(path)
+    if "measurements" in document:
+        return profile_of(read_result(path))
+    return _validated(StorageProfile, document)
+
+
+def read_result(path: Path) -> BenchmarkResult:
+    """The benchmark result in a file.
+
+    Raises UnreadableFile or InvalidInput.
+    """
+    return _validated(BenchmarkResult, read_document(path))
+
+
+def _validated(model: type[_Model], document: dict[str, Any]) -> _Model:
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        raise explain(error, model) from None
+
+
+def _read_text(path: Path) -> str:
+    try:
+        if path.stat().st_size > MOST_FILE_BYTES:
+            raise UnreadableFile(f"{path} is larger than {MOST_FILE_BYTES} bytes: give a smaller file.")
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UnreadableFile(
+            f"{path} cannot be read ({error.strerror}): check the name and permissions."
+        ) from None
+    except UnicodeDecodeError:
+        raise UnreadableFile(f"{path} is not a text file: give JSON or YAML.") from None
+
+
+def _parse_json(text: str) -> Any:
+    return json.loads(text, object_pairs_hook=_without_repeats)
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the field {repeated!r} stands twice in one object")
+    return document

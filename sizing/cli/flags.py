@@ -1,0 +1,104 @@
+"""Flags for common fields of a Scenario: one table of flag to field."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A command-line flag and the Scenario field that it sets.
+
+    `alone`: the flag's block holds alternatives, so the others of the file give way.
+    """
+
+    name: str
+    field: str
+    help: str
+    metavar: str = "N"
+    alone: bool = False
+
+    @property
+    def parameter(self) -> str:
+        """The flag's name as a Python identifier."""
+        return self.name.removeprefix("--").replace("-", "_")
+
+
+FLAGS = (
+    Flag("--model", "model.preset", "A name of the model catalog: megatron-1t", "NAME", alone=True),
+    Flag("--parameters", "model.num_parameters", "Number of parameters instead of a model", alone=True),
+    Flag("--framework", "training.framework", "Training framework", "NAME"),
+    Flag("--precision", "training.precision", "bf16-mixed, fp16-mixed or fp32", "NAME"),
+    Flag("--optimizer", "training.optimizer", "adam, sgd-momentum or sgd", "NAME"),
+    Flag("--tensor", "parallelism.tensor", "Tensor-parallel degree"),
+    Flag("--pipeline", "parallelism.pipeline", "Pipeline stages"),
+    Flag("--context", "parallelism.context", "Context-parallel degree"),
+    Flag("--data", "parallelism.data", "Data-parallel degree"),
+    Flag("--node", "cluster.node", "A name of the node catalog: dgx-a100", "NAME"),
+    Flag("--gpus", "cluster.num_gpus", "GPUs that the degrees must multiply to, as a check"),
+    Flag("--format", "checkpoint.format", "Checkpoint format", "NAME"),
+    Flag("--interval", "checkpoint.interval_seconds", "Start of one checkpoint to the next: 4h", "TIME"),
+    Flag("--observed-bytes", "checkpoint.observed_bytes", "A measured size to use: 13.8TB", "SIZE"),
+    Flag(
+        "--observed-write-bandwidth",
+        "checkpoint.observed_write_bytes_per_second",
+        "A measured rate to compare with: 273GB/s",
+        "RATE",
+    ),
+    Flag(
+        "--write-bandwidth",
+        "storage.profile.write_bytes_per_second",
+        "Write rate of the file system: 273GB/s",
+        "RATE",
+    ),
+    Flag(
+        "--read-bandwidth",
+        "storage.profile.read_bytes_per_second",
+        "Read rate of the file system: 1TB/s",
+        "RATE",
+    ),
+    Flag(
+        "--node-write-bandwidth",
+        "storage.profile.node_write_bytes_per_second",
+        "Write rate of a node",
+        "RATE",
+    ),
+    Flag(
+        "--node-read-bandwidth", "storage.profile.node_read_bytes_per_second", "Read rate of a node", "RATE"
+    ),
+    Flag(
+        "--writer-write-bandwidth",
+        "storage.profile.writer_write_bytes_per_second",
+        "Write rate of one writer",
+        "RATE",
+    ),
+    Flag("--failures-per-node-day", "reliability.failures_per_node_day", "Failures per node and day", "RATE"),
+    Flag("--mtbf", "reliability.mtbf_seconds", "Mean time between failures of the job: 9h", "TIME"),
+    Flag("--restart", "reliability.restart_seconds", "From failure to training again: 10min", "TIME"),
+    Flag("--keep-last", "retention.keep_last", "Checkpoints that are kept"),
+    Flag("--max-overhead", "targets.max_overhead_fraction", "Overhead to meet, of 1: 0.05", "FRACTION"),
+    Flag("--max-stall", "targets.max_stall_seconds", "Stall to meet: 60s", "TIME"),
+    Flag("--recovery", "targets.recovery_seconds", "Time to read a restore in: 5min", "TIME"),
+)
+
+
+def with_flags(document: dict[str, Any], given: dict[str, str | None]) -> dict[str, Any]:
+    """A scenario document with the given flags, by parameter name, set over it.
+
+    >>> with_flags({"model": {"num_parameters": 7}}, {"model": "gpt2", "tensor": "2"})
+    {'model': {'preset': 'gpt2'}, 'parallelism': {'tensor': '2'}}
+    """
+    for flag in FLAGS:
+        value = given.get(flag.parameter)
+        if value is not None:
+            document = _with(document, flag.field.split("."), value, alone=flag.alone)
+    return document
+
+
+def _with(document: Any, path: list[str], value: Any, *, alone: bool) -> dict[str, Any]:
+    name, rest = path[0], path[1:]
+    block = document if isinstance(document, dict) else {}
+    if not rest:
+        return {name: value} if alone else {**block, name: value}
+    return {**block, name: _with(block.get(name), rest, value, alone=alone)}

@@ -1,0 +1,46 @@
+"""From one benchmark run to a StorageProfile: what was measured, and nothing that was not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sizing.errors import InvalidInput
+from sizing.storage.measurement import BenchmarkResult, Measurement, Operation
+from sizing.storage.profile import MeasuredOn, StorageProfile
+
+
+def profile_of(result: BenchmarkResult) -> StorageProfile:
+    """The best rates of a run, taken as those of the whole file system.
+
+    One run cannot tell whether writer, node or file system was the limit, so its best rate is a lower
+    bound of what the file system gives to more nodes. Unverified measurements and reads that may have come
+    from the page cache do not count.
+
+    Raises InvalidInput where no write is left.
+    """
+    write = _best(result.measurements, "write")
+    read = _best(result.measurements, "restore")
+    if write is None:
+        raise InvalidInput.of(
+            "measurements",
+            "must hold a verified write",
+            value=", ".join(sorted({m.operation for m in result.measurements})),
+            remedy="run ckpt-bench run again and look at its warnings",
+        )
+    return StorageProfile(
+        write_bytes_per_second=write.bytes_per_second,
+        read_bytes_per_second=read.bytes_per_second if read else None,
+        measured=MeasuredOn(
+            run_id=result.run_id,
+            engine=write.engine,
+            num_nodes=write.num_nodes,
+            num_ranks=write.num_ranks,
+        ),
+    )
+
+
+def _best(measurements: Sequence[Measurement], operation: Operation) -> Measurement | None:
+    usable = [
+        m for m in measurements if m.operation == operation and m.verified and m.cache_policy != "cached"
+    ]
+    return max(usable, key=lambda m: m.bytes_per_second, default=None)

@@ -1,0 +1,220 @@
+"""Predicted against published: every fact in `published/` that the calculation reproduces."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sizing.model import catalog, num_parameters
+from sizing.model.catalog import CatalogModel
+from sizing.model.formulas import megatron_gpt_parameters
+from sizing.model.inventory import inventory_of
+from sizing.published import published
+from sizing.report import SizingReport, answer
+from sizing.run.interval import daly_seconds, goodput_fraction, optimal_seconds, young_seconds
+from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+
+EXACT = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A prediction beside its published truth. `miss` explains why the two are known to differ."""
+
+    fact: str
+    predicted: float
+    truth: float
+    tolerance: float
+    source: str
+    miss: str = ""
+
+    @property
+    def ratio(self) -> float:
+        """Predicted over published."""
+        return self.predicted / self.truth
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the two are within the tolerance, relative to the truth."""
+        return math.isclose(self.predicted, self.truth, rel_tol=self.tolerance)
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether it agrees, or differs where an explained miss is known."""
+        return self.agrees != bool(self.miss)
+
+
+def comparisons() -> list[Comparison]:
+    """All comparisons, by source."""
+    return [
+        *_parameter_counts(),
+        *_megatron_table(),
+        *_reference_run(),
+        *_reference_limits(),
+        *_gpt3_writers(),
+        *_gpu_state(),
+        *_intervals(),
+    ]
+
+
+def _parameter_counts() -> Iterator[Comparison]:
+    for row in published("model_parameters")["models"]:
+        if row["name"] in catalog():
+            yield Comparison(
+                f"parameters of {row['name']}",
+                _count(catalog()[row["name"]]),
+                row["num_parameters"],
+                EXACT,
+                "Exact counts of the published architectures",
+            )
+
+
+def _megatron_table() -> Iterator[Comparison]:
+    by_shape = {(m.architecture.hidden_size, m.architecture.num_layers): m for m in catalog().values()}
+    for row in published("megatron_table1")["rows"]:
+        hidden, layers, truth = row["hidden_size"], row["num_layers"], row["num_parameters_by_formula"]
+        label, source = f"{row['printed_billion_parameters']}B", "Narayanan et al. 2021, Table 1"
+        formula = megatron_gpt_parameters(
+            num_layers=layers, hidden_size=hidden, vocab_size=51_200, sequence_length=2_048
+        )
+        yield Comparison(f"{label} by the paper's formula", formula, truth, EXACT, source)
+        count = _count(by_shape[hidden, layers])
+        yield Comparison(f"{label} inventory less final norm 2h", count - 2 * hidden, truth, EXACT, source)
+
+
+def _reference_run() -> Iterator[Comparison]:
+    facts, source = published("vast_checkpoint_example")["one_trillion"], "VAST Data 2024"
+    report = answer(scenario_from(REFERENCE_SCENARIO))
+    write = report.write
+    assert write is not None  # noqa: S101  the reference scenario has a write rate
+    lost, overhead = facts["lost_work"], report.overhead.fraction or 0.0
+    rows = {
+        "parameters": (report.model.num_parameters, "num_parameters_exact", EXACT),
+        "logical bytes at 14 B": (report.checkpoint.logical_bytes, "logical_bytes_at_14", EXACT),
+        "logical bytes against observed": (report.checkpoint.logical_bytes, "checkpoint_bytes", 0.03),
+        "nodes": (report.layout.num_nodes, "num_nodes", EXACT),
+        "writers": (report.layout.num_writers, "num_writers", EXACT),
+        "writing nodes": (report.layout.num_writing_nodes, "num_writing_nodes", EXACT),
+        "write seconds": (write.seconds, "write_seconds", 1e-4),
+        "write rate per GPU": (write.per_writer_bytes_per_second, "write_bytes_per_second_per_gpu", 1e-3),
+        "write rate per node": (write.per_node_bytes_per_second, "write_bytes_per_second_per_node", 1e-3),
+        "overhead at 4 h": (overhead, "overhead_fraction", 1e-3),
+        "restore rate for the write time": (
+            report.restore.bytes_per_second_for_write_time or 0.0,
+            "restore_bytes_per_second",
+            1e-9,
+        ),
+        "write rate required for 5 %": (
+            report.required.write_bytes_per_second or 0.0,
+            "required_write_bytes_per_second_for_5_percent",
+            1e-9,
+        ),
+    }
+    for fact, (predicted, key, tolerance) in rows.items():
+        yield Comparison(f"1T {fact}", predicted, facts[key], tolerance, source)
+    at_4h = float(
+        goodput_fraction(14_400, stall_seconds=write.stall_seconds, mtbf_seconds=lost["mtbf_seconds"])
+    )
+    interval = report.interval
+    lost_rows = {
+        "job MTBF": (interval.mtbf_seconds, lost["mtbf_seconds"], 1e-9),
+        "goodput at 4 h of compute": (at_4h, lost["efficiency_at_4h_compute_interval"], 1e-6),
+        "best compute interval": (interval.optimal_seconds, lost["best_compute_interval_seconds"], 1e-3),
+        "goodput at the best": (interval.goodput_at_optimum_fraction, lost["efficiency_at_best"], 1e-6),
+    }
+    for fact, (value, truth, tolerance) in lost_rows.items():
+        yield Comparison(
+            f"1T {fact}", value or 0.0, truth, tolerance, "Daly 2006, equation 20, on RSC-1's failures"
+        )
+
+
+def _reference_limits() -> Iterator[Comparison]:
+    facts = published("vast_checkpoint_example")["one_trillion"]
+    case, report = facts["case_with_limits"], _reference_with_limits(facts["case_with_limits"])
+    write = report.write
+    assert write is not None  # noqa: S101  the case has write rates
+    source = "VAST Data 2024, with its limits"
+    rate = write.bytes_per_second
+    yield Comparison(
+        "1T rate allowed by 8 GB/s per node", rate, case["expected_bytes_per_second"], 1e-9, source
+    )
+    yield Comparison("1T seconds by 8 GB/s per node", write.seconds, case["expected_seconds"], 1e-9, source)
+    miss = "the node limit alone does not explain what was observed"
+    yield Comparison(
+        "1T rate allowed against observed", rate, facts["write_bytes_per_second"], 0.1, source, miss
+    )
+
+
+def _reference_with_limits(case: dict[str, Any]) -> SizingReport:
+    scenario = copy.deepcopy(REFERENCE_SCENARIO)
+    scenario["storage"]["profile"] = {
+        "write_bytes_per_second": case["file_system_write_bytes_per_second"],
+        "node_write_bytes_per_second": case["node_write_bytes_per_second"],
+    }
+    return answer(scenario_from(scenario))
+
+
+def _gpt3_writers() -> Iterator[Comparison]:
+    facts = published("vast_checkpoint_example")["gpt3"]
+    report = answer(
+        scenario_from(
+            {
+                "model": {"preset": "gpt3-175b"},
+                "parallelism": {
+                    "tensor": facts["tensor_parallel"],
+                    "pipeline": facts["pipeline_parallel"],
+                    "data": facts["data_parallel"],
+                },
+                "cluster": {"node": "dgx-a100", "num_gpus": facts["num_gpus"]},
+            }
+        )
+    )
+    layout = report.layout
+    found = {
+        "num_nodes": layout.num_nodes,
+        "num_writers": layout.num_writers,
+        "num_writing_nodes": layout.num_writing_nodes,
+        "num_files": report.checkpoint.num_files,
+    }
+    for key, value in found.items():
+        yield Comparison(
+            f"GPT-3 {key.removeprefix('num_').replace('_', ' ')}", value, facts[key], EXACT, "VAST Data 2024"
+        )
+
+
+def _gpu_state() -> Iterator[Comparison]:
+    for row in published("state_memory_per_gpu")["rows"]:
+        name = row["model"].split()[0]
+        if name not in catalog() or "expert" in row:
+            continue
+        parallelism = {key: row[key] for key in ("tensor", "pipeline", "data")}
+        report = answer(scenario_from({"model": {"preset": name}, "parallelism": parallelism}))
+        yield Comparison(
+            f"state GB per GPU of {name}",
+            report.training.gpu_state_bytes / 1e9,
+            row["plain_gb"],
+            1e-3,
+            "Megatron-LM, SimuMax and llm-analysis",
+        )
+
+
+def _intervals() -> Iterator[Comparison]:
+    for row in published("checkpoint_intervals")["vectors"]:
+        stall, mtbf = row["checkpoint_seconds"], row["mtbf_seconds"]
+        best = float(optimal_seconds(stall, mtbf_seconds=mtbf))
+        found = {
+            "exact_argmin_seconds": best,
+            "young_seconds": float(young_seconds(stall, mtbf_seconds=mtbf)),
+            "daly_seconds": float(daly_seconds(stall, mtbf_seconds=mtbf)),
+            "efficiency_at_optimum": float(goodput_fraction(best, stall_seconds=stall, mtbf_seconds=mtbf)),
+        }
+        for key, value in found.items():
+            fact = f"{key.removesuffix('_seconds').replace('_', ' ')}, stall {stall} s, MTBF {mtbf} s"
+            yield Comparison(fact, value, row[key], 1e-5, "Young 1974, Daly 2006")
+
+
+def _count(model: CatalogModel) -> int:
+    return num_parameters(inventory_of(model.architecture))

@@ -1,0 +1,180 @@
+"""`ckpt-size` as its user runs it: a real process, its output, its exit code."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sizing.cli.flags import FLAGS
+from sizing.report import answer
+from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
+
+REFERENCE_FLAGS = (
+    "--model megatron-1t --tensor 8 --pipeline 64 --data 6 --node dgx-a100 --gpus 3072 --observed-bytes 13.8TB "
+    "--write-bandwidth 273GB/s --read-bandwidth 1TB/s --interval 4h --failures-per-node-day 0.0065"
+).split()
+
+
+def ckpt_size(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-c", "from sizing.cli.main import main; main()"]
+    return subprocess.run(
+        [*program, *arguments], capture_output=True, text=True, timeout=60, check=False, cwd=cwd
+    )
+
+
+def write(path: Path, document: Any) -> str:
+    path.write_text(document if isinstance(document, str) else json.dumps(document))
+    return str(path)
+
+
+def test_a_bare_file_is_answered(tmp_path: Path) -> None:
+    found = ckpt_size(write(tmp_path / "scenario.json", REFERENCE_SCENARIO))
+    assert found.returncode == 0
+    for figure in (
+        "14.11 TB (12.84 TiB)",
+        "13.80 TB",
+        "50.55 s",
+        "533.2 MB/s",
+        "4.266 GB/s",
+        "0.351 %",
+        "19.17 GB/s",
+    ):
+        assert figure in found.stdout
+    assert "512 of 3,072 GPUs" in found.stdout
+    assert "1.638 TB/s" in found.stdout
+    assert "loses 19.6 %" in found.stdout
+
+
+def test_json_is_the_document_of_the_library(tmp_path: Path) -> None:
+    found = ckpt_size("answer", write(tmp_path / "scenario.json", REFERENCE_SCENARIO), "--json")
+    assert json.loads(found.stdout) == answer(scenario_from(REFERENCE_SCENARIO)).model_dump(mode="json")
+
+
+def test_flags_alone_say_the_same_as_the_file() -> None:
+    by_flags = json.loads(ckpt_size(*REFERENCE_FLAGS, "--json").stdout)
+    expected = answer(scenario_from(REFERENCE_SCENARIO)).model_dump(mode="json")
+    assert {**by_flags, "assumptions": None} == {**expected, "assumptions": None}
+
+
+def test_yaml_is_read_and_flags_are_set_over_it(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "scenario.yaml",
+        "model: {preset: megatron-1t}\nparallelism: {tensor: 8, pipeline: 64, data: 6}\n"
+        "storage: {profile: {write_bytes_per_second: 273 GB/s}}\n",
+    )
+    report = json.loads(ckpt_size(path, "--model", "gpt3-175b", "--pipeline", "8", "--json").stdout)
+    assert report["model"]["name"] == "gpt3-175b"
+    assert report["layout"]["num_gpus"] == 384
+    assert report["write"]["bytes_per_second"] == pytest.approx(273e9)
+
+
+def test_every_flag_names_a_field_of_the_scenario() -> None:
+    for flag in FLAGS:
+        owner: Any = Scenario
+        for name in flag.field.split("."):
+            field = owner.model_fields[name]
+            choices = getattr(field.annotation, "__args__", (field.annotation,))
+            owner = next((c for c in choices if hasattr(c, "model_fields")), None)
+
+
+def test_check_exits_with_1_where_a_target_is_missed() -> None:
+    assert ckpt_size(*REFERENCE_FLAGS, "--check").returncode == 0
+    missed = ckpt_size(*REFERENCE_FLAGS, "--check", "--max-overhead", "0.001")
+    assert missed.returncode == 1
+    assert "MISSES 0.100 %" in missed.stdout
+    assert ckpt_size(*REFERENCE_FLAGS, "--max-overhead", "0.001").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nowhere.json"], "nowhere.json cannot be read (No such file or directory)"),
+        (["."], ". cannot be read (Is a directory)"),
+        (["broken.json"], "broken.json cannot be parsed"),
+        (["list.json"], "list.json must hold an object with named fields, found list."),
+        (["binary.json"], "binary.json is not a text file"),
+        (["twice.json"], "the field 'model' stands twice"),
+        (["deep.json"], "deep.json cannot be parsed"),
+        (["nan.json"], "targets.max_overhead_fraction must be a finite number, got nan"),
+        (["unknown.yaml"], "modle is not a known field, got 'gpt2': did you mean model."),
+        (["--model", "gpt2", "--tensor", "0"], "parallelism.tensor must be at least 1, got '0'"),
+        (["--model", "gpt2", "--tensor", "-8"], "parallelism.tensor must be at least 1, got '-8'"),
+        (
+            ["--model", "gpt2", "--interval", "soon"],
+            "checkpoint.interval_seconds is not a duration, got 'soon'",
+        ),
+        (["--model", "gpt2", "--data", "8", "--gpus", "16"], "cluster.num_gpus must equal"),
+        (["--tensor", "8"], "model is required: add it."),
+        (["--model", "gpt2", "--storage", "nowhere.json"], "nowhere.json cannot be read"),
+        (["--model", "gpt2", "--storage", "empty.json"], "must have at least one rate"),
+        (["--json"], "the scenario is missing"),
+    ],
+)
+def test_bad_input_ends_with_one_sentence_and_exit_code_2(
+    tmp_path: Path, arguments: list[str], sentence: str
+) -> None:
+    files = {
+        "broken.json": "{",
+        "list.json": "[]",
+        "binary.json": b"\xff\xfe\x00\x80",
+        "twice.json": '{"model": {"preset": "gpt2"}, "model": {"preset": "gpt3-175b"}}',
+        "deep.json": "[" * 100_000,
+        "nan.json": '{"model": {"preset": "gpt2"}, "targets": {"max_overhead_fraction": NaN}}',
+        "unknown.yaml": "modle: gpt2\nmodel: {preset: gpt2}\n",
+        "empty.json": "{}",
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    found = ckpt_size(*arguments, cwd=tmp_path)
+    assert found.returncode == 2
+    assert sentence in found.stderr
+    assert len(found.stderr.strip().splitlines()) == 1
+    assert "Traceback" not in found.stderr
+    assert found.stdout == ""
+
+
+def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
+    found = ckpt_size(str(tmp_path / ("x" * 300)))
+    assert found.returncode == 2
+    assert "cannot be read" in found.stderr
+
+
+def test_validate_shows_prediction_truth_and_the_explained_miss() -> None:
+    found = ckpt_size("validate")
+    assert found.returncode == 0
+    assert "1,008,038,758,400" in found.stdout
+    assert "1.875458" in found.stdout
+    assert "differs: the node limit alone" in found.stdout
+
+
+def test_the_catalogs_are_listed_with_their_sources() -> None:
+    models, nodes = ckpt_size("models").stdout, ckpt_size("nodes").stdout
+    assert "megatron-1t" in models
+    assert "arXiv 2104.04473" in models
+    assert "dgx-a100" in nodes
+    assert "not published" in nodes
+
+
+def test_help_needs_no_torch_and_names_the_verbs() -> None:
+    code = (
+        "import sys; sys.argv = ['ckpt-size', '--help']\n"
+        "from sizing.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit as done: assert not done.code\n"
+        "assert not {'torch', 'scipy', 'io_bench', 'service'} & set(sys.modules)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert found.returncode == 0, found.stderr
+    for verb in ("answer", "validate", "profile", "models", "nodes"):
+        assert verb in found.stdout
+
+
+def test_a_reader_that_stops_early_is_no_error() -> None:
+    program = f"{sys.executable} -c 'from sizing.cli.main import main; main()' validate | head -1"
+    found = subprocess.run(["bash", "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert found.stderr == ""

@@ -1,0 +1,177 @@
+"""Rank classes, replication and placement equal a brute-force walk over every rank."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sizing.layout import Parallelism
+from sizing.layout.placement import WriterPlacement, place_writers
+from sizing.layout.rank_classes import holder_classes
+from sizing.layout.stages import stage_spans
+from sizing.model.inventory import TensorGroup, inventory_of
+from sizing.report import SizingReport, answer
+from sizing.scenario import scenario_from
+from tests.sizing.layout.brute_force import parameters_by_rank, writing_nodes
+
+UNEVEN = {
+    "family": "llama",
+    "hidden_size": 48,
+    "num_layers": 7,
+    "num_attention_heads": 12,
+    "num_kv_heads": 3,
+    "vocab_size": 101,
+    "ffn_hidden_size": 36,
+    "tied_embeddings": True,
+}
+
+
+def report_of(model: dict[str, Any], **parallelism: Any) -> SizingReport:
+    return answer(scenario_from({"model": model, "parallelism": parallelism}))
+
+
+@st.composite
+def small_worlds(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
+    tensor, kv_factor = draw(st.sampled_from([1, 2, 3, 4, 6])), draw(st.sampled_from([1, 2, 3]))
+    kv_heads = draw(st.sampled_from([n for n in (1, 2, 3, 4, 6, 12) if n % tensor == 0 or tensor % n == 0]))
+    heads = 12 * kv_factor
+    family = draw(st.sampled_from(["gpt2", "llama", "qwen2", "qwen3", "bloom", "falcon"]))
+    num_layers = draw(st.integers(1, 9))
+    architecture = {
+        "family": family,
+        "hidden_size": heads * draw(st.sampled_from([1, 2, 4])),
+        "num_layers": num_layers,
+        "num_attention_heads": heads,
+        "num_kv_heads": kv_heads,
+        "vocab_size": draw(st.integers(6, 40)),
+        "ffn_hidden_size": 12 * draw(st.integers(1, 4)),
+        "tied_embeddings": draw(st.booleans()),
+    }
+    pipeline = draw(st.integers(1, num_layers))
+    parallelism: dict[str, Any] = {
+        "tensor": tensor,
+        "pipeline": pipeline,
+        "data": draw(st.integers(1, 5)),
+        "context": draw(st.integers(1, 3)),
+    }
+    if draw(st.booleans()):
+        cuts = sorted(
+            draw(st.lists(st.integers(0, num_layers), min_size=pipeline - 1, max_size=pipeline - 1))
+        )
+        edges = [0, *cuts, num_layers]
+        parallelism["layers_per_stage"] = [b - a for a, b in pairwise(edges)]
+    return architecture, parallelism
+
+
+@given(small_worlds())
+@settings(max_examples=150, deadline=None)
+def test_rank_classes_hold_what_every_rank_holds_one_by_one(
+    world: tuple[dict[str, Any], dict[str, Any]],
+) -> None:
+    architecture, degrees = world
+    scenario = scenario_from({"model": {"architecture": architecture}, "parallelism": degrees})
+    assert scenario.model.architecture is not None
+    report = answer(scenario)
+    inventory = inventory_of(scenario.model.architecture)
+    expected = parameters_by_rank(inventory, scenario.parallelism, architecture["num_layers"])
+    found = sorted(c.num_parameters for c in report.layout.rank_classes for _ in range(c.num_ranks))
+    assert found == sorted(expected.values())
+
+
+@given(small_worlds())
+@settings(max_examples=150, deadline=None)
+def test_bytes_over_ranks_sum_to_the_total_exactly(world: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    architecture, degrees = world
+    report = report_of({"architecture": architecture}, **degrees)
+    written = sum(c.num_ranks * c.bytes_per_rank for c in report.layout.rank_classes)
+    size = report.checkpoint
+    assert written == size.total_bytes == size.logical_bytes + size.replicated_bytes
+    assert size.replicated_bytes == sum(row.replicated_bytes for row in size.replicated)
+    assert size.logical_bytes == sum(part.logical_bytes for part in size.parts.values())
+    assert sum(c.num_ranks for c in report.layout.rank_classes) == report.layout.num_writers
+
+
+@given(st.integers(1, 10**6), st.integers(1, 9), st.integers(1, 9), st.sampled_from([1, 2, 7]))
+@settings(max_examples=200, deadline=None)
+def test_a_bare_count_is_shared_out_to_the_last_parameter(
+    count: int, tensor: int, pipeline: int, data: int
+) -> None:
+    count = max(count, tensor * pipeline)
+    report = report_of({"num_parameters": count}, tensor=tensor, pipeline=pipeline, data=data)
+    held = [c.num_parameters for c in report.layout.rank_classes for _ in range(c.num_ranks)]
+    assert sum(held) == count
+    assert max(held) - min(held) <= 2
+    assert report.checkpoint.replicated_bytes == 0
+
+
+@given(
+    st.sampled_from([1, 2, 3, 4, 8, 16]),
+    st.integers(1, 20),
+    st.integers(1, 6),
+    st.integers(1, 3),
+    st.sampled_from([1, 3, 4, 8, 16]),
+)
+@settings(max_examples=300, deadline=None)
+def test_writers_stand_on_the_nodes_that_a_walk_over_all_ranks_finds(
+    tensor: int, pipeline: int, data: int, context: int, gpus_per_node: int
+) -> None:
+    parallelism = Parallelism(tensor=tensor, pipeline=pipeline, data=data, context=context)
+    nodes = writing_nodes(parallelism, gpus_per_node)
+    expected = WriterPlacement(len(nodes), max(nodes.values()))
+    assert place_writers(parallelism, gpus_per_node=gpus_per_node) == expected
+
+
+@pytest.mark.parametrize("data", [1, 2, 6, 1000])
+def test_the_data_parallel_degree_never_changes_the_checkpoint(data: int) -> None:
+    one = report_of({"preset": "gpt3-175b"}, tensor=8, pipeline=8)
+    many = report_of({"preset": "gpt3-175b"}, tensor=8, pipeline=8, data=data)
+    assert many.checkpoint == one.checkpoint
+    assert many.layout.num_writers == one.layout.num_writers
+
+
+def test_tensor_groups_of_some_layers_stand_on_the_stages_of_those_layers() -> None:
+    inventory = (
+        TensorGroup("dense", (8, 3), 8, layers=range(3)),
+        TensorGroup("other", (8, 5), 8, layers=range(3, 10)),
+    )
+    parallelism = Parallelism(tensor=2, pipeline=4)
+    spans = stage_spans(inventory, parallelism, num_layers=10)
+    expected = parameters_by_rank(inventory, parallelism, 10)
+    found = sorted(c.parameters for c in holder_classes(spans, tensor=2) for _ in range(c.num_ranks))
+    assert found == sorted(expected.values())
+
+
+def test_key_value_heads_fewer_than_tensor_ranks_are_copied_and_counted_as_such() -> None:
+    report = report_of({"architecture": UNEVEN}, tensor=6)
+    copies = {row.tensors: row.copies for row in report.checkpoint.replicated}
+    assert copies["attention.key_value"] == 2
+    assert copies["norm"] == 6
+    assert "embedding" not in copies
+
+
+def test_a_tied_embedding_stands_on_both_ends_of_a_pipeline() -> None:
+    report = report_of({"preset": "gpt2"}, pipeline=4)
+    assert {row.tensors: row.copies for row in report.checkpoint.replicated} == {"embedding": 2}
+    assert report.checkpoint.replicated_bytes == 50257 * 768 * 14
+
+
+def test_layers_that_do_not_divide_go_to_the_first_stages() -> None:
+    report = report_of({"preset": "llama-3.1-405b"}, tensor=8, pipeline=16)
+    layers = [(c.stages, c.num_layers) for c in report.layout.rank_classes]
+    assert layers == [("0", 8), ("1-13", 8), ("14", 7), ("15", 7)]
+
+
+@pytest.mark.parametrize("pipeline", [1, 4, 64])
+def test_file_names_carry_the_stage_only_where_there_are_several(pipeline: int) -> None:
+    report = report_of({"preset": "megatron-1t"}, tensor=8, pipeline=pipeline)
+    expected = "mp_rank_TT_PPP/model_optim_rng.pt" if pipeline > 1 else "mp_rank_TT/model_optim_rng.pt"
+    assert {c.file_name for c in report.layout.rank_classes} == {expected}
+
+
+def test_a_hundred_thousand_gpus_need_no_more_rank_classes_than_eight() -> None:
+    small = report_of({"preset": "megatron-1t"}, tensor=8, pipeline=4)
+    large = report_of({"preset": "megatron-1t"}, tensor=8, pipeline=128, data=100)
+    assert large.layout.num_gpus == 102_400
+    assert len(large.layout.rank_classes) <= len(small.layout.rank_classes)

@@ -1,0 +1,61 @@
+"""The inventory counts published architectures to the integer."""
+
+from typing import Any, get_args
+
+import pytest
+
+from sizing.model import Architecture, catalog, num_parameters
+from sizing.model.families import TRAITS, Family
+from sizing.model.inventory import inventory_of, inventory_of_count
+from sizing.published import published
+
+DENSE = [
+    row for row in published("model_parameters")["models"] if row["family"].split()[0] in get_args(Family)
+]
+DENSE = [row for row in DENSE if "num_experts" not in row]
+FACTS_BESIDE_THE_ARCHITECTURE = {"name", "num_parameters", "note", "family"}
+
+
+def architecture_of(row: dict[str, Any]) -> Architecture:
+    fields = {key: value for key, value in row.items() if key not in FACTS_BESIDE_THE_ARCHITECTURE}
+    return Architecture(family=row["family"].split()[0], **fields)
+
+
+@pytest.mark.parametrize("row", DENSE, ids=lambda row: row["name"])
+def test_a_published_architecture_has_its_published_number_of_parameters(row: dict[str, Any]) -> None:
+    assert num_parameters(inventory_of(architecture_of(row))) == row["num_parameters"]
+
+
+def test_fifteen_dense_models_are_compared() -> None:
+    assert len(DENSE) == 15
+
+
+@pytest.mark.parametrize("row", DENSE, ids=lambda row: row["name"])
+def test_the_catalog_and_the_published_facts_describe_one_architecture(row: dict[str, Any]) -> None:
+    assert catalog()[row["name"]].architecture == architecture_of(row)
+
+
+@pytest.mark.parametrize("row", published("megatron_table1")["rows"], ids=lambda row: str(row["num_gpus"]))
+def test_the_inventory_is_the_megatron_formula_plus_the_final_norm(row: dict[str, Any]) -> None:
+    architecture = Architecture(
+        family="gpt2",
+        hidden_size=row["hidden_size"],
+        num_layers=row["num_layers"],
+        num_attention_heads=row["num_attention_heads"],
+        vocab_size=51_200,
+        max_positions=2_048,
+    )
+    count = num_parameters(inventory_of(architecture))
+    assert count - 2 * row["hidden_size"] == row["num_parameters_by_formula"]
+
+
+def test_every_family_has_its_traits() -> None:
+    assert set(TRAITS) == set(get_args(Family))
+
+
+def test_every_catalog_model_names_its_source() -> None:
+    assert all(len(model.source) > 20 for model in catalog().values())
+
+
+def test_a_bare_count_is_that_many_parameters() -> None:
+    assert num_parameters(inventory_of_count(1_008_038_758_400)) == 1_008_038_758_400

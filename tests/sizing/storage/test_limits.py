@@ -1,0 +1,105 @@
+"""The transfer model: the slowest shared resource decides, serial steps add up."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sizing.storage.limits import Demand, transfer
+from sizing.storage.profile import StorageProfile
+from sizing.storage.transfer import files_seconds, shared_seconds, transfer_seconds
+
+DEMAND = Demand(total_bytes=13_800_000_000_000, num_streams=512, num_nodes=64, num_files=512)
+
+rates = st.floats(1e6, 1e13) | st.none()
+
+
+@st.composite
+def profiles(draw: st.DrawFn) -> StorageProfile:
+    return StorageProfile(
+        write_bytes_per_second=draw(st.floats(1e6, 1e13)),
+        node_write_bytes_per_second=draw(rates),
+        writer_write_bytes_per_second=draw(rates),
+        device_to_host_bytes_per_second=draw(rates),
+        files_per_second=draw(st.floats(1, 1e6) | st.none()),
+        fixed_write_seconds=draw(st.floats(0, 100) | st.none()),
+    )
+
+
+@pytest.mark.parametrize(
+    ("profile", "seconds", "bottleneck"),
+    [
+        ({"write_bytes_per_second": 682.5e9}, 20.2198, "file-system"),
+        ({"write_bytes_per_second": 682.5e9, "node_write_bytes_per_second": 8e9}, 26.953125, "node"),
+        ({"write_bytes_per_second": 682.5e9, "writer_write_bytes_per_second": 1e9}, 26.953125, "writer"),
+        (
+            {"write_bytes_per_second": 682.5e9, "device_to_host_bytes_per_second": 1e9},
+            20.2198 + 26.953125,
+            "device-to-host",
+        ),
+        ({"write_bytes_per_second": 682.5e9, "files_per_second": 8}, 20.2198 + 64, "metadata"),
+        ({"write_bytes_per_second": 682.5e9, "fixed_write_seconds": 3}, 23.2198, "file-system"),
+    ],
+)
+def test_the_resource_that_takes_longest_is_named(
+    profile: dict[str, float], seconds: float, bottleneck: str
+) -> None:
+    result = transfer(StorageProfile.model_validate(profile), DEMAND, direction="write")
+    assert result is not None
+    assert result.seconds == pytest.approx(seconds, rel=1e-5)
+    assert result.bottleneck == bottleneck
+    assert [limit.resource for limit in result.limits if limit.binds] == [bottleneck]
+
+
+def test_a_profile_without_rates_for_a_direction_gives_no_time() -> None:
+    assert transfer(StorageProfile(read_bytes_per_second=1e9), DEMAND, direction="write") is None
+
+
+def test_reading_uses_the_read_rates_alone() -> None:
+    profile = StorageProfile(
+        write_bytes_per_second=1e9, read_bytes_per_second=1e12, device_to_host_bytes_per_second=1e6
+    )
+    result = transfer(profile, DEMAND, direction="read")
+    assert result is not None
+    assert result.seconds == pytest.approx(13.8)
+
+
+def test_slack_is_what_a_resource_could_have_idled() -> None:
+    profile = StorageProfile(write_bytes_per_second=1024e9, node_write_bytes_per_second=8e9)
+    result = transfer(profile, DEMAND, direction="write")
+    assert result is not None
+    assert {limit.resource: limit.slack_fraction for limit in result.limits} == {
+        "node": 0.0,
+        "file-system": 0.5,
+    }
+
+
+@given(profiles())
+def test_no_estimate_beats_any_single_limit(profile: StorageProfile) -> None:
+    result = transfer(profile, DEMAND, direction="write")
+    assert result is not None
+    assert all(result.seconds >= limit.seconds for limit in result.limits)
+
+
+@given(profiles())
+def test_twice_the_bandwidth_halves_the_transfer_part_alone(profile: StorageProfile) -> None:
+    shared = ("write_bytes_per_second", "node_write_bytes_per_second", "writer_write_bytes_per_second")
+    doubled = {name: 2 * rate for name in shared if (rate := getattr(profile, name)) is not None}
+    before = transfer(profile, DEMAND, direction="write")
+    after = transfer(profile.model_copy(update=doubled), DEMAND, direction="write")
+    assert before is not None
+    assert after is not None
+    assert after.serial_seconds == before.serial_seconds
+    saved = (before.seconds - before.serial_seconds) / 2
+    assert math.isclose(before.seconds - after.seconds, saved, rel_tol=1e-6, abs_tol=1e-9)
+
+
+def test_the_equations_take_arrays_and_agree_with_the_scalar_answer() -> None:
+    total_bytes = np.array([1e12, 13.8e12])
+    by_node = shared_seconds(total_bytes, num_units=64, unit_bytes_per_second=np.array([[8e9], [4e9]]))
+    by_system = shared_seconds(total_bytes, num_units=1, unit_bytes_per_second=682.5e9)
+    seconds = transfer_seconds(files_seconds(512, files_per_second=1024), by_node, by_system)
+    assert np.shape(seconds) == (2, 2)
+    assert np.asarray(seconds)[0, 1] == pytest.approx(0.5 + 26.953125)

@@ -1,0 +1,107 @@
+"""A result document says what it measured, agrees with itself, and becomes a profile without guessing."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from sizing.errors import InvalidInput
+from sizing.report import answer
+from sizing.scenario import scenario_from
+from sizing.storage.measured_profile import profile_of
+from sizing.storage.measurement import BenchmarkResult, Measurement
+
+
+def measurement(
+    operation: str = "write", seconds: tuple[float, ...] = (2.0, 1.0, 4.0), **changed: Any
+) -> Any:
+    document = {
+        "engine": "torch-save",
+        "operation": operation,
+        "num_nodes": 1,
+        "num_ranks": 2,
+        "bytes_per_rank": 10**9,
+        "total_bytes": 2 * 10**9,
+        "seconds": list(seconds),
+        "bytes_per_second": 2 * 10**9 / sorted(seconds)[len(seconds) // 2],
+        "first_done_seconds": [s / 2 for s in seconds],
+        "rank_seconds": [[s / 2, s] for s in seconds],
+        "cache_policy": "buffered-fsync" if operation == "write" else "fadvise-dontneed",
+        "verified": True,
+    }
+    return document | changed
+
+
+def result(*measurements: Any, **changed: Any) -> BenchmarkResult:
+    document = {
+        "schema_version": 1,
+        "run_id": "run-1",
+        "command": ["ckpt-bench", "run"],
+        "environment": {},
+        "warnings": [],
+        "measurements": list(measurements),
+    }
+    return BenchmarkResult.model_validate(document | changed)
+
+
+def test_the_rate_is_the_total_over_the_median_time() -> None:
+    assert Measurement.model_validate(measurement()).bytes_per_second == 1e9
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"bytes_per_second": 1.01e9},
+        {"rank_seconds": [[1.0, 2.0]]},
+        {"rank_seconds": [[1.0], [1.0], [1.0]]},
+        {"first_done_seconds": [1.0]},
+        {"seconds": []},
+        {"seconds": [0.0, 1.0, 2.0]},
+        {"seconds": [float("nan"), 1.0, 2.0]},
+        {"num_ranks": 0},
+        {"operation": "erase"},
+        {"cache_policy": "hopefully-cold"},
+        {"note": "x"},
+    ],
+)
+def test_a_document_that_contradicts_itself_is_refused(changed: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Measurement.model_validate(measurement() | changed)
+
+
+def test_another_schema_version_is_refused() -> None:
+    with pytest.raises(ValidationError):
+        result(measurement(), schema_version=2)
+
+
+def test_a_profile_takes_write_and_read_from_their_own_measurements() -> None:
+    profile = profile_of(result(measurement(), measurement("restore", (0.5, 0.5, 0.5))))
+    assert profile.write_bytes_per_second == 1e9
+    assert profile.read_bytes_per_second == 4e9
+    assert profile.node_write_bytes_per_second is None
+
+
+def test_a_read_that_may_have_come_from_memory_is_no_storage_rate() -> None:
+    profile = profile_of(result(measurement(), measurement("restore", cache_policy="cached")))
+    assert profile.read_bytes_per_second is None
+
+
+def test_a_run_without_a_verified_write_gives_no_profile() -> None:
+    with pytest.raises(InvalidInput, match="must hold a verified write"):
+        profile_of(result(measurement(verified=False)))
+
+
+def test_a_measured_profile_sizes_and_says_how_little_of_the_cluster_it_saw() -> None:
+    profile = profile_of(result(measurement(), measurement("restore")))
+    report = answer(
+        scenario_from(
+            {
+                "model": {"num_parameters": 10**9},
+                "parallelism": {"tensor": 8, "pipeline": 2},
+                "storage": {"profile": profile.model_dump(exclude_none=True)},
+            }
+        )
+    )
+    assert report.write is not None
+    assert report.write.seconds == pytest.approx(14.0)
+    assert any("measured from 1 node(s) with 2 rank(s)" in warning for warning in report.warnings)

@@ -1,0 +1,152 @@
+"""Errors: field, rule, value and remedy in one sentence, whoever found the mistake."""
+
+import pytest
+
+from sizing.errors import InvalidInput
+from sizing.report import answer
+from sizing.scenario import scenario_from
+
+GPT = {
+    "family": "gpt2",
+    "hidden_size": 768,
+    "num_layers": 12,
+    "num_attention_heads": 12,
+    "vocab_size": 50257,
+}
+
+
+def sentences(document: object) -> str:
+    with pytest.raises(InvalidInput) as caught:
+        answer(scenario_from(document))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("document", "sentence"),
+    [
+        ([], "the input must be an object, got []: give an object with named fields."),
+        ({}, "model is required: add it."),
+        (
+            {"model": {"preset": "gpt2"}, "checkpiont": {}},
+            "checkpiont is not a known field, got {}: did you mean checkpoint.",
+        ),
+        (
+            {"model": {"preset": "gpt2"}, "storage": {"profile": {"write_bytes_per_secnd": 1}}},
+            "storage.profile.write_bytes_per_secnd is not a known field, got 1: "
+            "did you mean write_bytes_per_second.",
+        ),
+        (
+            {"model": {"preset": "gpt2"}, "parallelism": {"tensor": 0}},
+            "parallelism.tensor must be at least 1, got 0: give 1 or more.",
+        ),
+        (
+            {"model": {"preset": "gpt2"}, "parallelism": {"data": -3}},
+            "parallelism.data must be at least 1, got -3: give 1 or more.",
+        ),
+        (
+            {"model": {"preset": "gpt2"}, "parallelism": {"pipeline": 2.5}},
+            "parallelism.pipeline must be a whole number, got 2.5: give a whole number.",
+        ),
+        (
+            {"model": {"preset": "gpt2"}, "targets": {"max_overhead_fraction": float("nan")}},
+            "targets.max_overhead_fraction must be a finite number, got nan: "
+            "give a number that is not NaN or infinite.",
+        ),
+        (
+            {"model": {"preset": "megatron-2t"}},
+            "model.preset must be a name of the catalog, got 'megatron-2t': the nearest of the 24 names there "
+            "are megatron-1t",
+        ),
+        (
+            {"model": {"preset": "gpt2"}, "cluster": {"node": "dgx-a10"}},
+            "cluster.node must be a name of the catalog, got 'dgx-a10': the nearest",
+        ),
+        (
+            {"model": {"preset": "gpt2"}, "cluster": {"num_gpus": 9}, "parallelism": {"data": 8}},
+            "cluster.num_gpus must equal tensor x pipeline x context x data = 8, got 9: "
+            "change a degree or num_gpus.",
+        ),
+        (
+            {"model": {"architecture": GPT | {"num_layers": 1_000_000}}},
+            "model.architecture.num_layers must be at most 10000, got 1000000: give 10000 or less.",
+        ),
+        (
+            {"model": {"architecture": GPT | {"num_attention_heads": 7}}},
+            "has hidden_size 768, which num_attention_heads 7 does not divide",
+        ),
+        (
+            {"model": {"architecture": GPT | {"family": "gpt5"}}},
+            "model.architecture.family must be one of 'gpt2',",
+        ),
+        (
+            {"model": {"preset": "gpt2", "num_parameters": 7}},
+            "model must have exactly one of preset, architecture, num_parameters, found preset and num_parameters",
+        ),
+        (
+            {"model": {"preset": "gpt2"}, "parallelism": {"tensor": 5}},
+            "parallelism.tensor must divide num_attention_heads 12, got 5: the nearest that work are 4 and 6.",
+        ),
+        (
+            {"model": {"preset": "gpt2"}, "parallelism": {"pipeline": 13}},
+            "parallelism.pipeline must be at most num_layers 12, got 13: the nearest that works is 12.",
+        ),
+        (
+            {
+                "model": {"preset": "llama-3.1-8b"},
+                "parallelism": {"pipeline": 2, "layers_per_stage": [16, 15]},
+            },
+            "parallelism.layers_per_stage must add up to num_layers 32, got 31: correct the layers of a stage.",
+        ),
+        (
+            {"model": {"preset": "gpt2"}, "parallelism": {"pipeline": 2, "layers_per_stage": [12]}},
+            "has layers_per_stage for 1 stages and pipeline 2",
+        ),
+        (
+            {"model": {"num_parameters": 7}, "parallelism": {"tensor": 8}},
+            "parallelism must have tensor x pipeline of at most model.num_parameters 7, got 8: lower a degree.",
+        ),
+        (
+            {"model": {"preset": "gpt2"}, "storage": {"profile": {"write_bytes_per_second": "fast"}}},
+            "storage.profile.write_bytes_per_second is not a rate, got 'fast': "
+            "write for example 273 GB/s or 400 Gb/s.",
+        ),
+        (
+            {"model": {"preset": "gpt2"}, "storage": {"profile": {}}},
+            "storage.profile must have at least one rate, got {}: give write_bytes_per_second: 273 GB/s.",
+        ),
+        (
+            {"model": {"preset": "gpt2"}, "reliability": {}},
+            "reliability must have exactly one of failures_per_node_day, failures_per_gpu_hour, mtbf_seconds, "
+            "found none",
+        ),
+        (
+            {
+                "model": {"preset": "gpt2"},
+                "training": {"optimizer": "sgd", "saved_state": {"moments": "fp32"}},
+            },
+            "has saved_state.moments fp32, but optimizer sgd keeps none",
+        ),
+        (
+            {
+                "model": {"preset": "gpt2"},
+                "training": {"saved_state": {"weights": None, "master": None, "moments": None}},
+            },
+            "training.saved_state must leave something to save",
+        ),
+        (
+            {"model": {"preset": "gpt2"}, "parallelism": {"data": 1_000_000, "context": 1_000_000}},
+            "has degrees that multiply to 1,000,000,000,000 GPUs, more than 100,000,000",
+        ),
+    ],
+)
+def test_bad_input_gets_a_sentence_with_field_rule_value_and_remedy(document: object, sentence: str) -> None:
+    assert sentence in sentences(document)
+
+
+def test_every_mistake_of_a_scenario_is_named_at_once() -> None:
+    found = sentences({"model": {"preset": "gpt2"}, "parallelism": {"tensor": 0, "data": 0, "expret": 2}})
+    assert len(found.splitlines()) == 3
+
+
+def test_a_long_value_is_cut_in_the_message() -> None:
+    assert len(sentences({"model": {"preset": "x" * 99}})) < 300

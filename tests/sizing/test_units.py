@@ -1,0 +1,116 @@
+"""Units: what people write is read as they mean it, and refused where it could mean two things."""
+
+import pytest
+from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticCustomError
+
+from sizing.units import (
+    ByteCount,
+    BytesPerSecond,
+    PositiveSeconds,
+    binary_bytes_text,
+    bytes_text,
+    decimal_bytes_text,
+    parse_bytes,
+    parse_bytes_per_second,
+    parse_seconds,
+    rate_text,
+    seconds_text,
+)
+
+
+class Amounts(BaseModel):
+    size: ByteCount = 1
+    rate: BytesPerSecond = 1.0
+    time: PositiveSeconds = 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "num_bytes"),
+    [
+        ("1 kB", 1_000),
+        ("1 KB", 1_000),
+        ("1 KiB", 1_024),
+        ("1 GB", 1_000_000_000),
+        ("1 GiB", 1_073_741_824),
+        ("13.8TB", 13_800_000_000_000),
+        ("0.5 PiB", 562_949_953_421_312),
+        ("1e12", 1_000_000_000_000),
+        ("14_112_542_617_600", 14_112_542_617_600),
+        ("1,024 B", 1_024),
+    ],
+)
+def test_a_size_is_read_with_its_unit(text: str, num_bytes: int) -> None:
+    assert parse_bytes(text) == num_bytes
+
+
+@pytest.mark.parametrize("text", ["1 gb", "1 Gb", "1 Gbit", "12 XB", "GB", "", "1 GB/s", "1.2.3 GB", "-1 GB"])
+def test_a_size_that_could_mean_something_else_is_refused(text: str) -> None:
+    with pytest.raises(PydanticCustomError):
+        parse_bytes(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [("273 GB/s", 273e9), ("273GBps", 273e9), ("400 Gb/s", 50e9), ("400 Gbit/s", 50e9), ("1 GiB/s", 2.0**30)],
+)
+def test_a_rate_is_read_in_bytes_or_bits_per_second(text: str, rate: float) -> None:
+    assert parse_bytes_per_second(text) == rate
+
+
+@pytest.mark.parametrize("text", ["273 GB", "4 gb/s", "fast", "1 GB/min"])
+def test_what_is_not_a_rate_is_refused(text: str) -> None:
+    with pytest.raises(PydanticCustomError):
+        parse_bytes_per_second(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("4h", 14_400), ("90 s", 90), ("1h 30min", 5_400), ("500ms", 0.5), ("2 days", 172_800)],
+)
+def test_a_duration_is_read_with_its_units(text: str, seconds: float) -> None:
+    assert parse_seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["4 hours ago", "", "h", "1 2", "4 fortnights", "h4"])
+def test_what_is_not_a_duration_is_refused(text: str) -> None:
+    with pytest.raises(PydanticCustomError):
+        parse_seconds(text)
+
+
+@pytest.mark.parametrize(
+    "amounts",
+    [
+        {"size": 0},
+        {"size": -1},
+        {"size": 1.5},
+        {"size": True},
+        {"size": float("nan")},
+        {"size": float("inf")},
+        {"rate": float("nan")},
+        {"rate": 0},
+        {"time": 0},
+        {"time": float("inf")},
+        {"time": True},
+        {"size": "9" * 10_000},
+    ],
+)
+def test_amounts_out_of_range_are_refused(amounts: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        Amounts.model_validate(amounts)
+
+
+def test_a_whole_number_that_json_wrote_as_a_float_is_bytes() -> None:
+    assert Amounts.model_validate({"size": 13.8e12}).size == 13_800_000_000_000
+
+
+def test_decimal_and_binary_are_told_apart() -> None:
+    assert decimal_bytes_text(2**40) == "1.100 TB"
+    assert binary_bytes_text(2**40) == "1.000 TiB"
+    assert bytes_text(10**12) == "1.000 TB (931.3 GiB)"
+
+
+def test_figures_are_printed_with_four_digits() -> None:
+    assert rate_text(533_203_125) == "533.2 MB/s"
+    assert seconds_text(26.953125) == "26.95 s"
+    assert seconds_text(14_400) == "4.00 h"
