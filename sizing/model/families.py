@@ -1,7 +1,7 @@
 """What distinguishes one family of transformers from another: one row each.
 
-Sources: the models' published code, each row proven by an exact parameter count in
-`published/model_parameters.json` or `published/megatron_table1.json`.
+Sources: the models' published code, as `transformers` builds it; each row is proven by exact parameter counts
+in `published/` and by building the same configurations on the meta device.
 """
 
 from __future__ import annotations
@@ -9,26 +9,47 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Family = Literal["gpt2", "opt", "bloom", "gpt-neox", "llama", "qwen2", "qwen3", "gemma", "falcon"]
+Family = Literal[
+    "gpt2",
+    "opt",
+    "bloom",
+    "gpt-j",
+    "gpt-neox",
+    "llama",
+    "mixtral",
+    "qwen2",
+    "qwen3",
+    "deepseek",
+    "gemma",
+    "gemma2",
+    "phi3",
+    "falcon",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Traits:
     """How the layers of a family are built.
 
-    `norm_tensors` is 2 for LayerNorm (weight and bias), 1 for RMSNorm. `max_positions` is the family's
-    habit where learned positions are used and the architecture does not say.
+    `norm_tensors` is 2 for LayerNorm (weight and bias), 1 for RMSNorm. `max_positions` is the family's habit
+    where learned positions are used and the architecture does not say. `has_experts`: the family may have a
+    mixture of experts; `latent_attention`: multi-head latent attention (DeepSeek-AI 2024, arXiv 2405.04434).
     """
 
     norm_tensors: Literal[1, 2]
     gated_ffn: bool = False
     qkv_bias: bool = False
-    projection_bias: bool = False
+    attention_output_bias: bool = False
+    ffn_bias: bool = False
+    head_bias: bool = False
     norms_per_layer: int = 2
     query_key_norms: bool = False
     embedding_norm: bool = False
     max_positions: int | None = None
     unused_positions: int = 0
+    has_experts: bool = False
+    shared_expert_gate: bool = False
+    latent_attention: bool = False
 
     @property
     def learned_positions(self) -> bool:
@@ -36,14 +57,21 @@ class Traits:
         return self.max_positions is not None
 
 
+_BIASES = {"qkv_bias": True, "attention_output_bias": True, "ffn_bias": True}
+
 TRAITS: dict[Family, Traits] = {
-    "gpt2": Traits(2, qkv_bias=True, projection_bias=True, max_positions=1024),
-    "opt": Traits(2, qkv_bias=True, projection_bias=True, max_positions=2048, unused_positions=2),
-    "bloom": Traits(2, qkv_bias=True, projection_bias=True, embedding_norm=True),
-    "gpt-neox": Traits(2, qkv_bias=True, projection_bias=True),
+    "gpt2": Traits(2, **_BIASES, max_positions=1024),
+    "opt": Traits(2, **_BIASES, max_positions=2048, unused_positions=2),
+    "bloom": Traits(2, **_BIASES, embedding_norm=True),
+    "gpt-j": Traits(2, ffn_bias=True, head_bias=True, norms_per_layer=1),
+    "gpt-neox": Traits(2, **_BIASES),
     "llama": Traits(1, gated_ffn=True),
-    "qwen2": Traits(1, gated_ffn=True, qkv_bias=True),
-    "qwen3": Traits(1, gated_ffn=True, query_key_norms=True),
+    "mixtral": Traits(1, gated_ffn=True, has_experts=True),
+    "qwen2": Traits(1, gated_ffn=True, qkv_bias=True, has_experts=True, shared_expert_gate=True),
+    "qwen3": Traits(1, gated_ffn=True, query_key_norms=True, has_experts=True),
+    "deepseek": Traits(1, gated_ffn=True, has_experts=True, latent_attention=True),
     "gemma": Traits(1, gated_ffn=True),
+    "gemma2": Traits(1, gated_ffn=True, norms_per_layer=4),
+    "phi3": Traits(1, gated_ffn=True),
     "falcon": Traits(2, norms_per_layer=1),
 }

@@ -1,17 +1,20 @@
 """The tensor inventory: everything else about a model derives from it.
 
-A model is a handful of groups of equal tensors. Each group knows its shape, which layers or pipeline
-stages hold it, and into how many indivisible pieces tensor parallelism may cut it: a vocabulary row, a
-feed-forward column, an attention head; one piece means that every tensor rank holds the whole.
+A model is a handful of groups of equal tensors. Each group knows its shape, which layers or pipeline stages
+hold it, and into how many indivisible pieces tensor parallelism may cut it: a vocabulary row, a feed-forward
+column, an attention head; one piece means that every tensor rank holds the whole. `layer_tensors` lists the
+tensors of a layer; this module puts them where they stand.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sizing.model.architecture import Architecture
+from sizing.model.layer_tensors import Tensor, attention, dense_ffn, expert_ffn, norms
 
 Placement = Literal["layers", "first-stage", "last-stage", "first-and-last-stage", "spread"]
 """`layers`: with each layer in `layers`. `first-and-last-stage`: one tensor, of which both stages keep a
@@ -20,10 +23,11 @@ copy (tied embeddings). `spread`: cut evenly over all stages (a bare parameter c
 
 @dataclass(frozen=True, slots=True)
 class TensorGroup:
-    """Equal tensors: `count` of them per layer that holds them, or `count` in all outside the layers.
+    """Equal tensors: `count` per layer that holds them, or in all outside the layers, times `experts` if any.
 
     `shape` is that of the whole, uncut tensor; `pieces` the number of equal indivisible parts that tensor
-    parallelism may deal out.
+    parallelism may deal out. `experts` is the number of routed experts that have such a tensor, 0 where it is
+    none of an expert's.
     """
 
     name: str
@@ -32,6 +36,7 @@ class TensorGroup:
     placement: Placement = "layers"
     layers: range = range(0)
     count: int = 1
+    experts: int = 0
 
     @property
     def tensor_parameters(self) -> int:
@@ -39,10 +44,15 @@ class TensorGroup:
         return math.prod(self.shape)
 
     @property
+    def num_tensors(self) -> int:
+        """Tensors of the whole group, each logical tensor once."""
+        repeats = len(self.layers) if self.placement == "layers" else 1
+        return repeats * self.count * max(1, self.experts)
+
+    @property
     def num_parameters(self) -> int:
         """Parameters of the whole group, each logical tensor once."""
-        repeats = len(self.layers) if self.placement == "layers" else 1
-        return repeats * self.count * self.tensor_parameters
+        return self.num_tensors * self.tensor_parameters
 
 
 Inventory = tuple[TensorGroup, ...]
@@ -60,14 +70,31 @@ def num_parameters(inventory: Inventory) -> int:
     return sum(group.num_parameters for group in inventory)
 
 
+def num_routed_expert_parameters(inventory: Inventory) -> int:
+    """Parameters of all routed experts; shared experts and routers are not among them."""
+    return sum(group.num_parameters for group in inventory if group.experts)
+
+
+def num_active_parameters(inventory: Inventory, *, num_experts_per_token: int) -> int:
+    """Parameters that one token passes through: P - P_routed (1 - k / E), k of E experts.
+
+    Source: Jiang et al. 2024, arXiv 2401.04088, section 2.1; `published/model_parameters.json`.
+
+    >>> expert = TensorGroup("expert", (4, 3), 4, layers=range(2), experts=8)
+    >>> num_active_parameters((expert,), num_experts_per_token=2)
+    48
+    """
+    return sum(
+        group.num_parameters * num_experts_per_token // group.experts
+        if group.experts
+        else group.num_parameters
+        for group in inventory
+    )
+
+
 def inventory_of(architecture: Architecture) -> Inventory:
     """The tensors of an architecture, as Megatron cuts them (Shoeybi et al. 2019, section 3)."""
-    return (
-        *_embeddings(architecture),
-        *_attention(architecture),
-        *_feed_forward(architecture),
-        *_norms(architecture),
-    )
+    return (*_before_layers(architecture), *_layers(architecture), *_after_layers(architecture))
 
 
 def inventory_of_count(count: int) -> Inventory:
@@ -75,62 +102,62 @@ def inventory_of_count(count: int) -> Inventory:
     return (TensorGroup("parameters", (count,), pieces=count, placement="spread"),)
 
 
-def _embeddings(a: Architecture) -> Inventory:
-    table = (a.vocab_size, a.hidden_size)
-    if a.tied_embeddings:
-        groups = [TensorGroup("embedding", table, a.vocab_size, "first-and-last-stage")]
-    else:
-        groups = [
-            TensorGroup("embedding", table, a.vocab_size, "first-stage"),
-            TensorGroup("output_head", table, a.vocab_size, "last-stage"),
-        ]
+def _before_layers(a: Architecture) -> Iterator[TensorGroup]:
+    embedding = TensorGroup("embedding", (a.vocab_size, a.hidden_size), a.vocab_size, "first-stage")
+    yield replace(embedding, placement="first-and-last-stage") if a.tied_embeddings else embedding
     if a.position_rows:
-        groups.append(TensorGroup("positions", (a.position_rows, a.hidden_size), 1, "first-stage"))
-    return tuple(groups)
-
-
-def _attention(a: Architecture) -> Inventory:
-    layers, width = range(a.num_layers), a.head_width
-    query_width, kv_width = a.num_attention_heads * width, a.kv_heads * width
-    groups = [
-        TensorGroup("attention.query", (query_width, a.hidden_size), a.num_attention_heads, layers=layers),
-        TensorGroup("attention.key_value", (kv_width, a.hidden_size), a.kv_heads, layers=layers, count=2),
-        TensorGroup("attention.output", (a.hidden_size, query_width), a.num_attention_heads, layers=layers),
-    ]
-    if a.traits.qkv_bias:
-        groups += [
-            TensorGroup("attention.query.bias", (query_width,), a.num_attention_heads, layers=layers),
-            TensorGroup("attention.key_value.bias", (kv_width,), a.kv_heads, layers=layers, count=2),
-        ]
-    if a.traits.projection_bias:
-        groups.append(TensorGroup("attention.output.bias", (a.hidden_size,), 1, layers=layers))
-    if a.traits.query_key_norms:
-        groups.append(TensorGroup("attention.query_key_norm", (width,), 1, layers=layers, count=2))
-    return tuple(groups)
-
-
-def _feed_forward(a: Architecture) -> Inventory:
-    layers, width = range(a.num_layers), a.ffn_width
-    ups = 2 if a.traits.gated_ffn else 1
-    groups = [
-        TensorGroup("ffn.up", (width, a.hidden_size), width, layers=layers, count=ups),
-        TensorGroup("ffn.down", (a.hidden_size, width), width, layers=layers),
-    ]
-    if a.traits.projection_bias:
-        groups += [
-            TensorGroup("ffn.up.bias", (width,), width, layers=layers, count=ups),
-            TensorGroup("ffn.down.bias", (a.hidden_size,), 1, layers=layers),
-        ]
-    return tuple(groups)
-
-
-def _norms(a: Architecture) -> Inventory:
-    tensors, shape = a.traits.norm_tensors, (a.hidden_size,)
-    in_layers = tensors * a.traits.norms_per_layer
-    groups = [
-        TensorGroup("norm", shape, 1, layers=range(a.num_layers), count=in_layers),
-        TensorGroup("final_norm", shape, 1, "last-stage", count=tensors),
-    ]
+        yield TensorGroup("positions", (a.position_rows, a.hidden_size), 1, "first-stage")
     if a.traits.embedding_norm:
-        groups.append(TensorGroup("embedding_norm", shape, 1, "first-stage", count=tensors))
-    return tuple(groups)
+        yield TensorGroup("embedding_norm", (a.hidden_size,), 1, "first-stage", count=a.traits.norm_tensors)
+
+
+def _layers(a: Architecture) -> Iterator[TensorGroup]:
+    every, dense, sparse = range(a.num_layers), range(a.dense_layers), range(a.dense_layers, a.num_layers)
+    yield from _in_layers((*attention(a), *norms(a)), every)
+    if dense:
+        yield from _in_layers(dense_ffn(a), dense)
+    if sparse:
+        yield from _in_layers(expert_ffn(a), sparse)
+
+
+def _after_layers(a: Architecture) -> Iterator[TensorGroup]:
+    yield TensorGroup("final_norm", (a.hidden_size,), 1, "last-stage", count=a.traits.norm_tensors)
+    if not a.tied_embeddings:
+        yield TensorGroup("output_head", (a.vocab_size, a.hidden_size), a.vocab_size, "last-stage")
+    if a.traits.head_bias:
+        yield TensorGroup("output_head.bias", (a.vocab_size,), a.vocab_size, "last-stage")
+    if a.num_mtp_layers:
+        yield from _multi_token_prediction(a, a.num_mtp_layers)
+
+
+def _multi_token_prediction(a: Architecture, num_modules: int) -> Iterator[TensorGroup]:
+    """Per module a projection of [hidden; embedding], three norms and a layer; embedding and head are shared.
+
+    Source: DeepSeek-AI 2024, arXiv 2412.19437, section 2.2.
+    """
+    own = (
+        Tensor("projection", (a.hidden_size, 2 * a.hidden_size), pieces=a.hidden_size),
+        Tensor("module_norm", (a.hidden_size,), pieces=1, count=3),
+    )
+    ffn = dense_ffn(a) if a.num_experts is None else expert_ffn(a)
+    for tensor in (*own, *attention(a), *norms(a), *ffn):
+        yield TensorGroup(
+            f"mtp.{tensor.name}",
+            tensor.shape,
+            tensor.pieces,
+            "last-stage",
+            count=tensor.count * num_modules,
+            experts=tensor.experts,
+        )
+
+
+def _in_layers(tensors: Iterable[Tensor], layers: range) -> Iterator[TensorGroup]:
+    for tensor in tensors:
+        yield TensorGroup(
+            tensor.name,
+            tensor.shape,
+            tensor.pieces,
+            layers=layers,
+            count=tensor.count,
+            experts=tensor.experts,
+        )

@@ -5,24 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from sizing.errors import broken_rule
 from sizing.model.architecture import Architecture
 from sizing.model.catalog import model_named
+from sizing.model.huggingface import architecture_from
 from sizing.model.inventory import Inventory, inventory_of, inventory_of_count, num_parameters
 from sizing.provenance import Assumption
 
-_WAYS = ("preset", "architecture", "num_parameters")
+_WAYS = ("preset", "architecture", "huggingface_config", "num_parameters")
 
 
 class Model(BaseModel):
-    """What is trained: exactly one of a catalog name, an architecture, or a number of parameters."""
+    """What is trained: a catalog name, an architecture, a Hugging Face config.json, or only a count."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     preset: str | None = Field(None, max_length=100, description="a name of the model catalog")
     architecture: Architecture | None = None
+    huggingface_config: dict[str, JsonValue] | None = Field(
+        None, description="the content of a config.json", max_length=500
+    )
     num_parameters: Annotated[int, Field(ge=1, le=10**16)] | None = None
 
     @model_validator(mode="after")
@@ -50,12 +54,16 @@ class ResolvedModel:
 def resolve(model: Model) -> ResolvedModel:
     """The model that a `model` block asks for.
 
-    Raises InvalidInput where the catalog does not know the preset.
+    Raises InvalidInput where the catalog does not know the preset or the config is not understood.
     """
     if model.num_parameters is not None:
         return _of_count(model.num_parameters)
     if model.architecture is not None:
         return _of_architecture("architecture", model.architecture)
+    if model.huggingface_config is not None:
+        config = model.huggingface_config
+        name = str(config.get("_name_or_path") or config.get("model_type") or "huggingface_config")
+        return _of_architecture(name[:100], architecture_from(config))
     return _of_architecture(str(model.preset), model_named(str(model.preset)).architecture)
 
 

@@ -80,7 +80,7 @@ def sentences(document: object) -> str:
         ),
         (
             {"model": {"preset": "gpt2", "num_parameters": 7}},
-            "model must have exactly one of preset, architecture, num_parameters, found preset and num_parameters",
+            "model must have exactly one of preset, architecture, huggingface_config, num_parameters, found preset and ",
         ),
         (
             {"model": {"preset": "gpt2"}, "parallelism": {"tensor": 5}},

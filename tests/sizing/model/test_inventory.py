@@ -6,33 +6,40 @@ import pytest
 
 from sizing.model import Architecture, catalog, num_parameters
 from sizing.model.families import TRAITS, Family
-from sizing.model.inventory import inventory_of, inventory_of_count
+from sizing.model.inventory import (
+    inventory_of,
+    inventory_of_count,
+    num_active_parameters,
+    num_routed_expert_parameters,
+)
 from sizing.published import published
 
-DENSE = [
-    row for row in published("model_parameters")["models"] if row["family"].split()[0] in get_args(Family)
-]
-DENSE = [row for row in DENSE if "num_experts" not in row]
-FACTS_BESIDE_THE_ARCHITECTURE = {"name", "num_parameters", "note", "family"}
+MODELS = published("model_parameters")["models"]
 
 
 def architecture_of(row: dict[str, Any]) -> Architecture:
-    fields = {key: value for key, value in row.items() if key not in FACTS_BESIDE_THE_ARCHITECTURE}
-    return Architecture(family=row["family"].split()[0], **fields)
+    fields = {name: value for name, value in row.items() if name in Architecture.model_fields}
+    return Architecture.model_validate(fields | {"family": row["family"].split()[0]})
 
 
-@pytest.mark.parametrize("row", DENSE, ids=lambda row: row["name"])
+@pytest.mark.parametrize("row", MODELS, ids=lambda row: row["name"])
 def test_a_published_architecture_has_its_published_number_of_parameters(row: dict[str, Any]) -> None:
     assert num_parameters(inventory_of(architecture_of(row))) == row["num_parameters"]
 
 
-def test_fifteen_dense_models_are_compared() -> None:
-    assert len(DENSE) == 15
+@pytest.mark.parametrize("row", [row for row in MODELS if "num_experts" in row], ids=lambda row: row["name"])
+def test_routed_and_active_parameters_of_a_mixture_are_those_published(row: dict[str, Any]) -> None:
+    inventory = inventory_of(architecture_of(row))
+    assert num_routed_expert_parameters(inventory) == row["num_routed_expert_parameters"]
+    active = num_active_parameters(inventory, num_experts_per_token=row["num_experts_per_token"])
+    assert active == row["num_active_parameters"]
 
 
-@pytest.mark.parametrize("row", DENSE, ids=lambda row: row["name"])
-def test_the_catalog_and_the_published_facts_describe_one_architecture(row: dict[str, Any]) -> None:
-    assert catalog()[row["name"]].architecture == architecture_of(row)
+@pytest.mark.parametrize(
+    "row", [row for row in MODELS if row["name"] in catalog()], ids=lambda row: row["name"]
+)
+def test_the_catalog_and_the_published_facts_describe_one_model(row: dict[str, Any]) -> None:
+    assert num_parameters(inventory_of(catalog()[row["name"]].architecture)) == row["num_parameters"]
 
 
 @pytest.mark.parametrize("row", published("megatron_table1")["rows"], ids=lambda row: str(row["num_gpus"]))

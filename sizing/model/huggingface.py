@@ -1,0 +1,159 @@
+"""From a Hugging Face `config.json` to an Architecture: one row of `huggingface.toml` per model_type.
+
+Nothing is guessed: an unknown model_type, a missing field or a value that would change the count in a way not
+known here is refused by name.
+"""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from sizing.errors import InvalidInput, Problem, explain, unknown_name
+from sizing.model.architecture import Architecture
+from sizing.model.families import Family
+
+Config = Mapping[str, JsonValue]
+FIELD = "model.huggingface_config"
+
+_MAY_BE_ABSENT = {"ffn_hidden_size", "num_kv_heads", "head_dim", "attention_bias", "ffn_bias", "q_lora_rank"}
+
+
+class ConfigClass(BaseModel):
+    """How the config of a model_type reads."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    family: Family
+    model_class: str
+    fields: dict[str, str]
+    defaults: dict[str, JsonValue] = Field(default_factory=dict)
+    must_equal: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+@functools.cache
+def config_classes() -> dict[str, ConfigClass]:
+    """Every model_type that is known."""
+    text = resources.files(__package__).joinpath("huggingface.toml").read_text(encoding="utf-8")
+    return {name: ConfigClass.model_validate(row) for name, row in tomllib.loads(text).items()}
+
+
+def architecture_from(config: Config) -> Architecture:
+    """The Architecture that a `config.json` describes.
+
+    Raises InvalidInput for an unknown model_type, a missing or contradicting field.
+    """
+    kind = _config_class(config)
+    _check_model_class(config, kind)
+    _check_must_equal(config, kind)
+    fields = _mapped(config, kind) | _particulars(config)
+    try:
+        return Architecture.model_validate({"family": kind.family} | fields)
+    except ValidationError as error:
+        raise _in_the_words_of_the_config(explain(error, Architecture), kind) from None
+
+
+def _config_class(config: Config) -> ConfigClass:
+    model_type = config.get("model_type")
+    if not isinstance(model_type, str):
+        raise InvalidInput.of(
+            f"{FIELD}.model_type", "must be text", value=model_type, remedy="give the whole config.json"
+        )
+    known = config_classes()
+    if model_type not in known:
+        raise unknown_name(f"{FIELD}.model_type", model_type, known=known)
+    return known[model_type]
+
+
+def _check_model_class(config: Config, kind: ConfigClass) -> None:
+    classes = config.get("architectures")
+    if classes and classes != [kind.model_class]:
+        raise InvalidInput.of(
+            f"{FIELD}.architectures",
+            f"must be ['{kind.model_class}'] for this model_type",
+            value=classes,
+            remedy="give the config of the language model itself",
+        )
+
+
+def _check_must_equal(config: Config, kind: ConfigClass) -> None:
+    for name, expected in kind.must_equal.items():
+        if config.get(name, expected) != expected:
+            raise InvalidInput.of(
+                f"{FIELD}.{name}",
+                f"must be {expected} to be counted here",
+                value=config[name],
+                remedy="describe the model by model.architecture or model.num_parameters",
+            )
+    hidden, projected = config.get("hidden_size"), config.get("word_embed_proj_dim")
+    if projected is not None and projected != hidden:
+        raise InvalidInput.of(
+            f"{FIELD}.word_embed_proj_dim",
+            f"must equal hidden_size {hidden} to be counted here",
+            value=projected,
+            remedy="describe the model by model.num_parameters",
+        )
+
+
+def _mapped(config: Config, kind: ConfigClass) -> dict[str, JsonValue]:
+    """The fields of an Architecture that the config states, or its class's defaults.
+
+    Two names of one field (`n_layer` and `num_hidden_layers`) must not contradict each other.
+    """
+    found: dict[str, JsonValue] = {}
+    for name, field in kind.fields.items():
+        value = config.get(name)
+        if value is not None and found.setdefault(field, value) != value:
+            raise InvalidInput.of(
+                f"{FIELD}.{name}",
+                f"must equal {field} {found[field]}",
+                value=value,
+                remedy="keep one of the two",
+            )
+    stated = {kind.fields[name] for name in config if name in kind.fields}
+    found |= {
+        kind.fields[name]: value for name, value in kind.defaults.items() if kind.fields[name] not in stated
+    }
+    missing = set(kind.fields.values()) - found.keys() - _MAY_BE_ABSENT
+    if missing:
+        names = sorted(name for name, field in kind.fields.items() if field in missing)
+        raise InvalidInput(Problem(f"{FIELD}.{name}", "is required", "", "add it") for name in names)
+    return found
+
+
+def _particulars(config: Config) -> dict[str, JsonValue]:
+    """What one model_type says in a way of its own."""
+    if config["model_type"] == "falcon":
+        return _falcon(config)
+    if config["model_type"] == "deepseek_v2" and config.get("n_routed_experts", 64) is None:
+        return {"num_shared_experts": None, "num_experts_per_token": None, "first_dense_layers": None}
+    return {}
+
+
+def _falcon(config: Config) -> dict[str, JsonValue]:
+    """Keys and values share one head (multi_query) or come in groups (the new decoder); norms follow.
+
+    Source: `transformers`, models/falcon/modeling_falcon.py.
+    """
+    new, bias = config.get("new_decoder_architecture", False), config.get("bias", False)
+    parallel = config.get("parallel_attn", True)
+    in_parallel = config.get("num_ln_in_parallel_attn") or (2 if new else 1)
+    heads = config.get("num_kv_heads") if new else 1 if config.get("multi_query", True) else None
+    return {
+        "num_kv_heads": heads,
+        "ffn_bias": bias,
+        "norms_per_layer": 2 if not new and not parallel else in_parallel,
+    }
+
+
+def _in_the_words_of_the_config(error: InvalidInput, kind: ConfigClass) -> InvalidInput:
+    """The same problems, under the config's own field names."""
+    names = {field: name for name, field in reversed(kind.fields.items())}
+    return InvalidInput(
+        Problem(f"{FIELD}.{names.get(p.field, p.field)}".rstrip("."), p.rule, p.value, p.remedy)
+        for p in error.problems
+    )

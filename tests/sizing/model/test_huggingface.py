@@ -1,0 +1,153 @@
+"""A config.json counts what `transformers` builds from it, or is refused by name."""
+
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sizing.errors import InvalidInput
+from sizing.model import num_parameters
+from sizing.model.huggingface import architecture_from, config_classes
+from sizing.model.inventory import inventory_of
+
+LLAMA = {
+    "model_type": "llama",
+    "architectures": ["LlamaForCausalLM"],
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 96,
+    "vocab_size": 100,
+}
+
+
+def counted(config: dict[str, Any]) -> int:
+    return num_parameters(inventory_of(architecture_from(config)))
+
+
+def built(config: transformers.PreTrainedConfig) -> int:
+    """Parameters of the model that `transformers` makes, tied ones once."""
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(config)
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def config_of(model_type: str, **fields: Any) -> transformers.PreTrainedConfig:
+    return transformers.AutoConfig.for_model(model_type, **fields)
+
+
+@st.composite
+def configs(draw: st.DrawFn) -> transformers.PreTrainedConfig:
+    """Small valid configs of every model_type that is known."""
+    model_type = draw(st.sampled_from(sorted(config_classes())))
+    heads = draw(st.sampled_from([2, 4, 6]))
+    head_dim = 2 * draw(st.integers(1, 6))
+    layers, vocabulary = draw(st.integers(1, 4)), draw(st.integers(8, 200))
+    width = draw(st.integers(4, 90))
+    tied = model_type != "gptj" and draw(st.booleans())
+    fields: dict[str, Any] = {"vocab_size": vocabulary, "tie_word_embeddings": tied, "pad_token_id": None}
+    if model_type in ("gpt2", "gptj"):
+        sizes = {"n_embd": heads * head_dim, "n_layer": layers, "n_head": heads, "rotary_dim": 2}
+        fields |= sizes | {
+            "n_inner": draw(st.none() | st.just(width)),
+            "n_positions": draw(st.integers(4, 64)),
+        }
+    else:
+        fields |= {"hidden_size": heads * head_dim, "num_hidden_layers": layers, "num_attention_heads": heads}
+        fields |= {"intermediate_size": width, "num_key_value_heads": draw(st.sampled_from([1, 2, heads]))}
+    if model_type == "opt":
+        fields |= {"ffn_dim": width, "word_embed_proj_dim": heads * head_dim}
+    if model_type in ("llama", "mistral", "mixtral", "qwen3", "qwen3_moe", "gemma", "gemma2"):
+        fields["head_dim"] = 2 * draw(st.integers(1, 9))
+    if model_type in ("llama", "gpt_neox", "qwen3", "qwen3_moe", "gemma", "gemma2"):
+        fields["attention_bias"] = draw(st.booleans())
+    if model_type == "llama":
+        fields["mlp_bias"] = draw(st.booleans())
+    if model_type in ("mixtral", "qwen2_moe", "qwen3_moe", "deepseek_v2", "deepseek_v3"):
+        experts = draw(st.sampled_from([4, 8]))
+        fields |= {"num_local_experts": experts, "num_experts": experts, "n_routed_experts": experts}
+        fields |= {"num_experts_per_tok": 2, "moe_intermediate_size": draw(st.integers(3, 40))}
+        fields["shared_expert_intermediate_size"] = draw(st.integers(3, 40))
+    if model_type in ("deepseek_v2", "deepseek_v3"):
+        fields |= {
+            "kv_lora_rank": draw(st.integers(3, 30)),
+            "q_lora_rank": draw(st.none() | st.integers(3, 30)),
+        }
+        fields |= {"qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": draw(st.sampled_from([4, 8]))}
+        fields |= {"first_k_dense_replace": draw(st.integers(0, layers)), "n_group": 1, "topk_group": 1}
+        fields["n_shared_experts"] = draw(st.integers(1, 3))
+    if model_type == "falcon":
+        new, multi_query = draw(st.booleans()), draw(st.booleans())
+        fields |= {"new_decoder_architecture": new, "multi_query": multi_query, "num_kv_heads": heads // 2}
+        fields |= {
+            "parallel_attn": draw(st.booleans()),
+            "bias": draw(st.booleans()),
+            "ffn_hidden_size": width,
+        }
+    return config_of(model_type, **fields)
+
+
+@given(configs())
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_random_configs_count_what_transformers_builds(config: transformers.PreTrainedConfig) -> None:
+    assert counted(config.to_dict()) == built(config)
+
+
+@pytest.mark.parametrize("model_type", sorted(config_classes()))
+def test_the_default_config_of_every_model_type_counts_what_transformers_builds(model_type: str) -> None:
+    config = config_of(model_type)
+    if model_type == "deepseek_v2":
+        config.num_experts_per_tok = 6
+    assert counted(config.to_dict()) == built(config)
+
+
+@pytest.mark.parametrize("model_type", sorted(config_classes()))
+def test_what_a_config_leaves_out_takes_the_default_of_its_class(model_type: str) -> None:
+    config = config_of(model_type)
+    if model_type == "deepseek_v2":
+        config.num_experts_per_tok = 6
+    left_out = config_classes()[model_type].defaults
+    shortened = {name: value for name, value in config.to_dict().items() if name not in left_out}
+    assert counted(shortened) == built(config)
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"model_type": "gpt5"}, "huggingface_config.model_type must be a name of the catalog, got 'gpt5'"),
+        ({"model_type": "phi3small"}, "the nearest of the 18 names there are phi3"),
+        ({"model_type": None}, "huggingface_config.model_type must be text, got None"),
+        ({"architectures": ["LlamaForSequenceClassification"]}, "must be ['LlamaForCausalLM']"),
+        ({"hidden_size": None}, "huggingface_config.hidden_size is required: add it."),
+        ({"hidden_size": "big"}, "huggingface_config.hidden_size must be a whole number, got 'big'"),
+        ({"hidden_size": 65}, "has hidden_size 65, which num_attention_heads 4 does not divide"),
+        ({"num_key_value_heads": 3}, "has num_attention_heads 4, which num_kv_heads 3 does not divide"),
+        ({"num_hidden_layers": 10**6}, "huggingface_config.num_hidden_layers must be at most 10000"),
+        (
+            {"model_type": "bloom", "architectures": None, "n_layer": 3},
+            "huggingface_config.num_hidden_layers must equal num_layers 3, got 2",
+        ),
+        (
+            {"model_type": "qwen3_moe", "architectures": None, "decoder_sparse_step": 2},
+            "huggingface_config.decoder_sparse_step must be 1 to be counted here, got 2",
+        ),
+        (
+            {"model_type": "opt", "architectures": None, "ffn_dim": 9, "word_embed_proj_dim": 32},
+            "huggingface_config.word_embed_proj_dim must equal hidden_size 64",
+        ),
+    ],
+)
+def test_a_config_that_is_not_understood_is_refused_by_name(changed: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        architecture_from(LLAMA | changed)
+    assert sentence in str(caught.value)
+
+
+def test_a_given_head_dim_settles_a_width_that_heads_do_not_divide() -> None:
+    even, odd = (LLAMA | {"hidden_size": size, "head_dim": 16} for size in (64, 65))
+    per_unit_of_hidden_size = 2 * (4 * 16 * 2 + 2 * 16 * 2 + 3 * 96 + 2) + 2 * 100 + 1
+    assert counted(odd) - counted(even) == per_unit_of_hidden_size
