@@ -16,7 +16,6 @@ from sizing.run.retention import Capacity, capacity_of
 from sizing.run.targets import TargetCheck, check_targets
 from sizing.run.write import Write, write_of, write_warnings
 from sizing.scenario import Scenario
-from sizing.state import saved_parts
 from sizing.training import GpuMemory, gpu_memory
 from sizing.training.gpu_memory import memory_warnings
 
@@ -68,15 +67,14 @@ def answer(scenario: Scenario) -> SizingReport:
     checkpoint, storage, targets = scenario.checkpoint, scenario.storage, scenario.targets
     period = checkpoint.interval_seconds
 
+    training, parallelism = scenario.training, scenario.parallelism
     model = resolve(scenario.model)
-    parts = saved_parts(scenario.training)
     node = resolve_node(scenario.cluster)
-    size, layout = lay_out(
-        model, parts, scenario.parallelism, node=node, cluster=scenario.cluster, checkpoint=checkpoint
-    )
-    memory = gpu_memory(scenario.training, max_rank_parameters=layout.max_rank_parameters, node=node)
+    laid_out = lay_out(model, training, parallelism, node=node, cluster=scenario.cluster, checkpoint=checkpoint)
+    size, layout = laid_out.size, laid_out.layout
+    memory = gpu_memory(training, laid_out, parallelism=parallelism, node=node)
     write = write_of(storage, size=size, layout=layout, checkpoint=checkpoint)
-    restore = restore_of(storage, size=size, layout=layout, checkpoint=checkpoint, write=write)
+    restore = restore_of(storage, laid_out=laid_out, parallelism=parallelism, checkpoint=checkpoint, write=write)
     interval = interval_of(write, scenario.reliability, interval_seconds=period, layout=layout)
     overhead = overhead_of(write, interval, targets)
     required = required_of(
@@ -104,7 +102,7 @@ def answer(scenario: Scenario) -> SizingReport:
             restore_seconds=restore.seconds,
         ),
         capacity=capacity_of(scenario.retention, size=size, interval_seconds=period),
-        assumptions=[*defaults_used(scenario), *model.assumptions, *node.assumptions],
+        assumptions=[*defaults_used(scenario), *model.assumptions, *node.assumptions, *laid_out.assumptions],
         warnings=[
             *memory_warnings(memory),
             *write_warnings(write, storage=storage, layout=layout, node=node),

@@ -36,9 +36,7 @@ REFERENCE_SCENARIO: dict[str, Any] = {
 class Scenario(BaseModel):
     """What is trained, how, on what, saved how often, to which storage. Only `model` is required."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, json_schema_extra={"examples": [REFERENCE_SCENARIO]}
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [REFERENCE_SCENARIO]})
 
     model: Model
     training: Training = Field(default_factory=Training)

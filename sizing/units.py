@@ -28,9 +28,7 @@ _BYTES_PER_UNIT = (
     | {"KB": Decimal(1000)}
 )
 _BITS_PER_UNIT = {
-    f"{prefix}{bit}": Decimal(1000) ** power
-    for power, prefix in enumerate(_DECIMAL_PREFIXES)
-    for bit in ("b", "bit")
+    f"{prefix}{bit}": Decimal(1000) ** power for power, prefix in enumerate(_DECIMAL_PREFIXES) for bit in ("b", "bit")
 }
 _SECONDS_PER_UNIT = {
     "us": Decimal("1e-6"),

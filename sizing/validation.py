@@ -115,9 +115,7 @@ def _reference_run() -> Iterator[Comparison]:
     }
     for fact, (predicted, key, tolerance) in rows.items():
         yield Comparison(f"1T {fact}", predicted, facts[key], tolerance, source)
-    at_4h = float(
-        goodput_fraction(14_400, stall_seconds=write.stall_seconds, mtbf_seconds=lost["mtbf_seconds"])
-    )
+    at_4h = float(goodput_fraction(14_400, stall_seconds=write.stall_seconds, mtbf_seconds=lost["mtbf_seconds"]))
     interval = report.interval
     lost_rows = {
         "job MTBF": (interval.mtbf_seconds, lost["mtbf_seconds"], 1e-9),
@@ -126,9 +124,7 @@ def _reference_run() -> Iterator[Comparison]:
         "goodput at the best": (interval.goodput_at_optimum_fraction, lost["efficiency_at_best"], 1e-6),
     }
     for fact, (value, truth, tolerance) in lost_rows.items():
-        yield Comparison(
-            f"1T {fact}", value or 0.0, truth, tolerance, "Daly 2006, equation 20, on RSC-1's failures"
-        )
+        yield Comparison(f"1T {fact}", value or 0.0, truth, tolerance, "Daly 2006, equation 20, on RSC-1's failures")
 
 
 def _reference_limits() -> Iterator[Comparison]:
@@ -138,14 +134,10 @@ def _reference_limits() -> Iterator[Comparison]:
     assert write is not None  # noqa: S101  the case has write rates
     source = "VAST Data 2024, with its limits"
     rate = write.bytes_per_second
-    yield Comparison(
-        "1T rate allowed by 8 GB/s per node", rate, case["expected_bytes_per_second"], 1e-9, source
-    )
+    yield Comparison("1T rate allowed by 8 GB/s per node", rate, case["expected_bytes_per_second"], 1e-9, source)
     yield Comparison("1T seconds by 8 GB/s per node", write.seconds, case["expected_seconds"], 1e-9, source)
     miss = "the node limit alone does not explain what was observed"
-    yield Comparison(
-        "1T rate allowed against observed", rate, facts["write_bytes_per_second"], 0.1, source, miss
-    )
+    yield Comparison("1T rate allowed against observed", rate, facts["write_bytes_per_second"], 0.1, source, miss)
 
 
 def _reference_with_limits(case: dict[str, Any]) -> SizingReport:

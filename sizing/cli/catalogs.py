@@ -22,9 +22,7 @@ def models_table() -> Table:
 
 def nodes_table() -> Table:
     """Every node type of the catalog with its figures and source."""
-    table = Table(
-        "node", "GPUs", "GPU memory", "host memory", "storage network", "source", box=box.SIMPLE_HEAD
-    )
+    table = Table("node", "GPUs", "GPU memory", "host memory", "storage network", "source", box=box.SIMPLE_HEAD)
     for node in node_catalog().values():
         spec, rate = node.spec, node.spec.storage_network_bytes_per_second
         memories = (spec.gpu_memory_bytes, spec.host_memory_bytes)

@@ -33,9 +33,7 @@ def read_document(path: Path) -> dict[str, Any]:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise UnreadableFile(f"{path} cannot be parsed: {reason}.") from None
     if not isinstance(document, dict):
-        raise UnreadableFile(
-            f"{path} must hold an object with named fields, found {type(document).__name__}."
-        )
+        raise UnreadableFile(f"{path} must hold an object with named fields, found {type(document).__name__}.")
     return document
 
 
@@ -71,9 +69,7 @@ def _read_text(path: Path) -> str:
             raise UnreadableFile(f"{path} is larger than {MOST_FILE_BYTES} bytes: give a smaller file.")
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise UnreadableFile(
-            f"{path} cannot be read ({error.strerror}): check the name and permissions."
-        ) from None
+        raise UnreadableFile(f"{path} cannot be read ({error.strerror}): check the name and permissions.") from None
     except UnicodeDecodeError:
         raise UnreadableFile(f"{path} is not a text file: give JSON or YAML.") from None
 

@@ -64,9 +64,7 @@ FLAGS = (
         "Write rate of a node",
         "RATE",
     ),
-    Flag(
-        "--node-read-bandwidth", "storage.profile.node_read_bytes_per_second", "Read rate of a node", "RATE"
-    ),
+    Flag("--node-read-bandwidth", "storage.profile.node_read_bytes_per_second", "Read rate of a node", "RATE"),
     Flag(
         "--writer-write-bandwidth",
         "storage.profile.writer_write_bytes_per_second",

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from rich import box
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from sizing.layout.layout import RankFile
 from sizing.report import SizingReport
 from sizing.storage.limits import Limit
 from sizing.units import (
@@ -43,7 +43,7 @@ def report_text(report: SizingReport) -> RenderableType:
         sections.append(_limits("What limits the write", report.write.limits))
     if report.restore.limits:
         sections.append(_limits("What limits the restore", report.restore.limits))
-    return Group(title, *(Padding(section, (1, 0, 0, 0)) for section in sections), *_notes(report))
+    return Group(title, *(line for section in sections for line in ("", section)), *_notes(report))
 
 
 def _checkpoint_rows(report: SizingReport) -> Iterator[Row]:
@@ -161,17 +161,22 @@ def _rows(title: str, rows: Iterator[Row]) -> Table:
 
 
 def _rank_classes(report: SizingReport) -> Table:
-    table = _table("Who writes what", "stages", "tensor ranks", "ranks", "layers", "bytes each", "file")
+    table = _table("Who writes what", "stages", "tensor", "data", "ranks", "layers", "bytes each", "file")
     for rank_class in report.layout.rank_classes:
         table.add_row(
             rank_class.stages,
             rank_class.tensor_ranks,
+            rank_class.data_ranks,
             f"{rank_class.num_ranks:,}",
             str(rank_class.num_layers),
             bytes_text(rank_class.bytes_per_rank),
-            rank_class.file_name,
+            ", ".join(_file_text(file) for file in rank_class.files),
         )
     return table
+
+
+def _file_text(file: RankFile) -> str:
+    return file.name if file.count == 1 else f"{file.count} x {file.name}"
 
 
 def _limits(title: str, limits: list[Limit]) -> Table:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sizing.layout.formats import FormatName
+from sizing.layout.formats import FormatName, Mode
 from sizing.units import ByteCount, BytesPerSecond, PositiveSeconds
 
 
@@ -19,11 +19,12 @@ class Checkpoint(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    format: FormatName = "megatron"
-    mode: Literal["sync"] = "sync"
-    interval_seconds: PositiveSeconds = Field(
-        14_400.0, json_schema_extra={"source": "4 h, quoted by VAST Data 2024"}
+    format: FormatName | None = Field(None, description="the framework's own where not given")
+    mode: Mode = "sync"
+    files_per_rank: Annotated[int, Field(ge=1, le=64)] = Field(
+        1, description="torch-dist: files that each rank writes; older Megatron wrote 2"
     )
+    interval_seconds: PositiveSeconds = Field(14_400.0, json_schema_extra={"source": "4 h, quoted by VAST Data 2024"})
     observed_bytes: ByteCount | None = None
     observed_write_bytes_per_second: BytesPerSecond | None = Field(
         None, description="a measured rate, to compare the computed one with"

@@ -1,35 +1,202 @@
-"""Checkpoint formats, each defined by one row: which files, who writes them, who reads them back."""
+"""Checkpoint formats, each defined by one row: its files, who writes them, who gathers, who reads back."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-FormatName = Literal["megatron"]
+from sizing.errors import InvalidInput
+from sizing.layout.parallelism import Parallelism
+from sizing.state import Training
+from sizing.state.training import Framework
+
+FormatName = Literal[
+    "megatron",
+    "megatron-distributed-optimizer",
+    "torch-dist",
+    "deepspeed",
+    "fsdp-sharded",
+    "full",
+]
+Mode = Literal["sync"]
+Readers = Literal["every-replica", "once", "every-shard-copy"]
+"""`every-replica`: each replica reads it again. `once`: every byte is read by one rank. `every-shard-copy`: by each
+FSDP rank that keeps the shard."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFormat:
-    """`writers`: the ranks that write a file each. `readers`: the ranks that read such a file back."""
+    """What defines a format.
 
-    writers: Literal["model-parallel ranks of replica 0"]
-    readers: Literal["the same model-parallel rank of every replica"]
-    files_per_writer: int
-    file_name: str
-    file_name_with_pipeline: str
+    `model_parallel`: whether tensor, pipeline and expert degrees may exceed 1.
+    `expert_rank_files`: each expert rank writes, and reads back, a file with its dense weights too.
+    """
 
-    def file_pattern(self, *, pipeline: int) -> str:
-        """The file name, in which TT stands for the tensor rank and PPP for the pipeline stage."""
-        return self.file_name_with_pipeline if pipeline > 1 else self.file_name
+    files: str
+    writers: str
+    gathers: str
+    weights_read: Readers
+    optimizer_read: Readers
+    modes: tuple[Mode, ...]
+    frameworks: tuple[Framework, ...]
+    zero_stages: tuple[int, ...]
+    model_parallel: bool
+    shards_optimizer: bool
+    expert_rank_files: bool
+    source: str
 
 
 FORMATS: dict[FormatName, CheckpointFormat] = {
     "megatron": CheckpointFormat(
-        writers="model-parallel ranks of replica 0",
-        readers="the same model-parallel rank of every replica",
-        files_per_writer=1,
-        file_name="mp_rank_TT/model_optim_rng.pt",
-        file_name_with_pipeline="mp_rank_TT_PPP/model_optim_rng.pt",
+        files="mp_rank_TT[_PPP][_EEE]/model_optim_rng.pt, one per model-parallel rank",
+        writers="model-parallel ranks of replica 0, with experts one per expert rank",
+        gathers="nobody",
+        weights_read="every-replica",
+        optimizer_read="every-replica",
+        modes=("sync",),
+        frameworks=("megatron",),
+        zero_stages=(0,),
+        model_parallel=True,
+        shards_optimizer=False,
+        expert_rank_files=True,
+        source="Megatron-LM, megatron/training/checkpointing.py, get_checkpoint_name, save_checkpoint",
+    ),
+    "megatron-distributed-optimizer": CheckpointFormat(
+        files="model_optim_rng.pt with the weights and distrib_optim.pt, per model-parallel rank",
+        writers="model-parallel ranks of replica 0, with experts one per expert rank",
+        gathers="data-parallel rank 0 gathers the optimizer's shards in host memory",
+        weights_read="every-replica",
+        optimizer_read="once",
+        modes=("sync",),
+        frameworks=("megatron",),
+        zero_stages=(0, 1),
+        model_parallel=True,
+        shards_optimizer=True,
+        expert_rank_files=True,
+        source="Megatron-LM, core/optimizer/distrib_optimizer.py, save_parameter_state",
+    ),
+    "torch-dist": CheckpointFormat(
+        files="__RANK_N.distcp per rank, .metadata on rank 0",
+        writers="every rank its share; each tensor once",
+        gathers="nobody",
+        weights_read="every-replica",
+        optimizer_read="once",
+        modes=("sync",),
+        frameworks=("megatron",),
+        zero_stages=(0, 1),
+        model_parallel=True,
+        shards_optimizer=True,
+        expert_rank_files=False,
+        source="Megatron-LM, core/dist_checkpointing, fully parallel save; PyTorch distributed checkpoint",
+    ),
+    "deepspeed": CheckpointFormat(
+        files="mp_rank_TT_model_states.pt and [bf16_]zero_pp_rank_D_mp_rank_TT_optim_states.pt; "
+        "per layer where there is a pipeline, per expert where there are experts",
+        writers="data-parallel rank 0 of each model-parallel rank the weights, every rank its optimizer shard",
+        gathers="nobody",
+        weights_read="every-replica",
+        optimizer_read="once",
+        modes=("sync",),
+        frameworks=("deepspeed",),
+        zero_stages=(0, 1, 2, 3),
+        model_parallel=True,
+        shards_optimizer=True,
+        expert_rank_files=False,
+        source="DeepSpeed, runtime/engine.py, save_checkpoint; measured in published/framework_checkpoints.json",
+    ),
+    "fsdp-sharded": CheckpointFormat(
+        files="__RANK_0.distcp per rank, .metadata on rank 0",
+        writers="every rank; the copies of a shard share its writing",
+        gathers="nobody",
+        weights_read="every-shard-copy",
+        optimizer_read="every-shard-copy",
+        modes=("sync",),
+        frameworks=("fsdp2",),
+        zero_stages=(0,),
+        model_parallel=False,
+        shards_optimizer=True,
+        expert_rank_files=False,
+        source="PyTorch, torch/distributed/checkpoint with FSDP2; measured in published/framework_checkpoints.json",
+    ),
+    "full": CheckpointFormat(
+        files="one file",
+        writers="rank 0",
+        gathers="rank 0 gathers the whole state in host memory",
+        weights_read="once",
+        optimizer_read="once",
+        modes=("sync",),
+        frameworks=("fsdp2",),
+        zero_stages=(0,),
+        model_parallel=False,
+        shards_optimizer=True,
+        expert_rank_files=False,
+        source="PyTorch, get_model_state_dict with full_state_dict, torch.save",
     ),
 }
-"""Source: Megatron-LM, megatron/training/checkpointing.py, get_checkpoint_name and save_checkpoint."""
+
+FORMAT_OF_FRAMEWORK: dict[Framework, FormatName] = {
+    "megatron": "megatron",
+    "fsdp2": "fsdp-sharded",
+    "deepspeed": "deepspeed",
+}
+"""The format that is taken where none is given."""
+
+DEEPSPEED_ZERO_STAGE = 1
+"""ZeRO stage of the deepspeed format where none is given."""
+
+
+def check_format(name: FormatName, training: Training, parallelism: Parallelism) -> None:
+    """Refuse a format with a framework, degree or ZeRO stage that it does not have.
+
+    Raises InvalidInput.
+    """
+    row = FORMATS[name]
+    if training.framework not in row.frameworks:
+        known = [other for other, format_ in FORMATS.items() if training.framework in format_.frameworks]
+        raise InvalidInput.of(
+            "checkpoint.format",
+            f"must be one of {', '.join(known)} with framework {training.framework}",
+            value=name,
+            remedy="change checkpoint.format or training.framework",
+        )
+    if parallelism.zero_stage not in (None, *row.zero_stages):
+        raise InvalidInput.of(
+            "parallelism.zero_stage",
+            f"must be one of {', '.join(map(str, row.zero_stages))} with format {name}",
+            value=parallelism.zero_stage,
+            remedy="change it or checkpoint.format",
+        )
+    degrees = {"tensor": parallelism.tensor, "pipeline": parallelism.pipeline, "expert": parallelism.expert}
+    for degree, value in degrees.items():
+        if value > 1 and not row.model_parallel:
+            raise InvalidInput.of(
+                f"parallelism.{degree}",
+                f"must be 1 with format {name}",
+                value=value,
+                remedy="change the format",
+            )
+    if parallelism.shard_group is not None and name != "fsdp-sharded":
+        raise InvalidInput.of(
+            "parallelism.shard_group",
+            "belongs to the format fsdp-sharded",
+            value=parallelism.shard_group,
+            remedy="remove it",
+        )
+    _check_expert_tensor(name, parallelism)
+
+
+def zero_stage_of(name: FormatName, parallelism: Parallelism) -> int:
+    """The ZeRO stage in effect."""
+    if parallelism.zero_stage is not None:
+        return parallelism.zero_stage
+    return DEEPSPEED_ZERO_STAGE if name == "deepspeed" else 0
+
+
+def _check_expert_tensor(name: FormatName, parallelism: Parallelism) -> None:
+    if name != "torch-dist" and parallelism.expert_tensor_degree != parallelism.tensor:
+        raise InvalidInput.of(
+            "parallelism.expert_tensor",
+            f"must equal tensor {parallelism.tensor} with format {name}",
+            value=parallelism.expert_tensor_degree,
+            remedy="remove it, or use format torch-dist",
+        )

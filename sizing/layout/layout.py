@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.cluster import Cluster, ResolvedNode
-from sizing.errors import InvalidInput
 from sizing.layout.checkpoint import Checkpoint
-from sizing.layout.formats import FORMATS, FormatName
-from sizing.layout.parallelism import Parallelism, check_fits_architecture, check_fits_count
+from sizing.layout.fit import check_fit
+from sizing.layout.formats import FORMAT_OF_FRAMEWORK, FormatName, check_format, zero_stage_of
+from sizing.layout.parallelism import Parallelism
 from sizing.layout.placement import place_writers
-from sizing.layout.rank_classes import HolderClass, holder_classes
+from sizing.layout.replication import copies_in_files, group_bytes
 from sizing.layout.stages import stage_spans
-from sizing.model import ResolvedModel, TensorGroup
-from sizing.state import StatePart
+from sizing.layout.writers import File, Plan, WriterClass, writers_of, writers_per_stage
+from sizing.model import ResolvedModel
+from sizing.provenance import Assumption
+from sizing.state import StatePart, Training, saved_parts
+from sizing.state.saved_state import PartName
 
 
 class PartSize(BaseModel):
@@ -26,9 +31,14 @@ class PartSize(BaseModel):
     logical_bytes: int
     replicated_bytes: int
 
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of the part in the files."""
+        return self.logical_bytes + self.replicated_bytes
+
 
 class ReplicatedTensors(BaseModel):
-    """Tensors that stand in the files more than once: `copies` times instead of once."""
+    """Tensors that stand in the files more than once: `copies` times (of the weights) instead of once."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -56,22 +66,32 @@ class CheckpointSize(BaseModel):
     written_bytes: int
     bytes_per_parameter: float = Field(description="of logical_bytes")
     num_files: int
-    parts: dict[str, PartSize]
+    parts: dict[PartName, PartSize]
     replicated: list[ReplicatedTensors]
 
 
+class RankFile(BaseModel):
+    """Files of one name pattern that each rank of a class writes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    count: int
+    num_bytes: int = Field(description="of all of them together")
+
+
 class RankClass(BaseModel):
-    """Writers that hold tensors of equal shapes, and the file that each of them writes."""
+    """Ranks that write files of equal sizes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     stages: str = Field(description="pipeline stages, first-last")
     tensor_ranks: str = Field(description="tensor ranks, first-last")
+    data_ranks: str = Field(description="which of the ranks that hold the same tensors")
     num_ranks: int
     num_layers: int = Field(description="layers on each of the stages")
-    num_parameters: int = Field(description="held by each rank")
     bytes_per_rank: int
-    file_name: str
+    files: list[RankFile]
 
 
 class Layout(BaseModel):
@@ -95,138 +115,179 @@ class Layout(BaseModel):
         """How much more than the mean the largest writer writes."""
         return self.max_rank_bytes / self.mean_rank_bytes
 
-    @property
-    def max_rank_parameters(self) -> int:
-        """Parameters on the rank that holds most."""
-        return max(rank_class.num_parameters for rank_class in self.rank_classes)
+
+@dataclass(frozen=True, slots=True)
+class LaidOut:
+    """Sizes and layout for the report, and what later steps need beside them.
+
+    `dense_bytes` and `expert_bytes` are those of each part in the files; the parameters are those of the rank
+    that holds most.
+    """
+
+    size: CheckpointSize
+    layout: Layout
+    zero_stage: int
+    dense_bytes: dict[PartName, int]
+    expert_bytes: dict[PartName, int]
+    max_dense_parameters: int
+    max_expert_parameters: int
+    assumptions: tuple[Assumption, ...]
 
 
 def lay_out(
     model: ResolvedModel,
-    parts: tuple[StatePart, ...],
+    training: Training,
     parallelism: Parallelism,
     *,
     node: ResolvedNode,
     cluster: Cluster,
     checkpoint: Checkpoint,
-) -> tuple[CheckpointSize, Layout]:
+) -> LaidOut:
     """Sizes and writers of one checkpoint.
 
-    Raises InvalidInput where the degrees do not fit the architecture or the number of GPUs.
+    Raises InvalidInput where the degrees do not fit the model or the number of GPUs, or the format does not
+    fit the framework.
     """
-    _check_num_gpus(parallelism, cluster)
-    if model.architecture is None:
-        check_fits_count(parallelism, model.num_parameters)
-    else:
-        check_fits_architecture(parallelism, model.architecture)
-    size = _size(model, parts, parallelism, checkpoint)
-    return size, _layout(model, parallelism, node=node, size=size)
-
-
-def replication(group: TensorGroup, parallelism: Parallelism) -> int:
-    """How many times a tensor stands in the files of one replica.
-
-    t / p for p pieces on t > p tensor ranks, else 1; twice that where first and last stage both keep it.
-    Source: Shoeybi et al. 2019, arXiv 1909.08053, section 3; Narayanan et al. 2021, section 2.2 (tied
-    embeddings); assumes that p divides t, which `check_fits_architecture` ensures.
-
-    >>> replication(TensorGroup("norm", (64,), pieces=1), Parallelism(tensor=8))
-    8
-    >>> replication(TensorGroup("e", (64, 2), 64, "first-and-last-stage"), Parallelism(tensor=8, pipeline=2))
-    2
-    """
-    tensor_copies = max(1, parallelism.tensor // group.pieces)
-    on_two_stages = group.placement == "first-and-last-stage" and parallelism.pipeline > 1
-    return tensor_copies * (2 if on_two_stages else 1)
-
-
-def _check_num_gpus(parallelism: Parallelism, cluster: Cluster) -> None:
-    expected = cluster.num_gpus
-    if expected is not None and expected != parallelism.num_gpus:
-        raise InvalidInput.of(
-            "cluster.num_gpus",
-            f"must equal tensor x pipeline x context x data = {parallelism.num_gpus}",
-            value=expected,
-            remedy="change a degree or num_gpus",
-        )
-
-
-def _size(
-    model: ResolvedModel, parts: tuple[StatePart, ...], parallelism: Parallelism, checkpoint: Checkpoint
-) -> CheckpointSize:
-    logical = model.num_parameters
-    extra = {g.name: (replication(g, parallelism) - 1) * g.num_parameters for g in model.inventory}
-    replicated = sum(extra.values())
-    per_parameter = sum(part.bytes_per_parameter for part in parts)
-    observed, total_bytes = checkpoint.observed_bytes, (logical + replicated) * per_parameter
-    return CheckpointSize(
-        format=checkpoint.format,
-        logical_bytes=logical * per_parameter,
-        replicated_bytes=replicated * per_parameter,
-        total_bytes=total_bytes,
-        observed_bytes=observed,
-        observed_over_logical=observed / (logical * per_parameter) if observed else None,
-        written_bytes=observed or total_bytes,
-        bytes_per_parameter=per_parameter,
-        num_files=parallelism.model_parallel_size * FORMATS[checkpoint.format].files_per_writer,
-        parts={
-            part.name: PartSize(
-                dtype=part.dtype,
-                bytes_per_parameter=part.bytes_per_parameter,
-                logical_bytes=logical * part.bytes_per_parameter,
-                replicated_bytes=replicated * part.bytes_per_parameter,
-            )
-            for part in parts
-        },
-        replicated=[
-            ReplicatedTensors(
-                tensors=group.name,
-                copies=replication(group, parallelism),
-                replicated_bytes=extra[group.name] * per_parameter,
-            )
-            for group in sorted(model.inventory, key=lambda group: -extra[group.name])
-            if extra[group.name]
-        ],
+    name = checkpoint.format or FORMAT_OF_FRAMEWORK[training.framework]
+    check_fit(model, parallelism, cluster)
+    check_format(name, training, parallelism)
+    stage = zero_stage_of(name, parallelism)
+    parts = saved_parts(training, zero_stage=stage)
+    num_layers = model.architecture.num_layers if model.architecture else 0
+    spans = stage_spans(model.inventory, parallelism, num_layers=num_layers)
+    plan = Plan(spans, parallelism, parts, checkpoint.files_per_rank)
+    writers = writers_of(name, plan)
+    size = _size(model, parts, parallelism, name=name, checkpoint=checkpoint, writers=writers)
+    files = [(writer.num_ranks, file) for writer in writers for file in writer.files]
+    return LaidOut(
+        size=size,
+        layout=_layout(parallelism, node=node, size=size, writers=writers),
+        zero_stage=stage,
+        dense_bytes={part.name: sum(n * f.dense.get(part.name, 0) for n, f in files) for part in parts},
+        expert_bytes={part.name: sum(n * f.expert.get(part.name, 0) for n, f in files) for part in parts},
+        max_dense_parameters=max(cell.dense.parameters for cell in plan.cells),
+        max_expert_parameters=max(cell.expert.parameters for cell in plan.cells),
+        assumptions=tuple(_assumptions(name, training, parallelism, checkpoint, stage)),
     )
 
 
-def _layout(
-    model: ResolvedModel, parallelism: Parallelism, *, node: ResolvedNode, size: CheckpointSize
-) -> Layout:
-    num_layers = model.architecture.num_layers if model.architecture else 0
-    spans = stage_spans(model.inventory, parallelism, num_layers=num_layers)
-    placement = place_writers(parallelism, gpus_per_node=node.spec.gpus_per_node)
-    file_name = FORMATS[size.format].file_pattern(pipeline=parallelism.pipeline)
-    classes = [
-        _rank_class(holder, size, file_name) for holder in holder_classes(spans, tensor=parallelism.tensor)
+def _size(
+    model: ResolvedModel,
+    parts: tuple[StatePart, ...],
+    parallelism: Parallelism,
+    *,
+    name: FormatName,
+    checkpoint: Checkpoint,
+    writers: tuple[WriterClass, ...],
+) -> CheckpointSize:
+    logical = {part.name: sum(group_bytes(g, part) for g in model.inventory) for part in parts}
+    written = {part.name: _part_bytes(writers, part.name) for part in parts}
+    total, logical_total = sum(written.values()), sum(logical.values())
+    observed = checkpoint.observed_bytes
+    return CheckpointSize(
+        format=name,
+        logical_bytes=logical_total,
+        replicated_bytes=total - logical_total,
+        total_bytes=total,
+        observed_bytes=observed,
+        observed_over_logical=observed / logical_total if observed else None,
+        written_bytes=observed or total,
+        bytes_per_parameter=logical_total / model.num_parameters,
+        num_files=sum(writer.num_ranks * file.count for writer in writers for file in writer.files),
+        parts={
+            part.name: PartSize(
+                dtype=part.dtype,
+                bytes_per_parameter=logical[part.name] / model.num_parameters,
+                logical_bytes=logical[part.name],
+                replicated_bytes=written[part.name] - logical[part.name],
+            )
+            for part in parts
+        },
+        replicated=_replicated(model, parts, parallelism, name),
+    )
+
+
+def _replicated(
+    model: ResolvedModel, parts: tuple[StatePart, ...], parallelism: Parallelism, name: FormatName
+) -> list[ReplicatedTensors]:
+    rows = [
+        ReplicatedTensors(
+            tensors=group.name,
+            copies=copies_in_files(group, parts[0].name, name, parallelism),
+            replicated_bytes=sum(
+                (copies_in_files(group, part.name, name, parallelism) - 1) * group_bytes(group, part) for part in parts
+            ),
+        )
+        for group in model.inventory
     ]
+    return sorted((row for row in rows if row.replicated_bytes), key=lambda row: -row.replicated_bytes)
+
+
+def _layout(
+    parallelism: Parallelism,
+    *,
+    node: ResolvedNode,
+    size: CheckpointSize,
+    writers: tuple[WriterClass, ...],
+) -> Layout:
+    gpus_per_node = node.spec.gpus_per_node
+    placement = place_writers(
+        parallelism,
+        writers_per_stage=writers_per_stage(size.format, parallelism),
+        gpus_per_node=gpus_per_node,
+    )
+    scale = size.written_bytes / size.total_bytes if size.observed_bytes is not None else None
+    classes = [_rank_class(writer, scale) for writer in writers]
+    num_writers = sum(writer.num_ranks for writer in writers)
     return Layout(
         node=node.name,
         num_gpus=parallelism.num_gpus,
-        num_nodes=-(-parallelism.num_gpus // node.spec.gpus_per_node),
+        num_nodes=-(-parallelism.num_gpus // gpus_per_node),
         num_replicas=parallelism.num_replicas,
-        num_writers=parallelism.model_parallel_size,
+        num_writers=num_writers,
         num_writing_nodes=placement.num_nodes,
         max_writers_per_node=placement.most_per_node,
         max_rank_bytes=max(c.bytes_per_rank for c in classes),
-        mean_rank_bytes=round(size.written_bytes / parallelism.model_parallel_size),
+        mean_rank_bytes=round(size.written_bytes / num_writers),
         rank_classes=classes,
     )
 
 
-def _rank_class(holder: HolderClass, size: CheckpointSize, file_name: str) -> RankClass:
-    computed = int(holder.parameters * size.bytes_per_parameter)
-    scaled = size.observed_bytes is not None
+def _rank_class(writer: WriterClass, scale: float | None) -> RankClass:
+    files = [RankFile(name=file.name, count=file.count, num_bytes=_scaled(file, scale)) for file in writer.files]
     return RankClass(
-        stages=_first_last(holder.first_stage, holder.num_stages),
-        tensor_ranks=_first_last(holder.first_tensor_rank, holder.num_tensor_ranks),
-        num_ranks=holder.num_ranks,
-        num_layers=holder.num_layers,
-        num_parameters=holder.parameters,
-        bytes_per_rank=round(computed * (size.written_bytes / size.total_bytes)) if scaled else computed,
-        file_name=file_name,
+        stages=writer.stages,
+        tensor_ranks=writer.tensor_ranks,
+        data_ranks=writer.data_ranks,
+        num_ranks=writer.num_ranks,
+        num_layers=writer.num_layers,
+        bytes_per_rank=sum(file.num_bytes for file in files),
+        files=files,
     )
 
 
-def _first_last(first: int, count: int) -> str:
-    return str(first) if count == 1 else f"{first}-{first + count - 1}"
+def _scaled(file: File, scale: float | None) -> int:
+    return file.num_bytes if scale is None else round(file.num_bytes * scale)
+
+
+def _part_bytes(writers: tuple[WriterClass, ...], name: PartName) -> int:
+    return sum(
+        writer.num_ranks * (file.dense.get(name, 0) + file.expert.get(name, 0))
+        for writer in writers
+        for file in writer.files
+    )
+
+
+def _assumptions(
+    name: FormatName, training: Training, parallelism: Parallelism, checkpoint: Checkpoint, zero_stage: int
+) -> list[Assumption]:
+    assumed = []
+    if checkpoint.format is None:
+        reason = f"default of framework {training.framework}"
+        assumed.append(Assumption(field="checkpoint.format", value=name, reason=reason))
+    if name == "deepspeed" and parallelism.zero_stage is None:
+        assumed.append(Assumption(field="parallelism.zero_stage", value=zero_stage, reason="default"))
+    if name == "torch-dist":
+        reason = "the planner balances by tensors; equal shares of a stage are assumed"
+        assumed.append(Assumption(field="layout.rank_classes", value="equal shares", reason=reason))
+    return assumed

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sizing.errors import InvalidInput, broken_rule
-from sizing.model.architecture import Architecture
+from sizing.errors import broken_rule
 
 Degree = Annotated[int, Field(ge=1, le=1_000_000)]
 TensorDegree = Annotated[int, Field(ge=1, le=4096)]
@@ -17,16 +16,25 @@ _MOST_GPUS = 100_000_000
 class Parallelism(BaseModel):
     """Degrees of parallelism; 1 means that the axis is not used.
 
-    `tensor` ranks share every layer, `pipeline` stages share the layers, `context` ranks share a sequence
-    and `data` ranks the batch; along the last two the whole state is replicated.
+    `tensor` ranks share every layer, `pipeline` stages share the layers, `context` ranks share a sequence and
+    `data` ranks the batch; along the last two the state is replicated, or sharded by `zero_stage` or FSDP.
+    `expert` ranks share the routed experts and are carved out of tensor x context x data, each group of
+    `expert_tensor` ranks cutting an expert.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     tensor: TensorDegree = 1
     pipeline: Degree = 1
+    virtual_pipeline: Annotated[int, Field(ge=1, le=1000)] = Field(1, description="model chunks per stage")
     context: Degree = 1
     data: Degree = 1
+    expert: Degree = 1
+    expert_tensor: TensorDegree | None = Field(None, description="tensor where not given")
+    zero_stage: Literal[0, 1, 2, 3] | None = Field(None, description="DeepSpeed; 1 where not given")
+    shard_group: Degree | None = Field(
+        None, description="FSDP ranks that shard one copy of the state; all of data x context where not given"
+    )
     layers_per_stage: tuple[Annotated[int, Field(ge=0, le=10_000)], ...] | None = Field(
         None, max_length=10_000, description="layers of each pipeline stage, first stage first"
     )
@@ -43,96 +51,50 @@ class Parallelism(BaseModel):
                 f"has layers_per_stage for {len(self.layers_per_stage)} stages and pipeline {self.pipeline}",
                 "give one number of layers per stage",
             )
+        stage, experts = self.ranks_per_stage, self.expert * self.expert_tensor_degree
+        if stage % experts:
+            raise broken_rule(
+                f"has expert x expert_tensor = {experts}, which does not divide tensor x context x data = {stage}",
+                "change expert, expert_tensor or data",
+            )
+        if self.shard_group is not None and self.num_replicas % self.shard_group:
+            raise broken_rule(
+                f"has shard_group {self.shard_group}, which does not divide data x context = {self.num_replicas}",
+                "give a shard_group that divides it",
+            )
         return self
 
     @property
     def model_parallel_size(self) -> int:
-        """Ranks that together hold one replica of the model."""
+        """Ranks that together hold one replica of the dense tensors."""
         return self.tensor * self.pipeline
 
     @property
     def num_replicas(self) -> int:
-        """Ranks that hold the same part of the model: data x context."""
+        """Ranks that share or repeat the same part of the dense tensors: data x context."""
         return self.data * self.context
+
+    @property
+    def ranks_per_stage(self) -> int:
+        """Ranks of one pipeline stage: tensor x context x data."""
+        return self.tensor * self.num_replicas
+
+    @property
+    def expert_tensor_degree(self) -> int:
+        """Ranks that cut one expert."""
+        return self.tensor if self.expert_tensor is None else self.expert_tensor
+
+    @property
+    def num_expert_replicas(self) -> int:
+        """Ranks that share or repeat the same part of the experts: tensor x context x data / (E x ET)."""
+        return self.ranks_per_stage // (self.expert * self.expert_tensor_degree)
+
+    @property
+    def shard_ranks(self) -> int:
+        """FSDP ranks that shard one copy of the state."""
+        return self.shard_group or self.num_replicas
 
     @property
     def num_gpus(self) -> int:
         """GPUs = tensor x pipeline x context x data."""
-        return self.model_parallel_size * self.num_replicas
-
-
-def check_fits_count(parallelism: Parallelism, num_parameters: int) -> None:
-    """Refuse more model-parallel ranks than there are parameters.
-
-    Raises InvalidInput.
-    """
-    if parallelism.model_parallel_size > num_parameters:
-        raise InvalidInput.of(
-            "parallelism",
-            f"must have tensor x pipeline of at most model.num_parameters {num_parameters}",
-            value=parallelism.model_parallel_size,
-            remedy="lower a degree",
-        )
-
-
-def check_fits_architecture(parallelism: Parallelism, architecture: Architecture) -> None:
-    """Refuse degrees by which the architecture cannot be cut.
-
-    Raises InvalidInput naming both fields and the nearest degrees that work.
-    """
-    _check_tensor(parallelism.tensor, architecture)
-    _check_pipeline(parallelism, architecture.num_layers)
-
-
-def _check_tensor(tensor: int, architecture: Architecture) -> None:
-    divided = {
-        "num_attention_heads": architecture.num_attention_heads,
-        "the feed-forward width": architecture.ffn_width,
-    }
-    for name, size in divided.items():
-        if size % tensor:
-            raise InvalidInput.of(
-                "parallelism.tensor",
-                f"must divide {name} {size}",
-                value=tensor,
-                remedy=f"the nearest that work are {_nearest_divisors(size, tensor)}",
-            )
-    if tensor > architecture.vocab_size:
-        raise InvalidInput.of(
-            "parallelism.tensor",
-            f"must be at most vocab_size {architecture.vocab_size}",
-            value=tensor,
-            remedy="lower the tensor degree",
-        )
-    kv_heads = architecture.kv_heads
-    if kv_heads % tensor and tensor % kv_heads:
-        raise InvalidInput.of(
-            "parallelism.tensor",
-            f"must divide num_kv_heads {kv_heads} or be a multiple of it",
-            value=tensor,
-            remedy=f"the nearest that work are {_nearest_divisors(kv_heads, tensor)}",
-        )
-
-
-def _check_pipeline(parallelism: Parallelism, num_layers: int) -> None:
-    if parallelism.pipeline > num_layers:
-        raise InvalidInput.of(
-            "parallelism.pipeline",
-            f"must be at most num_layers {num_layers}",
-            value=parallelism.pipeline,
-            remedy=f"the nearest that works is {num_layers}",
-        )
-    given = parallelism.layers_per_stage
-    if given is not None and sum(given) != num_layers:
-        raise InvalidInput.of(
-            "parallelism.layers_per_stage",
-            f"must add up to num_layers {num_layers}",
-            value=sum(given),
-            remedy="correct the layers of a stage",
-        )
-
-
-def _nearest_divisors(size: int, wanted: int) -> str:
-    divisors = [n for n in range(1, min(size, 2 * wanted) + 1) if size % n == 0]
-    nearest = sorted(divisors, key=lambda n: abs(n - wanted))[:2]
-    return " and ".join(str(n) for n in sorted(nearest))
+        return self.pipeline * self.ranks_per_stage

@@ -13,11 +13,18 @@ from sizing.model.inventory import Inventory, TensorGroup
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """`count` equal tensors on a stage, each of `parameters`, which tensor ranks share in `pieces`."""
+    """`count` equal tensors on a stage (for each of `experts`, if any), as in their TensorGroup.
 
-    parameters: int
+    `is_copy`: another stage holds the same tensors and counts them.
+    """
+
+    shape: tuple[int, ...]
     pieces: int
     count: int
+    cut: int = 0
+    experts: int = 0
+    is_hidden_matrix: bool = False
+    is_copy: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +97,7 @@ def _edges(inventory: Inventory, stages: _LayerSplit) -> list[int]:
 def _span(inventory: Inventory, stages: _LayerSplit, first: int, past: int) -> StageSpan:
     layers = stages.layers_on(first)
     holdings = tuple(
-        holding
-        for group in inventory
-        for holding in _held(group, stage=first, num_stages=stages.count, layers=layers)
+        holding for group in inventory for holding in _held(group, stage=first, num_stages=stages.count, layers=layers)
     )
     return StageSpan(first, past - first, len(layers), holdings)
 
@@ -100,7 +105,7 @@ def _span(inventory: Inventory, stages: _LayerSplit, first: int, past: int) -> S
 def _held(group: TensorGroup, *, stage: int, num_stages: int, layers: range) -> Iterator[Holding]:
     """What a stage holds of a group: nothing, or one Holding."""
     is_first, is_last = stage == 0, stage == num_stages - 1
-    parameters, pieces, count = group.tensor_parameters, group.pieces, group.count
+    shape, pieces, count, is_copy = group.shape, group.pieces, group.count, False
     match group.placement:
         case "layers":
             common = range(max(layers.start, group.layers.start), min(layers.stop, group.layers.stop))
@@ -111,7 +116,9 @@ def _held(group: TensorGroup, *, stage: int, num_stages: int, layers: range) -> 
             count *= is_last
         case "first-and-last-stage":
             count *= is_first or is_last
+            is_copy = not is_first
         case "spread":
-            parameters = pieces = share(parameters, num_stages, stage)
-    if count and parameters:
-        yield Holding(parameters, pieces, count)
+            pieces = share(group.tensor_parameters, num_stages, stage)
+            shape = (pieces,)
+    if count and pieces:
+        yield Holding(shape, pieces, count, group.cut, group.experts, group.is_hidden_matrix, is_copy)

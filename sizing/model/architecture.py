@@ -119,11 +119,7 @@ class Architecture(BaseModel):
             if missing:
                 yield f"is a {self.family} without {missing[0]}", f"give {', '.join(_LATENT_FIELDS)}"
             return
-        given = [
-            name
-            for name in (*_LATENT_FIELDS, "q_lora_rank", "num_mtp_layers")
-            if getattr(self, name) is not None
-        ]
+        given = [name for name in (*_LATENT_FIELDS, "q_lora_rank", "num_mtp_layers") if getattr(self, name) is not None]
         if given:
             yield f"has {given[0]}, but {self.family} models have none", f"remove {given[0]}"
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 
-def megatron_gpt_parameters(
-    *, num_layers: int, hidden_size: int, vocab_size: int, sequence_length: int
-) -> int:
+def megatron_gpt_parameters(*, num_layers: int, hidden_size: int, vocab_size: int, sequence_length: int) -> int:
     """Parameters of a Megatron GPT by the paper's formula, P = 12 l h^2 (1 + 13/(12 h) + (V + s)/(12 l h)).
 
     Symbols: l layers, h hidden size, V vocabulary, s sequence length (rows of the position table).

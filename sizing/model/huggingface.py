@@ -115,9 +115,7 @@ def _mapped(config: Config, kind: ConfigClass) -> dict[str, JsonValue]:
                 remedy="keep one of the two",
             )
     stated = {kind.fields[name] for name in config if name in kind.fields}
-    found |= {
-        kind.fields[name]: value for name, value in kind.defaults.items() if kind.fields[name] not in stated
-    }
+    found |= {kind.fields[name]: value for name, value in kind.defaults.items() if kind.fields[name] not in stated}
     missing = set(kind.fields.values()) - found.keys() - _MAY_BE_ABSENT
     if missing:
         names = sorted(name for name, field in kind.fields.items() if field in missing)
@@ -154,6 +152,5 @@ def _in_the_words_of_the_config(error: InvalidInput, kind: ConfigClass) -> Inval
     """The same problems, under the config's own field names."""
     names = {field: name for name, field in reversed(kind.fields.items())}
     return InvalidInput(
-        Problem(f"{FIELD}.{names.get(p.field, p.field)}".rstrip("."), p.rule, p.value, p.remedy)
-        for p in error.problems
+        Problem(f"{FIELD}.{names.get(p.field, p.field)}".rstrip("."), p.rule, p.value, p.remedy) for p in error.problems
     )

@@ -26,8 +26,8 @@ class TensorGroup:
     """Equal tensors: `count` per layer that holds them, or in all outside the layers, times `experts` if any.
 
     `shape` is that of the whole, uncut tensor; `pieces` the number of equal indivisible parts that tensor
-    parallelism may deal out. `experts` is the number of routed experts that have such a tensor, 0 where it is
-    none of an expert's.
+    parallelism may deal out along dimension `cut`. `experts` is the number of routed experts that have such a
+    tensor, 0 where it is none of an expert's.
     """
 
     name: str
@@ -37,6 +37,12 @@ class TensorGroup:
     layers: range = range(0)
     count: int = 1
     experts: int = 0
+    cut: int = 0
+
+    @property
+    def is_hidden_matrix(self) -> bool:
+        """Whether it is a matrix inside the layers, as against embeddings, head, norms and biases."""
+        return self.placement == "layers" and len(self.shape) == 2
 
     @property
     def tensor_parameters(self) -> int:
@@ -85,9 +91,7 @@ def num_active_parameters(inventory: Inventory, *, num_experts_per_token: int) -
     48
     """
     return sum(
-        group.num_parameters * num_experts_per_token // group.experts
-        if group.experts
-        else group.num_parameters
+        group.num_parameters * num_experts_per_token // group.experts if group.experts else group.num_parameters
         for group in inventory
     )
 
@@ -148,6 +152,7 @@ def _multi_token_prediction(a: Architecture, num_modules: int) -> Iterator[Tenso
             "last-stage",
             count=tensor.count * num_modules,
             experts=tensor.experts,
+            cut=tensor.cut,
         )
 
 
@@ -160,4 +165,5 @@ def _in_layers(tensors: Iterable[Tensor], layers: range) -> Iterator[TensorGroup
             layers=layers,
             count=tensor.count,
             experts=tensor.experts,
+            cut=tensor.cut,
         )

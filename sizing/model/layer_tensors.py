@@ -10,13 +10,14 @@ from sizing.model.architecture import Architecture
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """`count` equal tensors of a layer, for each of `experts` if any; `pieces` as in TensorGroup."""
+    """`count` equal tensors of a layer, for each of `experts` if any; `pieces` and `cut` as in TensorGroup."""
 
     name: str
     shape: tuple[int, ...]
     pieces: int
     count: int = 1
     experts: int = 0
+    cut: int = 0
 
 
 def attention(a: Architecture) -> Iterator[Tensor]:
@@ -49,7 +50,7 @@ def _grouped_attention(a: Architecture) -> Iterator[Tensor]:
     hidden, heads, kv_heads, width = a.hidden_size, a.num_attention_heads, a.kv_heads, a.head_width
     yield Tensor("attention.query", (heads * width, hidden), pieces=heads)
     yield Tensor("attention.key_value", (kv_heads * width, hidden), pieces=kv_heads, count=2)
-    yield Tensor("attention.output", (hidden, heads * width), pieces=heads)
+    yield Tensor("attention.output", (hidden, heads * width), pieces=heads, cut=1)
     if a.has_qkv_bias:
         yield Tensor("attention.query.bias", (heads * width,), pieces=heads)
         yield Tensor("attention.key_value.bias", (kv_heads * width,), pieces=kv_heads, count=2)
@@ -77,13 +78,13 @@ def _latent_attention(a: Architecture) -> Iterator[Tensor]:
     yield Tensor("attention.key_value_down", (latent + rope, hidden), pieces=1)
     yield Tensor("attention.key_value_norm", (latent,), pieces=1)
     yield Tensor("attention.key_value_up", (heads * (nope + value), latent), pieces=heads)
-    yield Tensor("attention.output", (hidden, heads * value), pieces=heads)
+    yield Tensor("attention.output", (hidden, heads * value), pieces=heads, cut=1)
 
 
 def _ffn(name: str, a: Architecture, *, width: int, experts: int = 0) -> Iterator[Tensor]:
     ups = 2 if a.traits.gated_ffn else 1
     yield Tensor(f"{name}.up", (width, a.hidden_size), pieces=width, count=ups, experts=experts)
-    yield Tensor(f"{name}.down", (a.hidden_size, width), pieces=width, experts=experts)
+    yield Tensor(f"{name}.down", (a.hidden_size, width), pieces=width, experts=experts, cut=1)
     if a.has_ffn_bias:
         yield Tensor(f"{name}.up.bias", (width,), pieces=width, count=ups, experts=experts)
         yield Tensor(f"{name}.down.bias", (a.hidden_size,), pieces=1, experts=experts)

@@ -69,9 +69,7 @@ def resolve(model: Model) -> ResolvedModel:
 
 def _of_architecture(name: str, architecture: Architecture) -> ResolvedModel:
     inventory = inventory_of(architecture)
-    return ResolvedModel(
-        name, architecture, inventory, num_parameters(inventory), tuple(_filled_in(architecture))
-    )
+    return ResolvedModel(name, architecture, inventory, num_parameters(inventory), tuple(_filled_in(architecture)))
 
 
 def _of_count(count: int) -> ResolvedModel:

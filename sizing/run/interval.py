@@ -83,9 +83,7 @@ def goodput_fraction(
     return goodput
 
 
-def lost_to_failures_fraction(
-    goodput: Numbers, *, compute_seconds: Numbers, stall_seconds: Numbers
-) -> Numbers:
+def lost_to_failures_fraction(goodput: Numbers, *, compute_seconds: Numbers, stall_seconds: Numbers) -> Numbers:
     """Share of the wall time lost to failures: work done again, detection and restart: 1 - g (tau + d) / tau.
 
     What is left of the wall time beside goodput g and the stalls of completed saves, g d / tau.

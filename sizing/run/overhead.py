@@ -100,9 +100,7 @@ def interval_of(
 
     def goodput(compute_seconds: float) -> float:
         return float(
-            goodput_fraction(
-                compute_seconds, stall_seconds=stall, mtbf_seconds=mtbf, recovery_seconds=recovery
-            )
+            goodput_fraction(compute_seconds, stall_seconds=stall, mtbf_seconds=mtbf, recovery_seconds=recovery)
         )
 
     at_interval = goodput(max(0.0, interval_seconds - stall))
@@ -119,9 +117,7 @@ def interval_of(
     )
 
 
-def overhead_warnings(
-    overhead: Overhead, interval: Interval, *, reliability: Reliability | None
-) -> Iterator[str]:
+def overhead_warnings(overhead: Overhead, interval: Interval, *, reliability: Reliability | None) -> Iterator[str]:
     """What a reader must know before believing a small overhead."""
     if overhead.fraction is None:
         return

@@ -28,9 +28,7 @@ class Required(BaseModel):
     restore_bytes_per_second: float | None
 
 
-def least_bytes_per_second(
-    total_bytes: Numbers, *, seconds: Numbers, serial_seconds: Numbers = 0.0
-) -> Numbers:
+def least_bytes_per_second(total_bytes: Numbers, *, seconds: Numbers, serial_seconds: Numbers = 0.0) -> Numbers:
     """Rate at which B bytes pass in t seconds of which s are serial: B / (t - s); inf where t <= s.
 
     Source: `storage.transfer.transfer_seconds`, solved for the rate.

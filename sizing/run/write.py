@@ -38,9 +38,7 @@ class Write(BaseModel):
     predicted_over_observed: float | None = Field(description="of the rates; 1 where the model is right")
 
 
-def write_of(
-    storage: Storage | None, *, size: CheckpointSize, layout: Layout, checkpoint: Checkpoint
-) -> Write | None:
+def write_of(storage: Storage | None, *, size: CheckpointSize, layout: Layout, checkpoint: Checkpoint) -> Write | None:
     """The time to write a checkpoint, or None where no write rate is known."""
     if storage is None:
         return None

@@ -1,4 +1,4 @@
-"""The parts of the training state and their bytes per parameter.
+"""The parts of the training state and the bytes that each keeps of a tensor.
 
 Gradients are never part of a checkpoint: the 16, 18 and 20 bytes per parameter of the literature count
 them and are memory figures.
@@ -6,57 +6,82 @@ them and are memory figures.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from sizing.errors import InvalidInput
-from sizing.state.training import BYTES_PER_VALUE, MOMENTS, Dtype, Framework, Precision, Training
+from sizing.state.optimizers import BYTES_PER_VALUE, OPTIMIZERS, Dtype, Moment, moment_bytes
+from sizing.state.training import Framework, Precision, Training
 
 PartName = Literal["weights", "master", "moments", "ema"]
 _PART_NAMES: frozenset[PartName] = frozenset(get_args(PartName))
 
+Habit = Mapping[PartName, Dtype]
+
 
 @dataclass(frozen=True, slots=True)
 class StatePart:
-    """One part of the state: `copies` values of `dtype` per parameter."""
+    """One part of the state; `moments` are what the optimizer keeps, empty for the other parts."""
 
     name: PartName
     dtype: Dtype
-    copies: int
+    moments: tuple[Moment, ...] = ()
 
     @property
-    def bytes_per_parameter(self) -> int:
-        """Bytes that the part takes per parameter."""
-        return self.copies * BYTES_PER_VALUE[self.dtype]
+    def is_per_value(self) -> bool:
+        """Whether every parameter takes the same bytes, whatever its tensor's shape."""
+        return all(moment.rule == "value" and moment.tensors == "all" for moment in self.moments)
+
+    def tensor_bytes(self, shape: tuple[int, ...], *, is_hidden_matrix: bool) -> int:
+        """Bytes that the part keeps of one tensor of that shape."""
+        if self.name != "moments":
+            return math.prod(shape) * BYTES_PER_VALUE[self.dtype]
+        return sum(
+            moment_bytes(moment, shape, dtype=self.dtype, is_hidden_matrix=is_hidden_matrix) for moment in self.moments
+        )
 
 
-WEIGHTS_AND_MASTER: dict[tuple[Framework, Precision], dict[PartName, Dtype]] = {
-    ("megatron", "bf16-mixed"): {"weights": "bf16", "master": "fp32"},
-    ("megatron", "fp16-mixed"): {"weights": "fp16", "master": "fp32"},
-    ("megatron", "fp32"): {"weights": "fp32"},
+_MIXED: dict[PartName, Dtype] = {"master": "fp32", "moments": "fp32"}
+_FP32: dict[PartName, Dtype] = {"weights": "fp32", "moments": "fp32"}
+_WITH_BF16: dict[PartName, Dtype] = {"weights": "bf16", **_MIXED}
+_WITH_FP16: dict[PartName, Dtype] = {"weights": "fp16", **_MIXED}
+
+HABITS: dict[tuple[Framework, Precision], Habit] = {
+    ("megatron", "bf16-mixed"): _WITH_BF16,
+    ("megatron", "fp16-mixed"): _WITH_FP16,
+    ("megatron", "fp32"): _FP32,
+    ("deepspeed", "bf16-mixed"): _WITH_BF16,
+    ("deepspeed", "fp16-mixed"): _WITH_FP16,
+    ("deepspeed", "fp32"): _FP32,
+    ("fsdp2", "bf16-mixed"): _FP32,
+    ("fsdp2", "fp16-mixed"): _FP32,
+    ("fsdp2", "fp32"): _FP32,
+    ("fsdp2", "bf16"): {"weights": "bf16", "moments": "bf16"},
 }
-"""What a framework keeps beside the optimizer's moments, which are fp32 in each of these rows.
+"""What a framework saves: with mixed precision, Megatron and DeepSpeed keep 16-bit weights beside an fp32 master
+copy, FSDP2 keeps fp32 parameters alone; pure bf16 has bf16 moments.
 
-Source: Megatron-LM's optimizers with full-precision and with 16-bit parameters; 14 bytes per parameter
-with Adam is confirmed by `published/published_checkpoints.json` and `published/optimizer_state_bytes.json`.
+Source: measured in `published/framework_checkpoints.json`; Megatron's 14 bytes per parameter with Adam in
+`published/published_checkpoints.json`.
 """
 
-
-def resident_parts(training: Training) -> tuple[StatePart, ...]:
-    """The state that the framework keeps while it trains, gradients aside."""
-    return _parts(_habit(training), training)
+ZERO_STAGE_WITHOUT_WEIGHTS = 3
+"""DeepSpeed's ZeRO stage that saves no low-precision weights: only the optimizer shards carry tensors."""
 
 
-def saved_parts(training: Training) -> tuple[StatePart, ...]:
+def saved_parts(training: Training, *, zero_stage: int = 0) -> tuple[StatePart, ...]:
     """The parts that a checkpoint holds: the framework's habit, where `saved_state` does not say otherwise.
 
-    Raises InvalidInput where nothing would be saved.
+    Raises InvalidInput where the framework does not train so, or nothing would be saved.
 
-    >>> sum(part.bytes_per_parameter for part in saved_parts(Training()))
+    >>> sum(part.tensor_bytes((1,), is_hidden_matrix=False) for part in saved_parts(Training()))
     14
     """
-    dtypes = _habit(training)
+    dtypes: dict[PartName, Dtype | None] = {**_habit(training)}
+    if training.framework == "deepspeed" and zero_stage == ZERO_STAGE_WITHOUT_WEIGHTS and "master" in dtypes:
+        dtypes["weights"] = None
     override = training.saved_state
     if override is not None:
         dtypes |= {name: getattr(override, name) for name in _PART_NAMES & override.model_fields_set}
@@ -71,13 +96,31 @@ def saved_parts(training: Training) -> tuple[StatePart, ...]:
     return parts
 
 
-def _habit(training: Training) -> dict[PartName, Dtype | None]:
-    moments: Dtype | None = "fp32" if MOMENTS[training.optimizer] else None
-    return {**WEIGHTS_AND_MASTER[training.framework, training.precision], "moments": moments}
+def resident_parts(training: Training) -> tuple[StatePart, ...]:
+    """The state that the framework keeps while it trains, gradients aside.
+
+    Raises InvalidInput where the framework does not train so.
+    """
+    return _parts(_habit(training), training)
+
+
+def _habit(training: Training) -> Habit:
+    habit = HABITS.get((training.framework, training.precision))
+    if habit is None:
+        known = [precision for framework, precision in HABITS if framework == training.framework]
+        raise InvalidInput.of(
+            "training.precision",
+            f"must be one of {', '.join(known)} with framework {training.framework}",
+            value=training.precision,
+            remedy="change precision or framework",
+        )
+    return habit
 
 
 def _parts(dtypes: Mapping[PartName, Dtype | None], training: Training) -> tuple[StatePart, ...]:
-    copies: dict[PartName, int] = {"moments": MOMENTS[training.optimizer]}
+    moments = OPTIMIZERS[training.optimizer]
     return tuple(
-        StatePart(name, dtype, copies.get(name, 1)) for name, dtype in dtypes.items() if dtype is not None
+        StatePart(name, dtype, moments if name == "moments" else ())
+        for name, dtype in dtypes.items()
+        if dtype is not None and (name != "moments" or moments)
     )

@@ -7,16 +7,10 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from sizing.errors import broken_rule
+from sizing.state.optimizers import OPTIMIZERS, Dtype, Optimizer
 
-Framework = Literal["megatron"]
-Precision = Literal["bf16-mixed", "fp16-mixed", "fp32"]
-Optimizer = Literal["adam", "sgd-momentum", "sgd"]
-Dtype = Literal["fp32", "bf16", "fp16", "fp8"]
-
-BYTES_PER_VALUE: dict[Dtype, int] = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
-
-MOMENTS: dict[Optimizer, int] = {"adam": 2, "sgd-momentum": 1, "sgd": 0}
-"""Values that an optimizer keeps per parameter; `published/optimizer_state_bytes.json` has them measured."""
+Framework = Literal["megatron", "fsdp2", "deepspeed"]
+Precision = Literal["bf16-mixed", "fp16-mixed", "bf16", "fp32"]
 
 
 class SavedState(BaseModel):
@@ -41,11 +35,19 @@ class Training(BaseModel):
     saved_state: SavedState | None = None
 
     @model_validator(mode="after")
-    def _something_is_saved(self) -> Self:
-        override = self.saved_state
-        if override is not None and override.moments is not None and not MOMENTS[self.optimizer]:
+    def _an_override_has_something_to_change(self) -> Self:
+        moments = self.saved_state.moments if self.saved_state else None
+        if moments is None:
+            return self
+        rules = {moment.rule for moment in OPTIMIZERS[self.optimizer]}
+        if not rules:
             raise broken_rule(
-                f"has saved_state.moments {override.moments}, but optimizer {self.optimizer} keeps none",
+                f"has saved_state.moments {moments}, but optimizer {self.optimizer} keeps none",
+                "remove saved_state.moments",
+            )
+        if rules != {"value"}:
+            raise broken_rule(
+                f"has saved_state.moments {moments}, but optimizer {self.optimizer} has a format of its own",
                 "remove saved_state.moments",
             )
         return self

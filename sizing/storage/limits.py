@@ -86,9 +86,7 @@ def transfer(profile: StorageProfile, demand: Demand, *, direction: Direction) -
     return Transfer(seconds, total_serial, bottleneck, tuple(limits))
 
 
-def _shared(
-    profile: StorageProfile, demand: Demand, direction: Direction
-) -> Iterator[tuple[Resource, float]]:
+def _shared(profile: StorageProfile, demand: Demand, direction: Direction) -> Iterator[tuple[Resource, float]]:
     """Seconds of each resource that all bytes pass through at once."""
     units: tuple[tuple[Resource, str, int], ...] = (
         ("writer", f"writer_{direction}_bytes_per_second", demand.num_streams),
@@ -102,15 +100,11 @@ def _shared(
             yield resource, float(seconds)
 
 
-def _serial(
-    profile: StorageProfile, demand: Demand, direction: Direction
-) -> Iterator[tuple[Resource, float]]:
+def _serial(profile: StorageProfile, demand: Demand, direction: Direction) -> Iterator[tuple[Resource, float]]:
     """Seconds of each step that nothing overlaps."""
     copy_rate = profile.device_to_host_bytes_per_second
     if direction == "write" and copy_rate is not None:
-        seconds = shared_seconds(
-            demand.total_bytes, num_units=demand.num_streams, unit_bytes_per_second=copy_rate
-        )
+        seconds = shared_seconds(demand.total_bytes, num_units=demand.num_streams, unit_bytes_per_second=copy_rate)
         yield "device-to-host", float(seconds)
     if profile.files_per_second is not None:
         yield "metadata", float(files_seconds(demand.num_files, files_per_second=profile.files_per_second))

@@ -40,7 +40,5 @@ def profile_of(result: BenchmarkResult) -> StorageProfile:
 
 
 def _best(measurements: Sequence[Measurement], operation: Operation) -> Measurement | None:
-    usable = [
-        m for m in measurements if m.operation == operation and m.verified and m.cache_policy != "cached"
-    ]
+    usable = [m for m in measurements if m.operation == operation and m.verified and m.cache_policy != "cached"]
     return max(usable, key=lambda m: m.bytes_per_second, default=None)

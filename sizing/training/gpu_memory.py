@@ -7,14 +7,27 @@ from collections.abc import Iterator
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.cluster import ResolvedNode
+from sizing.layout import LaidOut, Parallelism
+from sizing.layout.formats import FORMATS
 from sizing.state import Training, resident_parts
-from sizing.state.training import Precision
+from sizing.state.training import Framework, Precision
 
-GRADIENT_BYTES_PER_PARAMETER: dict[Precision, int] = {"bf16-mixed": 4, "fp16-mixed": 6, "fp32": 4}
-"""Gradients, fp16 ones with their fp32 main copy.
+GRADIENT_BYTES_PER_PARAMETER: dict[tuple[Framework, Precision], int] = {
+    ("megatron", "bf16-mixed"): 4,
+    ("megatron", "fp16-mixed"): 6,
+    ("megatron", "fp32"): 4,
+    ("deepspeed", "bf16-mixed"): 2,
+    ("deepspeed", "fp16-mixed"): 2,
+    ("deepspeed", "fp32"): 4,
+    ("fsdp2", "bf16-mixed"): 4,
+    ("fsdp2", "fp16-mixed"): 4,
+    ("fsdp2", "bf16"): 2,
+    ("fsdp2", "fp32"): 4,
+}
+"""Gradients; in Megatron they are fp32 with bf16, and fp16 with an fp32 main copy with fp16.
 
-Source: Megatron-LM documentation, distributed optimizer: 18, 20 and 16 bytes per parameter in all; see
-`published/zero_model_state_memory.json`.
+Source: Megatron-LM documentation, distributed optimizer: 18, 20 and 16 bytes per parameter in all; Rajbhandari et
+al. 2020, arXiv 1910.02054; see `published/zero_model_state_memory.json`.
 """
 
 
@@ -28,20 +41,57 @@ class GpuMemory(BaseModel):
     state_fits: bool | None
 
 
-def gpu_memory(training: Training, *, max_rank_parameters: int, node: ResolvedNode) -> GpuMemory:
+def gpu_memory(training: Training, laid_out: LaidOut, *, parallelism: Parallelism, node: ResolvedNode) -> GpuMemory:
     """The training state of the most loaded rank beside the memory of its GPU.
 
-    Bytes = parameters on the rank x (weights + gradients + master + moments), without a distributed
-    optimizer. Source: as `GRADIENT_BYTES_PER_PARAMETER`; `published/state_memory_per_gpu.json` agrees.
+    Bytes = parameters on the rank x (weights + gradients + optimizer), of which a distributed optimizer or ZeRO 1
+    divides the optimizer over the ranks that hold the same parameters, ZeRO 2 also the gradients, ZeRO 3 and
+    FSDP everything.
+    Source: as GRADIENT_BYTES_PER_PARAMETER; `published/state_memory_per_gpu.json` agrees.
     """
-    kept = sum(part.bytes_per_parameter for part in resident_parts(training))
-    state_bytes = max_rank_parameters * (kept + GRADIENT_BYTES_PER_PARAMETER[training.precision])
+    state_bytes = sum(
+        _state_bytes(training, laid_out, parameters=parameters, num_sharing=num_sharing)
+        for parameters, num_sharing in (
+            (laid_out.max_dense_parameters, _sharing(laid_out, parallelism, parallelism.num_replicas)),
+            (
+                laid_out.max_expert_parameters,
+                _sharing(laid_out, parallelism, parallelism.num_expert_replicas),
+            ),
+        )
+    )
     capacity = node.spec.gpu_memory_bytes
     return GpuMemory(
-        gpu_state_bytes=state_bytes,
+        gpu_state_bytes=round(state_bytes),
         gpu_memory_bytes=capacity,
         state_fits=None if capacity is None else state_bytes <= capacity,
     )
+
+
+def _sharing(laid_out: LaidOut, parallelism: Parallelism, num_replicas: int) -> int:
+    """Ranks over which the sharded parts are divided."""
+    if laid_out.size.format == "fsdp-sharded":
+        return parallelism.shard_ranks
+    return num_replicas if FORMATS[laid_out.size.format].shards_optimizer else 1
+
+
+def _state_bytes(training: Training, laid_out: LaidOut, *, parameters: int, num_sharing: int) -> float:
+    weights, optimizer = _weights_and_optimizer(training)
+    gradients = GRADIENT_BYTES_PER_PARAMETER[training.framework, training.precision]
+    stage = 3 if training.framework == "fsdp2" else laid_out.zero_stage
+    if training.framework == "megatron":
+        stage = 1
+    shared = optimizer + (gradients if stage >= 2 else 0) + (weights if stage >= 3 else 0)
+    whole = weights + optimizer + gradients - shared
+    if stage == 0:
+        return parameters * (weights + optimizer + gradients)
+    return parameters * (whole + shared / num_sharing)
+
+
+def _weights_and_optimizer(training: Training) -> tuple[float, float]:
+    """Bytes per parameter of a large matrix."""
+    shape = (4096, 4096)
+    parts = {p.name: p.tensor_bytes(shape, is_hidden_matrix=True) / (4096 * 4096) for p in resident_parts(training)}
+    return parts["weights"], sum(parts.values()) - parts["weights"]
 
 
 def memory_warnings(memory: GpuMemory) -> Iterator[str]:

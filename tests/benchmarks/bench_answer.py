@@ -30,8 +30,7 @@ def test_the_reference_case_in_process() -> None:
     scenario = scenario_from(REFERENCE_SCENARIO)
     answers = statistics.median(seconds_per_call(lambda: answer(scenario)) for _ in range(PAIRS))
     with_json = statistics.median(
-        seconds_per_call(lambda: answer(scenario_from(REFERENCE_SCENARIO)).model_dump_json())
-        for _ in range(PAIRS)
+        seconds_per_call(lambda: answer(scenario_from(REFERENCE_SCENARIO)).model_dump_json()) for _ in range(PAIRS)
     )
     print(f"\nreference case: {answers * 1e6:.0f} us; from document to JSON {with_json * 1e6:.0f} us")
 
@@ -39,10 +38,7 @@ def test_the_reference_case_in_process() -> None:
 @pytest.mark.benchmark
 def test_a_hundred_thousand_gpus_against_eight() -> None:
     small, large = scenario_from(SMALL), scenario_from(LARGE)
-    ratios = [
-        seconds_per_call(lambda: answer(large)) / seconds_per_call(lambda: answer(small))
-        for _ in range(PAIRS)
-    ]
+    ratios = [seconds_per_call(lambda: answer(large)) / seconds_per_call(lambda: answer(small)) for _ in range(PAIRS)]
     print(f"\n102,400 GPUs against 8: {statistics.median(ratios):.2f} x the time of an answer")
 
 

@@ -32,8 +32,7 @@ def sentences(document: object) -> str:
         ),
         (
             {"model": {"preset": "gpt2"}, "storage": {"profile": {"write_bytes_per_secnd": 1}}},
-            "storage.profile.write_bytes_per_secnd is not a known field, got 1: "
-            "did you mean write_bytes_per_second.",
+            "storage.profile.write_bytes_per_secnd is not a known field, got 1: did you mean write_bytes_per_second.",
         ),
         (
             {"model": {"preset": "gpt2"}, "parallelism": {"tensor": 0}},
@@ -63,8 +62,7 @@ def sentences(document: object) -> str:
         ),
         (
             {"model": {"preset": "gpt2"}, "cluster": {"num_gpus": 9}, "parallelism": {"data": 8}},
-            "cluster.num_gpus must equal tensor x pipeline x context x data = 8, got 9: "
-            "change a degree or num_gpus.",
+            "cluster.num_gpus must equal tensor x pipeline x context x data = 8, got 9: change a degree or num_gpus.",
         ),
         (
             {"model": {"architecture": GPT | {"num_layers": 1_000_000}}},
@@ -107,8 +105,7 @@ def sentences(document: object) -> str:
         ),
         (
             {"model": {"preset": "gpt2"}, "storage": {"profile": {"write_bytes_per_second": "fast"}}},
-            "storage.profile.write_bytes_per_second is not a rate, got 'fast': "
-            "write for example 273 GB/s or 400 Gb/s.",
+            "storage.profile.write_bytes_per_second is not a rate, got 'fast': write for example 273 GB/s or 400 Gb/s.",
         ),
         (
             {"model": {"preset": "gpt2"}, "storage": {"profile": {}}},

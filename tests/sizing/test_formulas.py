@@ -6,17 +6,19 @@ from types import ModuleType
 
 import pytest
 
-from sizing.layout import layout, placement, rank_classes
+from sizing.layout import placement, replication, shards
 from sizing.model import formulas, inventory
 from sizing.run import failures, interval, overhead, requirements
+from sizing.state import optimizers
 from sizing.storage import transfer
 
 MODULES_OF_FORMULAS = (formulas, transfer, interval)
 FORMULAS_ELSEWHERE = (
     inventory.num_parameters,
-    rank_classes.held_parameters,
+    shards.shard_of,
     placement.place_writers,
-    layout.replication,
+    replication.copies_in_files,
+    optimizers.moment_bytes,
     failures.mtbf_seconds,
     overhead.overhead_fraction,
     requirements.least_bytes_per_second,

@@ -61,12 +61,8 @@ def test_the_observed_size_gives_the_published_times_and_rates(reference: Sizing
     write = write_of(reference)
     assert write.seconds == pytest.approx(FACTS["write_seconds"], rel=1e-4)
     assert write.stall_seconds == write.seconds
-    assert write.per_writer_bytes_per_second == pytest.approx(
-        FACTS["write_bytes_per_second_per_gpu"], rel=1e-4
-    )
-    assert write.per_node_bytes_per_second == pytest.approx(
-        FACTS["write_bytes_per_second_per_node"], rel=1e-3
-    )
+    assert write.per_writer_bytes_per_second == pytest.approx(FACTS["write_bytes_per_second_per_gpu"], rel=1e-4)
+    assert write.per_node_bytes_per_second == pytest.approx(FACTS["write_bytes_per_second_per_node"], rel=1e-3)
     assert reference.overhead.fraction == pytest.approx(FACTS["overhead_fraction"], rel=1e-3)
     assert reference.overhead.meets_target
     rate = reference.restore.bytes_per_second_for_write_time
@@ -77,9 +73,10 @@ def test_the_observed_size_gives_the_published_times_and_rates(reference: Sizing
 
 def test_six_replicas_read_everything_again(reference: SizingReport) -> None:
     restore = reference.restore
-    assert restore.read_bytes == 6 * 13_800_000_000_000
+    assert restore.read_bytes == pytest.approx(6 * 13.8e12)
     assert restore.seconds == pytest.approx(82.8)
-    assert sum(part.read_bytes for part in restore.parts.values()) == pytest.approx(restore.read_bytes)
+    assert sum(part.read_bytes for part in restore.parts.values()) == restore.read_bytes
+    assert {part.num_readings for part in restore.parts.values()} == {6}
 
 
 def test_the_lost_work_stands_beside_the_overhead(reference: SizingReport) -> None:
@@ -137,7 +134,7 @@ def test_without_storage_there_are_sizes_and_requirements_only() -> None:
     assert report.write is None
     assert report.overhead.fraction is None
     assert report.restore.seconds is None
-    assert report.restore.read_bytes == 6 * 13_800_000_000_000
+    assert report.restore.read_bytes == pytest.approx(6 * 13.8e12)
     assert report.required.write_bytes_per_second == pytest.approx(19.1666667e9)
 
 
@@ -177,9 +174,7 @@ def test_the_slower_last_rank_is_shown_where_nodes_limit() -> None:
     )
     write, layout = write_of(report), report.layout
     assert layout.max_rank_bytes / layout.mean_rank_bytes == pytest.approx(1.1066, rel=1e-3)
-    assert write.last_rank_seconds == pytest.approx(
-        write.seconds * layout.max_rank_bytes / layout.mean_rank_bytes
-    )
+    assert write.last_rank_seconds == pytest.approx(write.seconds * layout.max_rank_bytes / layout.mean_rank_bytes)
     assert any("the largest rank writes 1.11 x the mean" in warning for warning in report.warnings)
 
 

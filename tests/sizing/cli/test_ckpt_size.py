@@ -20,9 +20,7 @@ REFERENCE_FLAGS = (
 
 def ckpt_size(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     program = [sys.executable, "-c", "from sizing.cli.main import main; main()"]
-    return subprocess.run(
-        [*program, *arguments], capture_output=True, text=True, timeout=60, check=False, cwd=cwd
-    )
+    return subprocess.run([*program, *arguments], capture_output=True, text=True, timeout=60, check=False, cwd=cwd)
 
 
 def write(path: Path, document: Any) -> str:
@@ -113,10 +111,8 @@ def test_check_exits_with_1_where_a_target_is_missed() -> None:
         (["--json"], "the scenario is missing"),
     ],
 )
-def test_bad_input_ends_with_one_sentence_and_exit_code_2(
-    tmp_path: Path, arguments: list[str], sentence: str
-) -> None:
-    files = {
+def test_bad_input_ends_with_one_sentence_and_exit_code_2(tmp_path: Path, arguments: list[str], sentence: str) -> None:
+    files: dict[str, str | bytes] = {
         "broken.json": "{",
         "list.json": "[]",
         "binary.json": b"\xff\xfe\x00\x80",
@@ -166,9 +162,7 @@ def test_help_needs_no_torch_and_names_the_verbs() -> None:
         "except SystemExit as done: assert not done.code\n"
         "assert not {'torch', 'scipy', 'io_bench', 'service'} & set(sys.modules)"
     )
-    found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
-    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert found.returncode == 0, found.stderr
     for verb in ("answer", "validate", "profile", "models", "nodes"):
         assert verb in found.stdout

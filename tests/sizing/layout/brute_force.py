@@ -4,12 +4,11 @@ from sizing.layout import Parallelism
 from sizing.model.inventory import Inventory, TensorGroup
 
 
-def parameters_by_rank(
-    inventory: Inventory, parallelism: Parallelism, num_layers: int
-) -> dict[tuple[int, int], int]:
+def parameters_by_rank(inventory: Inventory, parallelism: Parallelism, num_layers: int) -> dict[tuple[int, int], int]:
     """Parameters that each (stage, tensor rank) of one replica holds."""
     stage_of_layer = _stages_of_layers(parallelism, num_layers)
-    held = {(s, t): 0 for s in range(parallelism.pipeline) for t in range(parallelism.tensor)}
+    world = [(s, t) for s in range(parallelism.pipeline) for t in range(parallelism.tensor)]
+    held = dict.fromkeys(world, 0)
     for group in inventory:
         for stage in range(parallelism.pipeline):
             for _ in range(_num_tensors(group, stage, parallelism.pipeline, stage_of_layer)):

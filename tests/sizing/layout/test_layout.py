@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sizing.layout import Parallelism
+from sizing.layout.cells import cells_of
 from sizing.layout.placement import WriterPlacement, place_writers
-from sizing.layout.rank_classes import holder_classes
 from sizing.layout.stages import stage_spans
 from sizing.model.inventory import TensorGroup, inventory_of
 from sizing.report import SizingReport, answer
@@ -57,52 +57,36 @@ def small_worlds(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
         "context": draw(st.integers(1, 3)),
     }
     if draw(st.booleans()):
-        cuts = sorted(
-            draw(st.lists(st.integers(0, num_layers), min_size=pipeline - 1, max_size=pipeline - 1))
-        )
+        cuts = sorted(draw(st.lists(st.integers(0, num_layers), min_size=pipeline - 1, max_size=pipeline - 1)))
         edges = [0, *cuts, num_layers]
         parallelism["layers_per_stage"] = [b - a for a, b in pairwise(edges)]
     return architecture, parallelism
 
 
+BYTES_PER_PARAMETER = 14
+
+
 @given(small_worlds())
 @settings(max_examples=150, deadline=None)
-def test_rank_classes_hold_what_every_rank_holds_one_by_one(
-    world: tuple[dict[str, Any], dict[str, Any]],
-) -> None:
+def test_classes_write_what_every_rank_holds_one_by_one(world: tuple[dict[str, Any], dict[str, Any]]) -> None:
     architecture, degrees = world
     scenario = scenario_from({"model": {"architecture": architecture}, "parallelism": degrees})
     assert scenario.model.architecture is not None
-    report = answer(scenario)
     inventory = inventory_of(scenario.model.architecture)
     expected = parameters_by_rank(inventory, scenario.parallelism, architecture["num_layers"])
-    found = sorted(c.num_parameters for c in report.layout.rank_classes for _ in range(c.num_ranks))
-    assert found == sorted(expected.values())
-
-
-@given(small_worlds())
-@settings(max_examples=150, deadline=None)
-def test_bytes_over_ranks_sum_to_the_total_exactly(world: tuple[dict[str, Any], dict[str, Any]]) -> None:
-    architecture, degrees = world
-    report = report_of({"architecture": architecture}, **degrees)
-    written = sum(c.num_ranks * c.bytes_per_rank for c in report.layout.rank_classes)
-    size = report.checkpoint
-    assert written == size.total_bytes == size.logical_bytes + size.replicated_bytes
-    assert size.replicated_bytes == sum(row.replicated_bytes for row in size.replicated)
-    assert size.logical_bytes == sum(part.logical_bytes for part in size.parts.values())
-    assert sum(c.num_ranks for c in report.layout.rank_classes) == report.layout.num_writers
+    classes = answer(scenario).layout.rank_classes
+    found = sorted(c.bytes_per_rank for c in classes for _ in range(c.num_ranks))
+    assert found == sorted(BYTES_PER_PARAMETER * parameters for parameters in expected.values())
 
 
 @given(st.integers(1, 10**6), st.integers(1, 9), st.integers(1, 9), st.sampled_from([1, 2, 7]))
 @settings(max_examples=200, deadline=None)
-def test_a_bare_count_is_shared_out_to_the_last_parameter(
-    count: int, tensor: int, pipeline: int, data: int
-) -> None:
+def test_a_bare_count_is_shared_out_to_the_last_parameter(count: int, tensor: int, pipeline: int, data: int) -> None:
     count = max(count, tensor * pipeline)
     report = report_of({"num_parameters": count}, tensor=tensor, pipeline=pipeline, data=data)
-    held = [c.num_parameters for c in report.layout.rank_classes for _ in range(c.num_ranks)]
-    assert sum(held) == count
-    assert max(held) - min(held) <= 2
+    written = [c.bytes_per_rank for c in report.layout.rank_classes for _ in range(c.num_ranks)]
+    assert sum(written) == BYTES_PER_PARAMETER * count
+    assert max(written) - min(written) <= 2 * BYTES_PER_PARAMETER
     assert report.checkpoint.replicated_bytes == 0
 
 
@@ -120,7 +104,7 @@ def test_writers_stand_on_the_nodes_that_a_walk_over_all_ranks_finds(
     parallelism = Parallelism(tensor=tensor, pipeline=pipeline, data=data, context=context)
     nodes = writing_nodes(parallelism, gpus_per_node)
     expected = WriterPlacement(len(nodes), max(nodes.values()))
-    assert place_writers(parallelism, gpus_per_node=gpus_per_node) == expected
+    assert place_writers(parallelism, writers_per_stage=tensor, gpus_per_node=gpus_per_node) == expected
 
 
 @pytest.mark.parametrize("data", [1, 2, 6, 1000])
@@ -139,8 +123,8 @@ def test_tensor_groups_of_some_layers_stand_on_the_stages_of_those_layers() -> N
     parallelism = Parallelism(tensor=2, pipeline=4)
     spans = stage_spans(inventory, parallelism, num_layers=10)
     expected = parameters_by_rank(inventory, parallelism, 10)
-    found = sorted(c.parameters for c in holder_classes(spans, tensor=2) for _ in range(c.num_ranks))
-    assert found == sorted(expected.values())
+    cells = cells_of(spans, parallelism, ())
+    assert sorted(c.dense.parameters for c in cells for _ in range(c.num_ranks)) == sorted(expected.values())
 
 
 def test_key_value_heads_fewer_than_tensor_ranks_are_copied_and_counted_as_such() -> None:
@@ -167,7 +151,7 @@ def test_layers_that_do_not_divide_go_to_the_first_stages() -> None:
 def test_file_names_carry_the_stage_only_where_there_are_several(pipeline: int) -> None:
     report = report_of({"preset": "megatron-1t"}, tensor=8, pipeline=pipeline)
     expected = "mp_rank_TT_PPP/model_optim_rng.pt" if pipeline > 1 else "mp_rank_TT/model_optim_rng.pt"
-    assert {c.file_name for c in report.layout.rank_classes} == {expected}
+    assert {file.name for c in report.layout.rank_classes for file in c.files} == {expected}
 
 
 def test_a_hundred_thousand_gpus_need_no_more_rank_classes_than_eight() -> None:

@@ -13,7 +13,7 @@ from sizing.model import num_parameters
 from sizing.model.huggingface import architecture_from, config_classes
 from sizing.model.inventory import inventory_of
 
-LLAMA = {
+LLAMA: dict[str, Any] = {
     "model_type": "llama",
     "architectures": ["LlamaForCausalLM"],
     "hidden_size": 64,
@@ -32,7 +32,7 @@ def counted(config: dict[str, Any]) -> int:
 def built(config: transformers.PreTrainedConfig) -> int:
     """Parameters of the model that `transformers` makes, tied ones once."""
     with torch.device("meta"):
-        model = transformers.AutoModelForCausalLM.from_config(config)
+        model = transformers.AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
     return sum(parameter.numel() for parameter in model.parameters())
 
 

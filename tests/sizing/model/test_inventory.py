@@ -35,9 +35,7 @@ def test_routed_and_active_parameters_of_a_mixture_are_those_published(row: dict
     assert active == row["num_active_parameters"]
 
 
-@pytest.mark.parametrize(
-    "row", [row for row in MODELS if row["name"] in catalog()], ids=lambda row: row["name"]
-)
+@pytest.mark.parametrize("row", [row for row in MODELS if row["name"] in catalog()], ids=lambda row: row["name"])
 def test_the_catalog_and_the_published_facts_describe_one_model(row: dict[str, Any]) -> None:
     assert num_parameters(inventory_of(catalog()[row["name"]].architecture)) == row["num_parameters"]
 

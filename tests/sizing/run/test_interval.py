@@ -33,9 +33,7 @@ def test_published_vectors_are_reproduced(row: dict[str, Any]) -> None:
 
 
 @given(stalls, mtbfs, st.floats(0.5, 2.0))
-def test_no_other_interval_has_more_goodput_than_the_optimum(
-    stall: float, mtbf: float, factor: float
-) -> None:
+def test_no_other_interval_has_more_goodput_than_the_optimum(stall: float, mtbf: float, factor: float) -> None:
     best = optimal_seconds(stall, mtbf_seconds=mtbf)
     at_best = goodput_fraction(best, stall_seconds=stall, mtbf_seconds=mtbf)
     elsewhere = goodput_fraction(best * factor, stall_seconds=stall, mtbf_seconds=mtbf)
@@ -85,6 +83,4 @@ def test_failures_are_given_per_node_day_per_gpu_hour_or_for_the_job(
 def test_llama_3s_interruptions_give_its_published_mtbf() -> None:
     row = published("reliability")["rows"][0]
     rate = row["failures_per_node_day"] / 86_400
-    assert mtbf_seconds(rate, num_components=row["num_gpus"] / 8) == pytest.approx(
-        row["mtbf_seconds"], rel=1e-3
-    )
+    assert mtbf_seconds(rate, num_components=row["num_gpus"] / 8) == pytest.approx(row["mtbf_seconds"], rel=1e-3)

@@ -1,16 +1,35 @@
 """What is saved per parameter follows framework, precision and optimizer, and can be overridden."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from pydantic import ValidationError
 
+from sizing.errors import InvalidInput
+from sizing.layout.replication import group_bytes
+from sizing.model import Architecture, TensorGroup, num_parameters
+from sizing.model.inventory import inventory_of
 from sizing.published import published
 from sizing.state import Training, resident_parts, saved_parts
+from sizing.state.optimizers import Optimizer
 from sizing.training.gpu_memory import GRADIENT_BYTES_PER_PARAMETER
 
+LARGE = (4096, 4096)
+MEASURED_SHAPE = Architecture(
+    family="llama",
+    hidden_size=512,
+    num_layers=4,
+    num_attention_heads=8,
+    ffn_hidden_size=1408,
+    vocab_size=32_000,
+    tied_embeddings=False,
+)
 
-def bytes_per_parameter(**training: Any) -> float:
-    return sum(part.bytes_per_parameter for part in saved_parts(Training.model_validate(training)))
+
+def bytes_per_parameter(zero_stage: int = 0, **training: Any) -> float:
+    """Of a large matrix in a layer."""
+    parts = saved_parts(Training.model_validate(training), zero_stage=zero_stage)
+    return sum(part.tensor_bytes(LARGE, is_hidden_matrix=True) for part in parts) / 4096**2
 
 
 def published_total(recipe: str) -> int:
@@ -58,10 +77,105 @@ def test_a_part_that_an_override_does_not_name_keeps_its_habit() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("training", "zero_stage", "framework"),
+    [
+        ({"framework": "fsdp2"}, 0, "FSDP2, fp32 parameters, bf16 compute, torch DCP"),
+        ({"framework": "fsdp2", "precision": "bf16"}, 0, "FSDP2, pure bf16 parameters, torch DCP"),
+        ({"framework": "deepspeed"}, 1, "DeepSpeed ZeRO-1 bf16"),
+        ({"framework": "deepspeed"}, 3, "DeepSpeed ZeRO-3 bf16"),
+    ],
+)
+def test_a_framework_saves_what_it_was_measured_to_save(
+    training: dict[str, Any], zero_stage: int, framework: str
+) -> None:
+    rows = [row for row in published("framework_checkpoints")["rows"] if row["framework"] == framework]
+    for row in rows:
+        found = bytes_per_parameter(zero_stage, **training)
+        assert found == pytest.approx(row["bytes_per_parameter"], rel=0.005)
+    assert rows
+
+
+MEASURED_OPTIMIZERS = {
+    "adam": "adamw",
+    "adamw": "adamw",
+    "adam-amsgrad": "adamw amsgrad",
+    "sgd": "sgd",
+    "sgd-momentum": "sgd momentum",
+    "adagrad": "adagrad, rmsprop",
+    "rmsprop": "adagrad, rmsprop",
+    "lion": "lion",
+    "muon": "muon (2-D parameters; the rest needs adam)",
+    "adafactor": "adafactor, no first moment",
+    "adafactor-momentum": "adafactor, beta1",
+    "adam-8bit": "8-bit adamw, block 256",
+    "lion-8bit": "8-bit lion, block 256",
+    "adam-4bit": "4-bit adamw (torchao)",
+}
+
+
+def optimizer_bytes(optimizer: Any, groups: list[TensorGroup]) -> float:
+    parts = saved_parts(Training(optimizer=optimizer, precision="fp32"))
+    moments = [part for part in parts if part.name == "moments"]
+    return sum(group_bytes(group, part) for group in groups for part in moments)
+
+
+@pytest.mark.parametrize("optimizer", get_args(Optimizer))
+def test_an_optimizer_keeps_what_was_measured_on_the_same_tensors(optimizer: str) -> None:
+    """The measured shape: Llama, h 512, 4 layers, ffn 1408, V 32000, untied; 45,617,664 parameters, 39 tensors."""
+    groups = list(inventory_of(MEASURED_SHAPE))
+    assert num_parameters(tuple(groups)) == 45_617_664
+    if optimizer == "muon":
+        groups = [group for group in groups if group.is_hidden_matrix]
+    rows = {row["optimizer"]: row["bytes_per_parameter"] for row in published("optimizer_state_bytes")["rows"]}
+    found = optimizer_bytes(optimizer, groups) / num_parameters(tuple(groups))
+    assert found == pytest.approx(rows[MEASURED_OPTIMIZERS[optimizer]], rel=0.005, abs=0.002)
+
+
+def test_moments_follow_bf16_parameters() -> None:
+    row = next(r for r in published("optimizer_state_bytes")["rows"] if r["optimizer"].startswith("adamw, bf16"))
+    parts = saved_parts(Training(framework="fsdp2", precision="bf16"))
+    moments = next(part for part in parts if part.name == "moments")
+    found = moments.tensor_bytes(LARGE, is_hidden_matrix=True) / 4096**2
+    assert found == pytest.approx(row["bytes_per_parameter"], rel=0.005)
+
+
+def test_muon_keeps_one_moment_of_matrices_and_adam_two_of_the_rest() -> None:
+    parts = {part.name: part for part in saved_parts(Training(optimizer="muon"))}
+    assert parts["moments"].tensor_bytes((10, 10), is_hidden_matrix=True) == 400
+    assert parts["moments"].tensor_bytes((10, 10), is_hidden_matrix=False) == 800
+
+
+@pytest.mark.parametrize(
+    ("saved_state", "total"),
+    [({"weights": "fp8", "moments": "bf16"}, 9), ({"moments": "bf16"}, 10), ({}, 14)],
+)
+def test_deepseek_v3_can_be_said_with_fp8_weights_and_bf16_moments(saved_state: dict[str, Any], total: int) -> None:
+    assert bytes_per_parameter(saved_state=saved_state) == total
+
+
+def test_eight_bit_adam_with_mixed_precision_saves_the_published_recipe() -> None:
+    assert bytes_per_parameter(optimizer="adam-8bit") == pytest.approx(
+        published_total("bf16 + master + 8-bit adam"), rel=0.001
+    )
+
+
+def test_a_precision_that_a_framework_does_not_have_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="must be one of bf16-mixed, fp16-mixed, fp32 with framework megatron"):
+        saved_parts(Training(precision="bf16"))
+
+
+@pytest.mark.parametrize("optimizer", ["adam-8bit", "adafactor"])
+def test_moments_with_a_format_of_their_own_take_no_dtype(optimizer: str) -> None:
+    with pytest.raises(ValidationError, match="format of its own"):
+        Training.model_validate({"optimizer": optimizer, "saved_state": {"moments": "bf16"}})
+
+
 @pytest.mark.parametrize("precision", ["bf16-mixed", "fp16-mixed", "fp32"])
 def test_memory_counts_gradients_as_the_megatron_documentation_does(precision: Any) -> None:
     rows = published("zero_model_state_memory")["megatron_bytes_per_parameter"]
     dtype = {"bf16-mixed": "bf16", "fp16-mixed": "fp16", "fp32": "fp32"}[precision]
     plain = next(row["plain"] for row in rows if row["parameters"] == dtype)
-    kept = sum(part.bytes_per_parameter for part in resident_parts(Training(precision=precision)))
-    assert kept + GRADIENT_BYTES_PER_PARAMETER[precision] == plain
+    parts = resident_parts(Training(precision=precision))
+    kept = sum(part.tensor_bytes((1,), is_hidden_matrix=True) for part in parts)
+    assert kept + GRADIENT_BYTES_PER_PARAMETER["megatron", precision] == plain

@@ -43,9 +43,7 @@ def profiles(draw: st.DrawFn) -> StorageProfile:
         ({"write_bytes_per_second": 682.5e9, "fixed_write_seconds": 3}, 23.2198, "file-system"),
     ],
 )
-def test_the_resource_that_takes_longest_is_named(
-    profile: dict[str, float], seconds: float, bottleneck: str
-) -> None:
+def test_the_resource_that_takes_longest_is_named(profile: dict[str, float], seconds: float, bottleneck: str) -> None:
     result = transfer(StorageProfile.model_validate(profile), DEMAND, direction="write")
     assert result is not None
     assert result.seconds == pytest.approx(seconds, rel=1e-5)

@@ -12,9 +12,7 @@ from sizing.storage.measured_profile import profile_of
 from sizing.storage.measurement import BenchmarkResult, Measurement
 
 
-def measurement(
-    operation: str = "write", seconds: tuple[float, ...] = (2.0, 1.0, 4.0), **changed: Any
-) -> Any:
+def measurement(operation: str = "write", seconds: tuple[float, ...] = (2.0, 1.0, 4.0), **changed: Any) -> Any:
     document = {
         "engine": "torch-save",
         "operation": operation,

@@ -1,0 +1,103 @@
+"""The model-parallel ranks of one replica, equal ones together: 100,000 GPUs cost what 8 do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from sizing.layout.parallelism import Parallelism
+from sizing.layout.shards import Content, Shard, content_of, copies_on_ranks, shard_of
+from sizing.layout.stages import Holding, StageSpan
+from sizing.state import StatePart
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Tensor ranks `first_tensor_rank` on, of equal stages, that hold shards of equal shapes.
+
+    `dense` is what each of them holds beside routed experts, `expert` what each expert rank holds of those.
+    """
+
+    first_stage: int
+    num_stages: int
+    num_layers: int
+    first_tensor_rank: int
+    num_tensor_ranks: int
+    dense: Content
+    expert: Content
+
+    @property
+    def num_ranks(self) -> int:
+        """Tensor ranks of the cell over all its stages."""
+        return self.num_stages * self.num_tensor_ranks
+
+
+def cells_of(spans: Iterable[StageSpan], parallelism: Parallelism, parts: tuple[StatePart, ...]) -> tuple[Cell, ...]:
+    """The ranks of one replica, in stage order.
+
+    Routed experts are dealt out whole over the expert degree, and each is cut as the dense tensors are, by the
+    expert tensor degree. Ranks of one number in both cuts make a cell.
+    """
+    return tuple(cell for span in spans for cell in _cells_of(span, parallelism, parts))
+
+
+def unique_content(span: StageSpan, parallelism: Parallelism, parts: tuple[StatePart, ...]) -> tuple[Content, Content]:
+    """What one stage of a span holds, dense and of experts, counting each tensor once in the whole model."""
+    once = [holding for holding in span.holdings if not holding.is_copy]
+    dense, expert = (
+        content_of(_whole(holdings, num_ranks), parts)
+        for holdings, num_ranks in (
+            ((h for h in once if not h.experts), parallelism.tensor),
+            ((h for h in once if h.experts), parallelism.expert_tensor_degree),
+        )
+    )
+    return dense, expert
+
+
+def _cells_of(span: StageSpan, parallelism: Parallelism, parts: tuple[StatePart, ...]) -> Iterator[Cell]:
+    tensor, expert_tensor = parallelism.tensor, parallelism.expert_tensor_degree
+    dense = [h for h in span.holdings if not h.experts]
+    experts = [h for h in span.holdings if h.experts]
+    edges = _edges(dense, tensor) | (_edges(experts, tensor) if expert_tensor == tensor else set())
+    for first, past in pairwise(sorted(edges)):
+        rank_of_expert = first if expert_tensor == tensor else 0
+        yield Cell(
+            span.first,
+            span.num_stages,
+            span.num_layers,
+            first,
+            past - first,
+            content_of((shard_of(h, num_ranks=tensor, rank=first) for h in dense), parts),
+            content_of(
+                (
+                    _of_experts(h, shard_of(h, num_ranks=expert_tensor, rank=rank_of_expert), parallelism)
+                    for h in experts
+                ),
+                parts,
+            ),
+        )
+
+
+def _edges(holdings: list[Holding], num_ranks: int) -> set[int]:
+    """Ranks at which the number of pieces changes, and both ends."""
+    return {0, num_ranks, *(h.pieces % num_ranks for h in holdings if h.pieces >= num_ranks)}
+
+
+def _of_experts(holding: Holding, shard: Shard, parallelism: Parallelism) -> Shard:
+    """A shard of every expert that one expert rank holds."""
+    return Shard(shard.shape, shard.count * holding.experts // parallelism.expert, shard.is_hidden_matrix)
+
+
+def _whole(holdings: Iterable[Holding], num_ranks: int) -> Iterator[Shard]:
+    """All different shards of the holdings: those of `num_ranks` ranks, each copy once."""
+    for h in holdings:
+        edges = sorted(_edges([h], num_ranks)) if h.pieces >= num_ranks else [0, h.pieces]
+        for first, past in pairwise(edges):
+            shard = shard_of(h, num_ranks=num_ranks, rank=first)
+            yield Shard(shard.shape, shard.count * (past - first) * max(1, h.experts), h.is_hidden_matrix)
+
+
+def replication(holding: Holding, num_ranks: int) -> int:
+    """How many times a tensor of a stage stands on the tensor ranks of that stage."""
+    return copies_on_ranks(holding, num_ranks=num_ranks)

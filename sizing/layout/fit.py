@@ -1,0 +1,129 @@
+"""Whether a model can be cut by the degrees asked for; where not, which degrees can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sizing.cluster import Cluster
+from sizing.errors import InvalidInput
+from sizing.layout.parallelism import Parallelism
+from sizing.model import ResolvedModel
+from sizing.model.architecture import Architecture
+
+
+def check_fit(model: ResolvedModel, parallelism: Parallelism, cluster: Cluster) -> None:
+    """Refuse degrees by which the model cannot be cut, or that do not multiply to the GPUs given.
+
+    Raises InvalidInput naming both fields and the nearest degrees that work.
+    """
+    expected = cluster.num_gpus
+    if expected is not None and expected != parallelism.num_gpus:
+        raise InvalidInput.of(
+            "cluster.num_gpus",
+            f"must equal tensor x pipeline x context x data = {parallelism.num_gpus}",
+            value=expected,
+            remedy="change a degree or num_gpus",
+        )
+    if model.architecture is None:
+        _check_count(parallelism, model.num_parameters)
+        return
+    for field, degree, name, size in _divisions(parallelism, model.architecture):
+        if size % degree:
+            raise _does_not_divide(field, degree, name, size)
+    _check_heads(parallelism.tensor, model.architecture)
+    _check_layers(parallelism, model.architecture.num_layers)
+
+
+def _check_count(parallelism: Parallelism, num_parameters: int) -> None:
+    if parallelism.model_parallel_size > num_parameters:
+        raise InvalidInput.of(
+            "parallelism",
+            f"must have tensor x pipeline of at most model.num_parameters {num_parameters}",
+            value=parallelism.model_parallel_size,
+            remedy="lower a degree",
+        )
+    if parallelism.expert > 1:
+        raise _no_experts(parallelism.expert)
+
+
+def _divisions(p: Parallelism, a: Architecture) -> Iterator[tuple[str, int, str, int]]:
+    """Field, degree, and the name and size that it must divide."""
+    yield "tensor", p.tensor, "num_attention_heads", a.num_attention_heads
+    if a.dense_layers:
+        yield "tensor", p.tensor, "the feed-forward width", a.ffn_width
+    if a.num_experts is None:
+        if p.expert > 1:
+            raise _no_experts(p.expert)
+        return
+    yield "expert", p.expert, "num_experts", a.num_experts
+    yield "expert_tensor", p.expert_tensor_degree, "expert_ffn_hidden_size", a.expert_width
+    if a.shared_expert_width:
+        yield "tensor", p.tensor, "the shared experts' width", a.shared_expert_width
+
+
+def _check_heads(tensor: int, a: Architecture) -> None:
+    if tensor > a.vocab_size:
+        raise InvalidInput.of(
+            "parallelism.tensor",
+            f"must be at most vocab_size {a.vocab_size}",
+            value=tensor,
+            remedy="lower the tensor degree",
+        )
+    if a.kv_heads % tensor and tensor % a.kv_heads:
+        raise InvalidInput.of(
+            "parallelism.tensor",
+            f"must divide num_kv_heads {a.kv_heads} or be a multiple of it",
+            value=tensor,
+            remedy=f"the nearest that work are {_nearest_divisors(a.kv_heads, tensor)}",
+        )
+
+
+def _check_layers(p: Parallelism, num_layers: int) -> None:
+    if p.pipeline > num_layers:
+        raise InvalidInput.of(
+            "parallelism.pipeline",
+            f"must be at most num_layers {num_layers}",
+            value=p.pipeline,
+            remedy=f"the nearest that works is {num_layers}",
+        )
+    if p.layers_per_stage is not None and sum(p.layers_per_stage) != num_layers:
+        raise InvalidInput.of(
+            "parallelism.layers_per_stage",
+            f"must add up to num_layers {num_layers}",
+            value=sum(p.layers_per_stage),
+            remedy="correct the layers of a stage",
+        )
+    if p.virtual_pipeline > 1 and num_layers % (p.pipeline * p.virtual_pipeline):
+        per_stage = num_layers // p.pipeline
+        raise InvalidInput.of(
+            "parallelism.virtual_pipeline",
+            f"must cut num_layers {num_layers} over pipeline {p.pipeline} into equal chunks",
+            value=p.virtual_pipeline,
+            remedy=f"the nearest that work are {_nearest_divisors(per_stage, p.virtual_pipeline)}"
+            if num_layers % p.pipeline == 0
+            else "choose a pipeline degree that divides num_layers",
+        )
+
+
+def _does_not_divide(field: str, degree: int, name: str, size: int) -> InvalidInput:
+    return InvalidInput.of(
+        f"parallelism.{field}",
+        f"must divide {name} {size}",
+        value=degree,
+        remedy=f"the nearest that work are {_nearest_divisors(size, degree)}",
+    )
+
+
+def _no_experts(degree: int) -> InvalidInput:
+    return InvalidInput.of(
+        "parallelism.expert",
+        "must be 1 for a model without num_experts",
+        value=degree,
+        remedy="remove it, or give the model's experts",
+    )
+
+
+def _nearest_divisors(size: int, wanted: int) -> str:
+    divisors = [n for n in range(1, min(size, 2 * wanted) + 1) if size % n == 0]
+    nearest = sorted(divisors, key=lambda n: abs(n - wanted))[:2]
+    return " and ".join(str(n) for n in sorted(nearest))

@@ -1,0 +1,46 @@
+"""Which tensors stand in the files more than once."""
+
+from __future__ import annotations
+
+from sizing.layout.formats import FormatName
+from sizing.layout.parallelism import Parallelism
+from sizing.layout.writers import WEIGHTS
+from sizing.model import TensorGroup
+from sizing.state import StatePart
+from sizing.state.saved_state import PartName
+
+_WITH_COPIES: frozenset[FormatName] = frozenset({"megatron", "megatron-distributed-optimizer", "deepspeed"})
+_WEIGHTS_PER_EXPERT_RANK: frozenset[FormatName] = frozenset({"megatron", "megatron-distributed-optimizer"})
+_OPTIMIZER_PER_EXPERT_RANK: frozenset[FormatName] = frozenset({"megatron"})
+
+
+def copies_in_files(group: TensorGroup, part: PartName, name: FormatName, parallelism: Parallelism) -> int:
+    """How many times a part of a tensor stands in the files.
+
+    t/p for p pieces on t > p tensor ranks, else 1; twice that where first and last stage both keep it; and in
+    Megatron's own formats dense tensors stand in the file of each expert rank. A distributed checkpoint holds
+    each tensor once.
+    Source: Shoeybi et al. 2019, arXiv 1909.08053, section 3; Narayanan et al. 2021, section 2.2 (tied
+    embeddings); Megatron-LM, checkpointing.py; assumes that p divides t, which `check_fit` ensures.
+
+    >>> norm = TensorGroup("norm", (64,), pieces=1)
+    >>> copies_in_files(norm, "weights", "megatron", Parallelism(tensor=8, data=4, expert=2))
+    16
+    >>> copies_in_files(norm, "moments", "torch-dist", Parallelism(tensor=8))
+    1
+    """
+    if name not in _WITH_COPIES:
+        return 1
+    num_ranks = parallelism.expert_tensor_degree if group.experts else parallelism.tensor
+    copies = max(1, num_ranks // group.pieces)
+    if group.placement == "first-and-last-stage" and parallelism.pipeline > 1:
+        copies *= 2
+    repeats = _WEIGHTS_PER_EXPERT_RANK if part in WEIGHTS else _OPTIMIZER_PER_EXPERT_RANK
+    if name in repeats and not group.experts:
+        copies *= parallelism.expert
+    return copies
+
+
+def group_bytes(group: TensorGroup, part: StatePart) -> int:
+    """Bytes that a part keeps of a group, each logical tensor once."""
+    return group.num_tensors * part.tensor_bytes(group.shape, is_hidden_matrix=group.is_hidden_matrix)

@@ -1,0 +1,88 @@
+"""What one rank holds of the tensors of its stage, and the bytes of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sizing.layout.stages import Holding, share
+from sizing.state import StatePart
+from sizing.state.saved_state import PartName
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """`count` equal parts of tensors, each of `shape`."""
+
+    shape: tuple[int, ...]
+    count: int
+    is_hidden_matrix: bool
+
+    @property
+    def parameters(self) -> int:
+        """Parameters of all of them."""
+        return self.count * math.prod(self.shape)
+
+
+def shard_of(holding: Holding, *, num_ranks: int, rank: int) -> Shard:
+    """What tensor rank `rank` of `num_ranks` holds of a stage's tensors.
+
+    With p pieces and t ranks: rank r holds floor(p/t) pieces, plus one where r < p mod t; where p < t, each
+    piece stands on t/p ranks (the whole tensor on every rank for p = 1).
+    Source: Shoeybi et al. 2019, arXiv 1909.08053, section 3; Megatron-LM, core/tensor_parallel/layers.py.
+
+    >>> [shard_of(Holding((30,), pieces=3, count=2), num_ranks=2, rank=r).parameters for r in (0, 1)]
+    [40, 20]
+    >>> shard_of(Holding((4, 30), pieces=3, count=1, cut=1), num_ranks=3, rank=0).shape
+    (4, 10)
+    """
+    pieces = max(1, share(holding.pieces, num_ranks, rank))
+    cut = holding.shape[holding.cut] // holding.pieces * pieces
+    shape = (*holding.shape[: holding.cut], cut, *holding.shape[holding.cut + 1 :])
+    return Shard(shape, holding.count, holding.is_hidden_matrix)
+
+
+def copies_on_ranks(holding: Holding, *, num_ranks: int) -> int:
+    """How many of `num_ranks` tensor ranks hold the same piece."""
+    return max(1, num_ranks // holding.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Parameters, and the bytes that each part of the state keeps of them."""
+
+    parameters: int
+    part_bytes: dict[PartName, int]
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all parts."""
+        return sum(self.part_bytes.values())
+
+    def of(self, names: Iterable[PartName]) -> dict[PartName, int]:
+        """The bytes of some of the parts."""
+        return {name: self.part_bytes[name] for name in names if name in self.part_bytes}
+
+    def __add__(self, other: Content) -> Content:
+        both = {name: self.part_bytes[name] + other.part_bytes[name] for name in self.part_bytes}
+        return Content(self.parameters + other.parameters, both)
+
+    def times(self, factor: int) -> Content:
+        """The content of `factor` ranks that each hold this."""
+        multiplied = {name: factor * num_bytes for name, num_bytes in self.part_bytes.items()}
+        return Content(factor * self.parameters, multiplied)
+
+
+def content_of(shards: Iterable[Shard], parts: tuple[StatePart, ...]) -> Content:
+    """The content of some shards."""
+    held = list(shards)
+    return Content(
+        sum(shard.parameters for shard in held),
+        {
+            part.name: sum(
+                shard.count * part.tensor_bytes(shard.shape, is_hidden_matrix=shard.is_hidden_matrix) for shard in held
+            )
+            for part in parts
+        },
+    )

@@ -1,0 +1,296 @@
+"""Which ranks write which files, by format: classes of equal ranks, each with its multiplicity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from sizing.layout.cells import Cell, cells_of, unique_content
+from sizing.layout.formats import FormatName, zero_stage_of
+from sizing.layout.parallelism import Parallelism
+from sizing.layout.shards import Shard, content_of
+from sizing.layout.stages import StageSpan, share
+from sizing.state import StatePart
+from sizing.state.saved_state import PartName
+
+WEIGHTS: tuple[PartName, ...] = ("weights",)
+OPTIMIZER: tuple[PartName, ...] = ("master", "moments", "ema")
+PartBytes = dict[PartName, int]
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """`count` files of one name pattern that a rank writes, and the bytes of them all.
+
+    `dense` and `expert` are the bytes of each part, of dense tensors and of routed experts.
+    """
+
+    name: str
+    dense: PartBytes
+    expert: PartBytes
+    count: int = 1
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the tensors in all of the files."""
+        return sum(self.dense.values()) + sum(self.expert.values())
+
+
+@dataclass(frozen=True, slots=True)
+class WriterClass:
+    """`num_ranks` ranks that write files of equal sizes; the texts say which ranks they are."""
+
+    stages: str
+    tensor_ranks: str
+    data_ranks: str
+    num_ranks: int
+    num_layers: int
+    files: tuple[File, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the formats need to know of a layout."""
+
+    spans: tuple[StageSpan, ...]
+    parallelism: Parallelism
+    parts: tuple[StatePart, ...]
+    files_per_rank: int
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The ranks of one replica."""
+        return cells_of(self.spans, self.parallelism, self.parts)
+
+
+def writers_of(name: FormatName, plan: Plan) -> tuple[WriterClass, ...]:
+    """The classes of writers of a format."""
+    return tuple(_WRITERS[name](plan))
+
+
+def writers_per_stage(name: FormatName, parallelism: Parallelism) -> int:
+    """Consecutive ranks, from the first of each stage on, that write."""
+    match name:
+        case "full":
+            return 1
+        case "megatron" | "megatron-distributed-optimizer":
+            return parallelism.tensor * parallelism.expert
+        case "deepspeed" if zero_stage_of(name, parallelism) == 0:
+            return parallelism.tensor * parallelism.expert
+        case _:
+            return parallelism.ranks_per_stage
+
+
+def span_text(first: int, count: int) -> str:
+    """Consecutive numbers as text.
+
+    >>> span_text(0, 1), span_text(1, 62)
+    ('0', '1-62')
+    """
+    return str(first) if count == 1 else f"{first}-{first + count - 1}"
+
+
+def _megatron(plan: Plan) -> Iterator[WriterClass]:
+    name = f"{_mp_rank(plan)}/model_optim_rng.pt"
+    for cell in plan.cells:
+        file = File(name, cell.dense.part_bytes, cell.expert.part_bytes)
+        yield _of_cell(cell, (file,), data_ranks=span_text(0, plan.parallelism.expert))
+
+
+def _megatron_distributed_optimizer(plan: Plan) -> Iterator[WriterClass]:
+    """The optimizer of the dense tensors is gathered to expert rank 0 alone, their weights stand in each file."""
+    weights_name, optimizer_name = (f"{_mp_rank(plan)}/{f}.pt" for f in ("model_optim_rng", "distrib_optim"))
+    for cell in plan.cells:
+        weights = File(weights_name, cell.dense.of(WEIGHTS), cell.expert.of(WEIGHTS))
+        expert = cell.expert.of(OPTIMIZER)
+        first = File(optimizer_name, cell.dense.of(OPTIMIZER), expert)
+        yield _of_cell(cell, (weights, first), data_ranks="0")
+        if plan.parallelism.expert > 1:
+            others = File(optimizer_name, {}, expert)
+            yield _of_cell(cell, (weights, others), data_ranks=span_text(1, plan.parallelism.expert - 1))
+
+
+def _torch_dist(plan: Plan) -> Iterator[WriterClass]:
+    """Every rank of a stage writes an equal share of what the stage holds, each tensor once."""
+    ranks = plan.parallelism.ranks_per_stage
+    for span in plan.spans:
+        dense, expert = unique_content(span, plan.parallelism, plan.parts)
+        for first, past in _runs(ranks, (dense.part_bytes, ranks, 1), (expert.part_bytes, ranks, 1)):
+            file = File(
+                "__RANK_N.distcp",
+                _shares(dense.part_bytes, ranks, first),
+                _shares(expert.part_bytes, ranks, first),
+                plan.files_per_rank,
+            )
+            yield WriterClass(
+                stages=span_text(span.first, span.num_stages),
+                tensor_ranks="all",
+                data_ranks=f"ranks {span_text(first, past - first)} of the stage",
+                num_ranks=span.num_stages * (past - first),
+                num_layers=span.num_layers,
+                files=(file,),
+            )
+
+
+def _deepspeed(plan: Plan) -> Iterator[WriterClass]:
+    """Rank j of the data ranks is expert rank j mod E and replica floor(j / E) of its experts."""
+    p, stage = plan.parallelism, zero_stage_of("deepspeed", plan.parallelism)
+    if stage == 0:
+        yield from _deepspeed_without_zero(plan)
+        return
+    sharded = OPTIMIZER if stage < 3 else (*WEIGHTS, *OPTIMIZER)
+    for cell in plan.cells:
+        dense, expert = cell.dense.of(sharded), cell.expert.of(sharded)
+        runs = _runs(
+            p.num_replicas,
+            (dense, p.num_replicas, 1),
+            (expert, p.num_expert_replicas, p.expert),
+            extra=(1, p.expert),
+        )
+        for first, past in runs:
+            shard = File(
+                "[bf16_]zero_pp_rank_D_mp_rank_TT_optim_states.pt",
+                _shares(dense, p.num_replicas, first),
+                _shares(expert, p.num_expert_replicas, first // p.expert),
+            )
+            weights = tuple(_deepspeed_weights(plan, cell, data_rank=first, zero_stage=stage))
+            yield _of_cell(cell, (*weights, shard), data_ranks=span_text(first, past - first), ranks=past - first)
+
+
+def _deepspeed_without_zero(plan: Plan) -> Iterator[WriterClass]:
+    for cell in plan.cells:
+        for first, past in _runs(plan.parallelism.expert, extra=(1,)):
+            weights = list(_deepspeed_weights(plan, cell, data_rank=first, zero_stage=0))
+            optimizer = File(
+                "mp_rank_TT_model_states.pt" if first == 0 else "expp_rank_E_mp_rank_TT_optim_states.pt",
+                cell.dense.of(OPTIMIZER) if first == 0 else {},
+                cell.expert.of(OPTIMIZER),
+                0 if first == 0 else 1,
+            )
+            yield _of_cell(cell, (*weights, optimizer), data_ranks=span_text(first, past - first), ranks=past - first)
+
+
+def _deepspeed_weights(plan: Plan, cell: Cell, *, data_rank: int, zero_stage: int) -> Iterator[File]:
+    """The files with weights that a data rank writes: dense ones by rank 0, experts' by their first replica."""
+    if zero_stage == 3:
+        yield File("zero_pp_rank_D_mp_rank_TT_model_states.pt", {}, {})
+        return
+    dense = cell.dense.of(WEIGHTS)
+    if data_rank == 0:
+        if plan.parallelism.pipeline > 1:
+            yield File("mp_rank_TT_model_states.pt", {}, {})
+            yield File("layer_LL-model_TT-model_states.pt", dense, {}, max(1, cell.num_layers))
+        else:
+            yield File("mp_rank_TT_model_states.pt", dense, {})
+    if data_rank < plan.parallelism.expert and cell.expert.parameters:
+        yield File("layer_L_expert_E_mp_rank_TT_model_states.pt", {}, cell.expert.of(WEIGHTS), _expert_files(plan))
+
+
+def _expert_files(plan: Plan) -> int:
+    """Files of one expert rank: one per layer and expert that it holds."""
+    with_experts = [h for span in plan.spans[:1] for h in span.holdings if h.experts]
+    if not with_experts:
+        return 1
+    layers = min(h.count for h in with_experts)
+    return layers * with_experts[0].experts // plan.parallelism.expert
+
+
+def _fsdp_sharded(plan: Plan) -> Iterator[WriterClass]:
+    """FSDP2 cuts each tensor along its first dimension into equal chunks, the last ones smaller or empty.
+
+    Source: PyTorch, torch/distributed/fsdp/_fully_shard/_fsdp_param.py, chunks as torch.chunk makes them.
+    """
+    ranks = plan.parallelism.shard_ranks
+    copies = plan.parallelism.num_replicas // ranks
+    span = plan.spans[0]
+    shapes = [((h.experts, *h.shape) if h.experts else h.shape, h) for h in span.holdings]
+    edges = {0, ranks}
+    for shape, _ in shapes:
+        rows = -(-shape[0] // ranks)
+        edges |= {min(ranks, shape[0] // rows), min(ranks, -(-shape[0] // rows))}
+    for first, past in pairwise(sorted(edges)):
+        dense, expert = (
+            content_of(
+                (
+                    Shard((_chunk(shape[0], ranks, first), *shape[1:]), h.count, h.is_hidden_matrix)
+                    for shape, h in shapes
+                    if bool(h.experts) is routed
+                ),
+                plan.parts,
+            )
+            for routed in (False, True)
+        )
+        for copy, copy_past in _runs(copies, (dense.part_bytes, copies, 1), (expert.part_bytes, copies, 1)):
+            file = File(
+                "__RANK_0.distcp",
+                _shares(dense.part_bytes, copies, copy),
+                _shares(expert.part_bytes, copies, copy),
+            )
+            where = span_text(first, past - first)
+            yield WriterClass(
+                stages="0",
+                tensor_ranks="0",
+                data_ranks=where if copies == 1 else f"shards {where} of copies {span_text(copy, copy_past - copy)}",
+                num_ranks=(past - first) * (copy_past - copy),
+                num_layers=span.num_layers,
+                files=(file,),
+            )
+
+
+def _full(plan: Plan) -> Iterator[WriterClass]:
+    span = plan.spans[0]
+    dense, expert = unique_content(span, plan.parallelism, plan.parts)
+    file = File("checkpoint.pt", dense.part_bytes, expert.part_bytes)
+    yield WriterClass("0", "0", "0", 1, span.num_layers, (file,))
+
+
+_WRITERS: dict[FormatName, Callable[[Plan], Iterator[WriterClass]]] = {
+    "megatron": _megatron,
+    "megatron-distributed-optimizer": _megatron_distributed_optimizer,
+    "torch-dist": _torch_dist,
+    "deepspeed": _deepspeed,
+    "fsdp-sharded": _fsdp_sharded,
+    "full": _full,
+}
+
+
+def _of_cell(cell: Cell, files: tuple[File, ...], *, data_ranks: str, ranks: int | None = None) -> WriterClass:
+    first, _, last = data_ranks.partition("-")
+    count = ranks if ranks is not None else (int(last) - int(first) + 1 if last else 1)
+    return WriterClass(
+        stages=span_text(cell.first_stage, cell.num_stages),
+        tensor_ranks=span_text(cell.first_tensor_rank, cell.num_tensor_ranks),
+        data_ranks=data_ranks,
+        num_ranks=cell.num_ranks * count,
+        num_layers=cell.num_layers,
+        files=files,
+    )
+
+
+def _mp_rank(plan: Plan) -> str:
+    pipeline = "_PPP" if plan.parallelism.pipeline > 1 else ""
+    expert = "_EEE" if plan.parallelism.expert > 1 else ""
+    return f"mp_rank_TT{pipeline}{expert}"
+
+
+def _runs(num_ranks: int, *dealt: tuple[PartBytes, int, int], extra: Iterable[int] = ()) -> Iterator[tuple[int, int]]:
+    """Runs of ranks with equal shares; each of `dealt` is (bytes, number of shares, ranks per share)."""
+    edges = {0, num_ranks, *(edge for edge in extra if edge < num_ranks)}
+    for part_bytes, num_shares, ranks_per_share in dealt:
+        edges |= {num_bytes % num_shares * ranks_per_share for num_bytes in part_bytes.values()}
+    return pairwise(sorted(edges))
+
+
+def _shares(part_bytes: PartBytes, num_shares: int, index: int) -> PartBytes:
+    return {name: share(num_bytes, num_shares, index) for name, num_bytes in part_bytes.items()}
+
+
+def _chunk(rows: int, num_ranks: int, rank: int) -> int:
+    """Rows of chunk `rank` where every chunk but the last ones has ceil(rows / ranks).
+
+    >>> [_chunk(10, 4, rank) for rank in range(4)], [_chunk(5, 4, rank) for rank in range(4)]
+    ([3, 3, 3, 1], [2, 2, 1, 0])
+    """
+    size = -(-rows // num_ranks)
+    return max(0, min(size, rows - rank * size))
