@@ -13,24 +13,26 @@ from sizing.units import decimal_bytes_text, rate_text
 
 def models_table() -> Table:
     """Every model of the catalog with its parameters and source."""
-    table = Table("model", "family", "parameters", "source", box=box.SIMPLE_HEAD)
+    table = Table("model", "family", "parameters", "count", "fields read in", box=box.SIMPLE_HEAD)
     for model in catalog().values():
         count = num_parameters(inventory_of(model.architecture))
-        table.add_row(model.name, model.architecture.family, f"{count:,}", model.source)
+        origin = "published" if model.num_parameters == count else "computed"
+        table.add_row(model.name, model.architecture.family, f"{count:,}", origin, model.source)
     return table
 
 
 def nodes_table() -> Table:
     """Every node type of the catalog with its figures and source."""
-    table = Table("node", "GPUs", "GPU memory", "host memory", "storage network", "source", box=box.SIMPLE_HEAD)
+    columns = ("node", "GPUs", "GPU memory", "host memory", "local NVMe", "storage network", "source")
+    table = Table(*columns, box=box.SIMPLE_HEAD)
     for node in node_catalog().values():
         spec, rate = node.spec, node.spec.storage_network_bytes_per_second
-        memories = (spec.gpu_memory_bytes, spec.host_memory_bytes)
+        sizes = (spec.gpu_memory_bytes, spec.host_memory_bytes, spec.local_nvme_bytes)
         table.add_row(
             node.name,
             str(spec.gpus_per_node),
-            *("not published" if size is None else decimal_bytes_text(size) for size in memories),
-            "not published" if rate is None else rate_text(rate),
+            *("-" if size is None else decimal_bytes_text(size) for size in sizes),
+            "-" if rate is None else rate_text(rate),
             node.source,
         )
     return table

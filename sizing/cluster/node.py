@@ -24,6 +24,11 @@ class NodeSpec(BaseModel):
     storage_network_bytes_per_second: BytesPerSecond | None = Field(
         None, description="line rate of the ports for storage, all together, one way"
     )
+    compute_network_bytes_per_second: BytesPerSecond | None = Field(
+        None, description="line rate of the ports between GPUs of different nodes, all together, one way"
+    )
+    local_nvme_bytes: ByteCount | None = Field(None, description="of the data drives, all together")
+    pcie_generation: Annotated[int, Field(ge=1, le=8)] | None = Field(None, description="of the GPUs' links")
 
 
 class CatalogNode(BaseModel):

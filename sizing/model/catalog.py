@@ -13,12 +13,17 @@ from sizing.model.architecture import Architecture
 
 
 class CatalogModel(BaseModel):
-    """A published model: its architecture, and where its fields were read."""
+    """A published model: its architecture, and where its fields were read.
+
+    `num_parameters` is an integer that somebody else published, where there is one.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     source: str
+    num_parameters: int | None = None
+    num_parameters_source: str | None = None
     architecture: Architecture
 
 

@@ -151,7 +151,7 @@ def test_the_catalogs_are_listed_with_their_sources() -> None:
     assert "megatron-1t" in models
     assert "arXiv 2104.04473" in models
     assert "dgx-a100" in nodes
-    assert "not published" in nodes
+    assert "azure-nd-h100-v5" in nodes
 
 
 def test_help_needs_no_torch_and_names_the_verbs() -> None:

@@ -5,6 +5,7 @@ from typing import Any, get_args
 import pytest
 
 from sizing.model import Architecture, catalog, num_parameters
+from sizing.model.catalog import CatalogModel
 from sizing.model.families import TRAITS, Family
 from sizing.model.inventory import (
     inventory_of,
@@ -58,8 +59,21 @@ def test_every_family_has_its_traits() -> None:
     assert set(TRAITS) == set(get_args(Family))
 
 
-def test_every_catalog_model_names_its_source() -> None:
-    assert all(len(model.source) > 20 for model in catalog().values())
+def test_the_catalog_covers_forty_models_and_every_family() -> None:
+    assert len(catalog()) >= 40
+    assert {model.architecture.family for model in catalog().values()} == set(get_args(Family))
+
+
+@pytest.mark.parametrize("model", catalog().values(), ids=lambda model: model.name)
+def test_a_catalog_model_counts_what_was_published_of_it(model: CatalogModel) -> None:
+    assert len(model.source) > 20
+    assert (model.num_parameters is None) == (model.num_parameters_source is None)
+    if model.num_parameters is not None:
+        assert num_parameters(inventory_of(model.architecture)) == model.num_parameters
+
+
+def test_most_of_the_catalog_is_confirmed_by_a_published_integer() -> None:
+    assert sum(model.num_parameters is not None for model in catalog().values()) >= 70
 
 
 def test_a_bare_count_is_that_many_parameters() -> None:
