@@ -1,0 +1,225 @@
+"""Formats: who writes which bytes, what is read again, and what the data-parallel degree never changes."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sizing.errors import InvalidInput
+from sizing.layout.formats import FORMATS
+from sizing.report import SizingReport, answer
+from sizing.scenario import scenario_from
+
+FRAMEWORKS = {"deepspeed": "deepspeed", "fsdp-sharded": "fsdp2", "full": "fsdp2"}
+MIXTURE = {
+    "family": "deepseek",
+    "hidden_size": 64,
+    "num_layers": 7,
+    "num_attention_heads": 8,
+    "vocab_size": 203,
+    "ffn_hidden_size": 96,
+    "expert_ffn_hidden_size": 24,
+    "num_experts": 8,
+    "num_experts_per_token": 2,
+    "num_shared_experts": 1,
+    "first_dense_layers": 2,
+    "q_lora_rank": 12,
+    "kv_lora_rank": 10,
+    "qk_nope_head_dim": 4,
+    "qk_rope_head_dim": 2,
+    "v_head_dim": 4,
+    "num_mtp_layers": 1,
+    "tied_embeddings": False,
+}
+
+
+def report_of(name: str, model: dict[str, Any], training: dict[str, Any] | None = None, **degrees: Any) -> SizingReport:
+    framework = {"framework": FRAMEWORKS.get(name, "megatron")}
+    return answer(
+        scenario_from(
+            {
+                "model": model,
+                "training": framework | (training or {}),
+                "parallelism": degrees,
+                "checkpoint": {"format": name},
+            }
+        )
+    )
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
+    name = draw(st.sampled_from(sorted(FORMATS)))
+    if not FORMATS[name].model_parallel:  # type: ignore[index]
+        data = draw(st.sampled_from([1, 2, 3, 6, 8, 64]))
+        divisors = [n for n in (1, 2, 3, 4, 8) if data % n == 0]
+        group = {"shard_group": draw(st.sampled_from(divisors))} if name == "fsdp-sharded" else {}
+        return name, {"data": data} | group
+    tensor, expert = draw(st.sampled_from([1, 2, 4])), draw(st.sampled_from([1, 2, 4, 8]))
+    degrees = {
+        "tensor": tensor,
+        "pipeline": draw(st.integers(1, 7)),
+        "expert": expert,
+        "data": expert * draw(st.integers(1, 3)),
+        "context": draw(st.integers(1, 2)),
+    }
+    if name == "deepspeed":
+        degrees["zero_stage"] = draw(st.integers(0, 3))
+    if name == "torch-dist":
+        degrees["expert_tensor"] = draw(st.sampled_from([n for n in (1, 2, 4) if n <= tensor]))
+    return name, degrees
+
+
+@given(worlds())
+@settings(max_examples=300, deadline=None)
+def test_writers_write_the_total_to_the_byte(world: tuple[str, dict[str, Any]]) -> None:
+    name, degrees = world
+    report = report_of(name, {"architecture": MIXTURE}, **degrees)
+    size, layout = report.checkpoint, report.layout
+    assert sum(c.num_ranks * c.bytes_per_rank for c in layout.rank_classes) == size.total_bytes
+    assert sum(c.num_ranks for c in layout.rank_classes) == layout.num_writers
+    assert size.total_bytes == size.logical_bytes + size.replicated_bytes
+    assert sum(part.total_bytes for part in size.parts.values()) == size.total_bytes
+    assert sum(row.replicated_bytes for row in size.replicated) == size.replicated_bytes
+    assert size.num_files == sum(c.num_ranks * f.count for c in layout.rank_classes for f in c.files)
+
+
+@given(worlds(), st.integers(2, 5))
+@settings(max_examples=150, deadline=None)
+def test_more_data_parallel_replicas_write_the_same_bytes(world: tuple[str, dict[str, Any]], factor: int) -> None:
+    name, degrees = world
+    once = report_of(name, {"architecture": MIXTURE}, **degrees).checkpoint
+    more = report_of(name, {"architecture": MIXTURE}, **degrees | {"data": degrees["data"] * factor}).checkpoint
+    assert (more.logical_bytes, more.total_bytes) == (once.logical_bytes, once.total_bytes)
+
+
+@given(worlds())
+@settings(max_examples=150, deadline=None)
+def test_the_logical_bytes_depend_on_the_model_alone(world: tuple[str, dict[str, Any]]) -> None:
+    name, degrees = world
+    report = report_of(name, {"architecture": MIXTURE}, **degrees)
+    per_parameter = {"deepspeed": 12 if degrees.get("zero_stage") == 3 else 14}.get(
+        name, 12 if FRAMEWORKS.get(name) == "fsdp2" else 14
+    )
+    assert report.checkpoint.logical_bytes == per_parameter * report.model.num_parameters
+
+
+@pytest.mark.parametrize("name", ["torch-dist", "fsdp-sharded", "full"])
+def test_a_distributed_checkpoint_holds_each_tensor_once(name: str) -> None:
+    degrees = {"tensor": 4, "pipeline": 4, "data": 4} if name == "torch-dist" else {"data": 8}
+    assert report_of(name, {"preset": "gpt3-175b"}, **degrees).checkpoint.replicated_bytes == 0
+
+
+def test_deepseek_v3_in_legacy_megatron_files_repeats_dense_weights_per_expert_rank() -> None:
+    report = report_of("megatron", {"preset": "deepseek-v3"}, pipeline=16, expert=64, data=64)
+    size = report.checkpoint
+    assert size.num_files == 1024
+    assert size.logical_bytes == pytest.approx(9.39e12, rel=1e-3)
+    assert size.total_bytes == pytest.approx(24.5e12, rel=1e-3)
+
+
+def test_llama_405b_with_a_distributed_optimizer_reads_weights_again_and_the_optimizer_once() -> None:
+    degrees = {"tensor": 8, "pipeline": 16, "data": 128}
+    report = report_of("megatron-distributed-optimizer", {"preset": "llama-3.1-405b"}, **degrees)
+    assert report.restore.read_bytes == pytest.approx(108.8e12, rel=1e-3)
+    readings = {name: part.num_readings for name, part in report.restore.parts.items()}
+    assert readings == {"weights": 128, "master": 1, "moments": 1}
+    classic = report_of("megatron", {"preset": "llama-3.1-405b"}, **degrees)
+    assert classic.restore.read_bytes == pytest.approx(727e12, rel=1e-3)
+
+
+def test_in_a_distributed_checkpoint_every_rank_writes_an_equal_share_of_its_stage() -> None:
+    report = report_of("torch-dist", {"preset": "llama-3.1-70b"}, tensor=4, pipeline=4, data=8)
+    layout = report.layout
+    assert layout.num_writers == layout.num_gpus == 128
+    assert layout.num_writing_nodes == 16
+    assert layout.largest_over_mean < 1.1
+
+
+def test_older_megatron_wrote_two_files_per_rank() -> None:
+    document = {
+        "model": {"preset": "llama-3.1-8b"},
+        "parallelism": {"data": 8},
+        "checkpoint": {"format": "torch-dist", "files_per_rank": 2},
+    }
+    assert answer(scenario_from(document)).checkpoint.num_files == 16
+
+
+@pytest.mark.parametrize(("zero_stage", "files", "optimizer_writers"), [(0, 1, 1), (1, 5, 4), (2, 5, 4), (3, 8, 4)])
+def test_deepspeed_writes_a_file_of_weights_and_an_optimizer_file_per_rank(
+    zero_stage: int, files: int, optimizer_writers: int
+) -> None:
+    """Four ranks, as measured: one model file and four optimizer files with ZeRO-1; a pair per rank with ZeRO-3."""
+    report = report_of("deepspeed", {"preset": "gpt2"}, data=4, zero_stage=zero_stage)
+    assert report.checkpoint.num_files == files
+    assert report.layout.num_writers == optimizer_writers
+
+
+def test_fsdp_shards_rows_and_the_copies_of_a_shard_share_its_writing() -> None:
+    sharded = report_of("fsdp-sharded", {"preset": "llama-3.1-8b"}, data=64)
+    hybrid = report_of("fsdp-sharded", {"preset": "llama-3.1-8b"}, data=64, shard_group=8)
+    assert sharded.checkpoint.total_bytes == hybrid.checkpoint.total_bytes == 12 * 8_030_261_248
+    assert sharded.layout.num_writers == hybrid.layout.num_writers == 64
+    assert hybrid.restore.read_bytes == 8 * sharded.restore.read_bytes
+
+
+def test_fsdp_ranks_without_rows_of_a_small_tensor_write_less() -> None:
+    tiny = {
+        "family": "llama",
+        "hidden_size": 6,
+        "num_layers": 1,
+        "num_attention_heads": 2,
+        "vocab_size": 8,
+        "ffn_hidden_size": 10,
+        "tied_embeddings": False,
+    }
+    report = report_of("fsdp-sharded", {"architecture": tiny}, data=4)
+    rows = [2, 2, 2, 0], [2, 2, 2, 2], [3, 3, 3, 1]
+    hidden, vocabulary, width = rows
+    expected = [
+        12 * (2 * vocabulary[r] * 6 + 4 * hidden[r] * 6 + 2 * width[r] * 6 + hidden[r] * 10 + 3 * hidden[r])
+        for r in range(4)
+    ]
+    found = [c.bytes_per_rank for c in report.layout.rank_classes for _ in range(c.num_ranks)]
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("document", "sentence"),
+    [
+        (
+            {"training": {"framework": "fsdp2"}, "checkpoint": {"format": "megatron"}},
+            "checkpoint.format must be one of fsdp-sharded, full with framework fsdp2, got 'megatron'",
+        ),
+        (
+            {"training": {"framework": "fsdp2"}, "parallelism": {"tensor": 2}},
+            "parallelism.tensor must be 1 with format fsdp-sharded, got 2",
+        ),
+        ({"parallelism": {"zero_stage": 2}}, "parallelism.zero_stage must be one of 0 with format megatron, got 2"),
+        ({"parallelism": {"shard_group": 2, "data": 4}}, "parallelism.shard_group belongs to the format fsdp-sharded"),
+        ({"parallelism": {"shard_group": 3, "data": 4}}, "does not divide data x context = 4"),
+        ({"parallelism": {"expert": 3, "data": 4}}, "does not divide tensor x context x data = 4"),
+        ({"parallelism": {"expert": 2, "data": 4}}, "parallelism.expert must be 1 for a model without num_experts"),
+        (
+            {"model": {"preset": "mixtral-8x7b"}, "parallelism": {"expert": 16, "data": 16}},
+            "parallelism.expert must divide num_experts 8, got 16",
+        ),
+        (
+            {
+                "model": {"preset": "mixtral-8x7b"},
+                "parallelism": {"tensor": 2, "expert": 2, "expert_tensor": 1, "data": 4},
+            },
+            "parallelism.expert_tensor must equal tensor 2 with format megatron, got 1",
+        ),
+        (
+            {"parallelism": {"pipeline": 4, "virtual_pipeline": 2}},
+            "parallelism.virtual_pipeline must cut num_layers 12 over pipeline 4 into equal chunks, got 2: "
+            "the nearest that work are 1 and 3",
+        ),
+    ],
+)
+def test_what_a_format_cannot_hold_is_refused(document: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        answer(scenario_from({"model": {"preset": "gpt2"}} | document))
+    assert sentence in str(caught.value)
