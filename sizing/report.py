@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pydantic import BaseModel, ConfigDict
 
+from sizing.cluster import ResolvedNode
 from sizing.cluster.cluster import resolve_node
-from sizing.layout import CheckpointSize, Layout, lay_out
+from sizing.layout import CheckpointSize, LaidOut, Layout, lay_out
+from sizing.layout.manifest import ManifestRow, manifest
 from sizing.model import ResolvedModel
 from sizing.model.model import resolve
 from sizing.provenance import Assumption, defaults_used
@@ -70,7 +74,7 @@ def answer(scenario: Scenario) -> SizingReport:
     training, parallelism = scenario.training, scenario.parallelism
     model = resolve(scenario.model)
     node = resolve_node(scenario.cluster)
-    laid_out = lay_out(model, training, parallelism, node=node, cluster=scenario.cluster, checkpoint=checkpoint)
+    laid_out = _laid_out(scenario, model, node)
     size, layout = laid_out.size, laid_out.layout
     memory = gpu_memory(training, laid_out, parallelism=parallelism, node=node)
     write = write_of(storage, size=size, layout=layout, checkpoint=checkpoint)
@@ -110,4 +114,25 @@ def answer(scenario: Scenario) -> SizingReport:
             *overhead_warnings(overhead, interval, reliability=scenario.reliability),
             *required_warnings(required, targets),
         ],
+    )
+
+
+def manifest_of(scenario: Scenario) -> Iterator[ManifestRow]:
+    """Every file of the scenario's checkpoint by name.
+
+    Raises InvalidInput as `answer` does, and for worlds of more than 100,000 ranks.
+    """
+    node = resolve_node(scenario.cluster)
+    laid_out = _laid_out(scenario, resolve(scenario.model), node)
+    return manifest(laid_out, scenario.parallelism, gpus_per_node=node.spec.gpus_per_node)
+
+
+def _laid_out(scenario: Scenario, model: ResolvedModel, node: ResolvedNode) -> LaidOut:
+    return lay_out(
+        model,
+        scenario.training,
+        scenario.parallelism,
+        node=node,
+        cluster=scenario.cluster,
+        checkpoint=scenario.checkpoint,
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import inspect
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,11 +17,12 @@ from sizing import __version__
 from sizing.cli.catalogs import models_table, nodes_table
 from sizing.cli.files import read_document, read_storage_profile
 from sizing.cli.flags import FLAGS, with_flags
-from sizing.cli.report_text import report_text
+from sizing.cli.report_text import manifest_text, report_text
 from sizing.cli.validation_table import validation_table
 from sizing.errors import InvalidInput, SizingError
-from sizing.report import answer
-from sizing.scenario import scenario_from
+from sizing.layout.manifest import ManifestRow
+from sizing.report import answer, manifest_of
+from sizing.scenario import Scenario, scenario_from
 from sizing.validation import comparisons
 
 WIDTH_WITHOUT_TERMINAL = 160
@@ -48,26 +51,56 @@ def main() -> None:
 
 
 def answer_verb(
-    scenario: Path | None = None, *, storage: Path | None, as_json: bool, check: bool, **flags: str | None
+    scenario: Path | None = None,
+    *,
+    storage: Path | None,
+    hf_config: Path | None,
+    as_json: bool,
+    check: bool,
+    **flags: str | None,
 ) -> None:
     """Answer a scenario from a JSON or YAML file, from flags, or from a file with flags set over it."""
-    if scenario is None and not any(flags.values()):
-        raise InvalidInput.of(
-            "the scenario",
-            "is missing",
-            value="",
-            remedy="give a file, or --model NAME; see ckpt-size --help",
-        )
-    document = read_document(scenario) if scenario else {}
-    if storage is not None:
-        document["storage"] = {"profile": read_storage_profile(storage).model_dump(exclude_none=True)}
-    report = answer(scenario_from(with_flags(document, flags)))
+    report = answer(_scenario(scenario, storage=storage, hf_config=hf_config, flags=flags))
     if as_json:
         print(report.model_dump_json(indent=2))
     else:
         _console().print(report_text(report))
     if check and any(target.met is False for target in report.targets):
         raise typer.Exit(EXIT_MISSED)
+
+
+def manifest_verb(
+    scenario: Path | None = None,
+    *,
+    storage: Path | None,
+    hf_config: Path | None,
+    as_csv: bool,
+    **flags: str | None,
+) -> None:
+    """List the files of a checkpoint by class of ranks, or each of them as CSV."""
+    asked = _scenario(scenario, storage=storage, hf_config=hf_config, flags=flags)
+    if as_csv:
+        rows = csv.writer(sys.stdout, lineterminator="\n")
+        rows.writerow(ManifestRow._fields)
+        rows.writerows(manifest_of(asked))
+    else:
+        _console().print(manifest_text(answer(asked)))
+
+
+def _scenario(
+    path: Path | None, *, storage: Path | None, hf_config: Path | None, flags: dict[str, str | None]
+) -> Scenario:
+    """The scenario of a file with the given flags set over it."""
+    if path is None and hf_config is None and not any(flags.values()):
+        raise InvalidInput.of(
+            "the scenario", "is missing", value="", remedy="give a file, or --model NAME; see ckpt-size --help"
+        )
+    document = read_document(path) if path else {}
+    if hf_config is not None:
+        document["model"] = {"huggingface_config": read_document(hf_config)}
+    if storage is not None:
+        document["storage"] = {"profile": read_storage_profile(storage).model_dump(exclude_none=True)}
+    return scenario_from(with_flags(document, flags))
 
 
 def _print_version(*, wanted: bool) -> None:
@@ -85,17 +118,18 @@ def _options(
     pass
 
 
-def _answer_signature() -> inspect.Signature:
-    """What typer reads: the fixed parameters of `answer_verb`, and one option per row of FLAGS."""
-    fixed: dict[str, tuple[Any, Any]] = {
-        "scenario": (Path | None, typer.Argument(None, help="A scenario, JSON or YAML")),
-        "storage": (
-            Path | None,
-            typer.Option(None, "--storage", help="A storage profile, or a result of ckpt-bench run"),
-        ),
-        "as_json": (bool, typer.Option(False, "--json", help="Print the report as JSON")),
-        "check": (bool, typer.Option(False, "--check", help="Exit with 1 where a target is missed")),
-    }
+_SCENARIO_PARAMETERS: dict[str, tuple[Any, Any]] = {
+    "scenario": (Path | None, typer.Argument(None, help="A scenario, JSON or YAML")),
+    "hf_config": (Path | None, typer.Option(None, "--hf-config", help="A Hugging Face config.json as the model")),
+    "storage": (
+        Path | None,
+        typer.Option(None, "--storage", help="A storage profile, or a result of ckpt-bench run"),
+    ),
+}
+
+
+def _with_flags(verb: Callable[..., None], **own: tuple[Any, Any]) -> Callable[..., None]:
+    """A verb with the signature that typer reads: a scenario, the verb's own options, a row of FLAGS each."""
     options = {
         flag.parameter: (
             str | None,
@@ -109,16 +143,27 @@ def _answer_signature() -> inspect.Signature:
         )
         for flag in FLAGS
     }
-    return inspect.Signature(
+    verb.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=annotation)
-            for name, (annotation, option) in (fixed | options).items()
+            for name, (annotation, option) in (_SCENARIO_PARAMETERS | own | options).items()
         ]
     )
+    return verb
 
 
-answer_verb.__signature__ = _answer_signature()  # type: ignore[attr-defined]
-app.command("answer")(answer_verb)
+app.command("answer")(
+    _with_flags(
+        answer_verb,
+        as_json=(bool, typer.Option(False, "--json", help="Print the report as JSON")),
+        check=(bool, typer.Option(False, "--check", help="Exit with 1 where a target is missed")),
+    )
+)
+app.command("manifest")(
+    _with_flags(
+        manifest_verb, as_csv=(bool, typer.Option(False, "--csv", help="Every file of worlds up to 100,000 ranks"))
+    )
+)
 
 
 @app.command("profile")

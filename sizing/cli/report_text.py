@@ -46,6 +46,11 @@ def report_text(report: SizingReport) -> RenderableType:
     return Group(title, *(line for section in sections for line in ("", section)), *_notes(report))
 
 
+def manifest_text(report: SizingReport) -> RenderableType:
+    """Who writes which files."""
+    return Group(_rows("Checkpoint", _checkpoint_rows(report)), "", _rank_classes(report))
+
+
 def _checkpoint_rows(report: SizingReport) -> Iterator[Row]:
     size, layout = report.checkpoint, report.layout
     parts = ", ".join(f"{name} {part.dtype}" for name, part in size.parts.items())
@@ -161,12 +166,12 @@ def _rows(title: str, rows: Iterator[Row]) -> Table:
 
 
 def _rank_classes(report: SizingReport) -> Table:
-    table = _table("Who writes what", "stages", "tensor", "data", "ranks", "layers", "bytes each", "file")
+    table = _table("Who writes what", "stages", "ranks", "copies", "writers", "layers", "bytes each", "file")
     for rank_class in report.layout.rank_classes:
         table.add_row(
             rank_class.stages,
-            rank_class.tensor_ranks,
-            rank_class.data_ranks,
+            rank_class.ranks,
+            rank_class.copies,
             f"{rank_class.num_ranks:,}",
             str(rank_class.num_layers),
             bytes_text(rank_class.bytes_per_rank),

@@ -7,30 +7,27 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from sizing.layout.parallelism import Parallelism
-from sizing.layout.shards import Content, Shard, content_of, copies_on_ranks, shard_of
+from sizing.layout.shards import Content, Shard, content_of, shard_of
 from sizing.layout.stages import Holding, StageSpan
 from sizing.state import StatePart
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Tensor ranks `first_tensor_rank` on, of equal stages, that hold shards of equal shapes.
+    """Tensor ranks, of the stages of a span, that hold shards of equal shapes.
 
     `dense` is what each of them holds beside routed experts, `expert` what each expert rank holds of those.
     """
 
-    first_stage: int
-    num_stages: int
-    num_layers: int
-    first_tensor_rank: int
-    num_tensor_ranks: int
+    span: StageSpan
+    tensor_ranks: range
     dense: Content
     expert: Content
 
     @property
     def num_ranks(self) -> int:
         """Tensor ranks of the cell over all its stages."""
-        return self.num_stages * self.num_tensor_ranks
+        return len(self.span.stages) * len(self.tensor_ranks)
 
 
 def cells_of(spans: Iterable[StageSpan], parallelism: Parallelism, parts: tuple[StatePart, ...]) -> tuple[Cell, ...]:
@@ -63,11 +60,8 @@ def _cells_of(span: StageSpan, parallelism: Parallelism, parts: tuple[StatePart,
     for first, past in pairwise(sorted(edges)):
         rank_of_expert = first if expert_tensor == tensor else 0
         yield Cell(
-            span.first,
-            span.num_stages,
-            span.num_layers,
-            first,
-            past - first,
+            span,
+            range(first, past),
             content_of((shard_of(h, num_ranks=tensor, rank=first) for h in dense), parts),
             content_of(
                 (
@@ -96,8 +90,3 @@ def _whole(holdings: Iterable[Holding], num_ranks: int) -> Iterator[Shard]:
         for first, past in pairwise(edges):
             shard = shard_of(h, num_ranks=num_ranks, rank=first)
             yield Shard(shard.shape, shard.count * (past - first) * max(1, h.experts), h.is_hidden_matrix)
-
-
-def replication(holding: Holding, num_ranks: int) -> int:
-    """How many times a tensor of a stage stands on the tensor ranks of that stage."""
-    return copies_on_ranks(holding, num_ranks=num_ranks)

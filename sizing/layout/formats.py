@@ -90,7 +90,7 @@ FORMATS: dict[FormatName, CheckpointFormat] = {
         source="Megatron-LM, core/dist_checkpointing, fully parallel save; PyTorch distributed checkpoint",
     ),
     "deepspeed": CheckpointFormat(
-        files="mp_rank_TT_model_states.pt and [bf16_]zero_pp_rank_D_mp_rank_TT_optim_states.pt; "
+        files="mp_rank_MM_model_states.pt and [bf16_]zero_pp_rank_D_mp_rank_MM_optim_states.pt; "
         "per layer where there is a pipeline, per expert where there are experts",
         writers="data-parallel rank 0 of each model-parallel rank the weights, every rank its optimizer shard",
         gathers="nobody",

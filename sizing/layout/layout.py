@@ -86,8 +86,8 @@ class RankClass(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     stages: str = Field(description="pipeline stages, first-last")
-    tensor_ranks: str = Field(description="tensor ranks, first-last")
-    data_ranks: str = Field(description="which of the ranks that hold the same tensors")
+    ranks: str = Field(description="tensor ranks, FSDP shards or, in torch-dist, ranks of the stage, first-last")
+    copies: str = Field(description="which of the ranks that hold the same tensors, first-last")
     num_ranks: int
     num_layers: int = Field(description="layers on each of the stages")
     bytes_per_rank: int
@@ -132,6 +132,7 @@ class LaidOut:
     max_dense_parameters: int
     max_expert_parameters: int
     assumptions: tuple[Assumption, ...]
+    writers: tuple[WriterClass, ...]
 
 
 def lay_out(
@@ -168,6 +169,7 @@ def lay_out(
         max_dense_parameters=max(cell.dense.parameters for cell in plan.cells),
         max_expert_parameters=max(cell.expert.parameters for cell in plan.cells),
         assumptions=tuple(_assumptions(name, training, parallelism, checkpoint, stage)),
+        writers=writers,
     )
 
 
@@ -256,14 +258,23 @@ def _layout(
 def _rank_class(writer: WriterClass, scale: float | None) -> RankClass:
     files = [RankFile(name=file.name, count=file.count, num_bytes=_scaled(file, scale)) for file in writer.files]
     return RankClass(
-        stages=writer.stages,
-        tensor_ranks=writer.tensor_ranks,
-        data_ranks=writer.data_ranks,
+        stages=_span_text(writer.stages),
+        ranks=_span_text(writer.inner),
+        copies=_span_text(writer.outer),
         num_ranks=writer.num_ranks,
-        num_layers=writer.num_layers,
+        num_layers=len(writer.layers),
         bytes_per_rank=sum(file.num_bytes for file in files),
         files=files,
     )
+
+
+def _span_text(numbers: range) -> str:
+    """Consecutive numbers as text.
+
+    >>> _span_text(range(1)), _span_text(range(1, 63))
+    ('0', '1-62')
+    """
+    return str(numbers.start) if len(numbers) == 1 else f"{numbers.start}-{numbers.stop - 1}"
 
 
 def _scaled(file: File, scale: float | None) -> int:

@@ -43,11 +43,6 @@ def shard_of(holding: Holding, *, num_ranks: int, rank: int) -> Shard:
     return Shard(shape, holding.count, holding.is_hidden_matrix)
 
 
-def copies_on_ranks(holding: Holding, *, num_ranks: int) -> int:
-    """How many of `num_ranks` tensor ranks hold the same piece."""
-    return max(1, num_ranks // holding.pieces)
-
-
 @dataclass(frozen=True, slots=True)
 class Content:
     """Parameters, and the bytes that each part of the state keeps of them."""
@@ -63,15 +58,6 @@ class Content:
     def of(self, names: Iterable[PartName]) -> dict[PartName, int]:
         """The bytes of some of the parts."""
         return {name: self.part_bytes[name] for name in names if name in self.part_bytes}
-
-    def __add__(self, other: Content) -> Content:
-        both = {name: self.part_bytes[name] + other.part_bytes[name] for name in self.part_bytes}
-        return Content(self.parameters + other.parameters, both)
-
-    def times(self, factor: int) -> Content:
-        """The content of `factor` ranks that each hold this."""
-        multiplied = {name: factor * num_bytes for name, num_bytes in self.part_bytes.items()}
-        return Content(factor * self.parameters, multiplied)
 
 
 def content_of(shards: Iterable[Shard], parts: tuple[StatePart, ...]) -> Content:

@@ -29,11 +29,10 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class StageSpan:
-    """Consecutive stages, from `first` on, that hold tensors of the same shapes."""
+    """Consecutive stages that hold tensors of the same shapes; `layers` are those of the first of them."""
 
-    first: int
-    num_stages: int
-    num_layers: int
+    stages: range
+    layers: range
     holdings: tuple[Holding, ...]
 
 
@@ -99,7 +98,7 @@ def _span(inventory: Inventory, stages: _LayerSplit, first: int, past: int) -> S
     holdings = tuple(
         holding for group in inventory for holding in _held(group, stage=first, num_stages=stages.count, layers=layers)
     )
-    return StageSpan(first, past - first, len(layers), holdings)
+    return StageSpan(range(first, past), layers, holdings)
 
 
 def _held(group: TensorGroup, *, stage: int, num_stages: int, layers: range) -> Iterator[Holding]:

@@ -39,14 +39,23 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class WriterClass:
-    """`num_ranks` ranks that write files of equal sizes; the texts say which ranks they are."""
+    """Ranks of equal stages that write files of equal sizes.
 
-    stages: str
-    tensor_ranks: str
-    data_ranks: str
-    num_ranks: int
-    num_layers: int
+    Within a stage they are the ranks i + `inner_size` o for i in `inner` and o in `outer`: tensor ranks and
+    data ranks, FSDP shards and their copies, or simply a run of ranks.
+    """
+
+    stages: range
+    layers: range
+    inner: range
+    inner_size: int
+    outer: range
     files: tuple[File, ...]
+
+    @property
+    def num_ranks(self) -> int:
+        """Ranks of the class over all its stages."""
+        return len(self.stages) * len(self.inner) * len(self.outer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +91,11 @@ def writers_per_stage(name: FormatName, parallelism: Parallelism) -> int:
             return parallelism.ranks_per_stage
 
 
-def span_text(first: int, count: int) -> str:
-    """Consecutive numbers as text.
-
-    >>> span_text(0, 1), span_text(1, 62)
-    ('0', '1-62')
-    """
-    return str(first) if count == 1 else f"{first}-{first + count - 1}"
-
-
 def _megatron(plan: Plan) -> Iterator[WriterClass]:
     name = f"{_mp_rank(plan)}/model_optim_rng.pt"
     for cell in plan.cells:
         file = File(name, cell.dense.part_bytes, cell.expert.part_bytes)
-        yield _of_cell(cell, (file,), data_ranks=span_text(0, plan.parallelism.expert))
+        yield _of_cell(plan, cell, (file,), data_ranks=range(plan.parallelism.expert))
 
 
 def _megatron_distributed_optimizer(plan: Plan) -> Iterator[WriterClass]:
@@ -105,10 +105,10 @@ def _megatron_distributed_optimizer(plan: Plan) -> Iterator[WriterClass]:
         weights = File(weights_name, cell.dense.of(WEIGHTS), cell.expert.of(WEIGHTS))
         expert = cell.expert.of(OPTIMIZER)
         first = File(optimizer_name, cell.dense.of(OPTIMIZER), expert)
-        yield _of_cell(cell, (weights, first), data_ranks="0")
+        yield _of_cell(plan, cell, (weights, first), data_ranks=range(1))
         if plan.parallelism.expert > 1:
             others = File(optimizer_name, {}, expert)
-            yield _of_cell(cell, (weights, others), data_ranks=span_text(1, plan.parallelism.expert - 1))
+            yield _of_cell(plan, cell, (weights, others), data_ranks=range(1, plan.parallelism.expert))
 
 
 def _torch_dist(plan: Plan) -> Iterator[WriterClass]:
@@ -123,14 +123,7 @@ def _torch_dist(plan: Plan) -> Iterator[WriterClass]:
                 _shares(expert.part_bytes, ranks, first),
                 plan.files_per_rank,
             )
-            yield WriterClass(
-                stages=span_text(span.first, span.num_stages),
-                tensor_ranks="all",
-                data_ranks=f"ranks {span_text(first, past - first)} of the stage",
-                num_ranks=span.num_stages * (past - first),
-                num_layers=span.num_layers,
-                files=(file,),
-            )
+            yield WriterClass(span.stages, span.layers, range(first, past), ranks, range(1), (file,))
 
 
 def _deepspeed(plan: Plan) -> Iterator[WriterClass]:
@@ -150,12 +143,12 @@ def _deepspeed(plan: Plan) -> Iterator[WriterClass]:
         )
         for first, past in runs:
             shard = File(
-                "[bf16_]zero_pp_rank_D_mp_rank_TT_optim_states.pt",
+                "[bf16_]zero_pp_rank_D_mp_rank_MM_optim_states.pt",
                 _shares(dense, p.num_replicas, first),
                 _shares(expert, p.num_expert_replicas, first // p.expert),
             )
             weights = tuple(_deepspeed_weights(plan, cell, data_rank=first, zero_stage=stage))
-            yield _of_cell(cell, (*weights, shard), data_ranks=span_text(first, past - first), ranks=past - first)
+            yield _of_cell(plan, cell, (*weights, shard), data_ranks=range(first, past))
 
 
 def _deepspeed_without_zero(plan: Plan) -> Iterator[WriterClass]:
@@ -163,28 +156,28 @@ def _deepspeed_without_zero(plan: Plan) -> Iterator[WriterClass]:
         for first, past in _runs(plan.parallelism.expert, extra=(1,)):
             weights = list(_deepspeed_weights(plan, cell, data_rank=first, zero_stage=0))
             optimizer = File(
-                "mp_rank_TT_model_states.pt" if first == 0 else "expp_rank_E_mp_rank_TT_optim_states.pt",
+                "mp_rank_MM_model_states.pt" if first == 0 else "expp_rank_E_mp_rank_MM_optim_states.pt",
                 cell.dense.of(OPTIMIZER) if first == 0 else {},
                 cell.expert.of(OPTIMIZER),
                 0 if first == 0 else 1,
             )
-            yield _of_cell(cell, (*weights, optimizer), data_ranks=span_text(first, past - first), ranks=past - first)
+            yield _of_cell(plan, cell, (*weights, optimizer), data_ranks=range(first, past))
 
 
 def _deepspeed_weights(plan: Plan, cell: Cell, *, data_rank: int, zero_stage: int) -> Iterator[File]:
     """The files with weights that a data rank writes: dense ones by rank 0, experts' by their first replica."""
     if zero_stage == 3:
-        yield File("zero_pp_rank_D_mp_rank_TT_model_states.pt", {}, {})
+        yield File("zero_pp_rank_D_mp_rank_MM_model_states.pt", {}, {})
         return
     dense = cell.dense.of(WEIGHTS)
     if data_rank == 0:
         if plan.parallelism.pipeline > 1:
-            yield File("mp_rank_TT_model_states.pt", {}, {})
-            yield File("layer_LL-model_TT-model_states.pt", dense, {}, max(1, cell.num_layers))
+            yield File("mp_rank_MM_model_states.pt", {}, {})
+            yield File("layer_LL-model_TT-model_states.pt", dense, {}, max(1, len(cell.span.layers)))
         else:
-            yield File("mp_rank_TT_model_states.pt", dense, {})
+            yield File("mp_rank_MM_model_states.pt", dense, {})
     if data_rank < plan.parallelism.expert and cell.expert.parameters:
-        yield File("layer_L_expert_E_mp_rank_TT_model_states.pt", {}, cell.expert.of(WEIGHTS), _expert_files(plan))
+        yield File("layer_L_expert_E_mp_rank_MM_model_states.pt", {}, cell.expert.of(WEIGHTS), _expert_files(plan))
 
 
 def _expert_files(plan: Plan) -> int:
@@ -227,22 +220,14 @@ def _fsdp_sharded(plan: Plan) -> Iterator[WriterClass]:
                 _shares(dense.part_bytes, copies, copy),
                 _shares(expert.part_bytes, copies, copy),
             )
-            where = span_text(first, past - first)
-            yield WriterClass(
-                stages="0",
-                tensor_ranks="0",
-                data_ranks=where if copies == 1 else f"shards {where} of copies {span_text(copy, copy_past - copy)}",
-                num_ranks=(past - first) * (copy_past - copy),
-                num_layers=span.num_layers,
-                files=(file,),
-            )
+            yield WriterClass(span.stages, span.layers, range(first, past), ranks, range(copy, copy_past), (file,))
 
 
 def _full(plan: Plan) -> Iterator[WriterClass]:
     span = plan.spans[0]
     dense, expert = unique_content(span, plan.parallelism, plan.parts)
     file = File("checkpoint.pt", dense.part_bytes, expert.part_bytes)
-    yield WriterClass("0", "0", "0", 1, span.num_layers, (file,))
+    yield WriterClass(span.stages, span.layers, range(1), 1, range(1), (file,))
 
 
 _WRITERS: dict[FormatName, Callable[[Plan], Iterator[WriterClass]]] = {
@@ -255,16 +240,9 @@ _WRITERS: dict[FormatName, Callable[[Plan], Iterator[WriterClass]]] = {
 }
 
 
-def _of_cell(cell: Cell, files: tuple[File, ...], *, data_ranks: str, ranks: int | None = None) -> WriterClass:
-    first, _, last = data_ranks.partition("-")
-    count = ranks if ranks is not None else (int(last) - int(first) + 1 if last else 1)
+def _of_cell(plan: Plan, cell: Cell, files: tuple[File, ...], *, data_ranks: range) -> WriterClass:
     return WriterClass(
-        stages=span_text(cell.first_stage, cell.num_stages),
-        tensor_ranks=span_text(cell.first_tensor_rank, cell.num_tensor_ranks),
-        data_ranks=data_ranks,
-        num_ranks=cell.num_ranks * count,
-        num_layers=cell.num_layers,
-        files=files,
+        cell.span.stages, cell.span.layers, cell.tensor_ranks, plan.parallelism.tensor, data_ranks, files
     )
 
 

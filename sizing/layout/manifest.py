@@ -1,0 +1,81 @@
+"""Every file of a checkpoint by its real name: which rank on which node writes it, and its bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from sizing.errors import InvalidInput
+from sizing.layout.layout import LaidOut
+from sizing.layout.parallelism import Parallelism
+from sizing.layout.stages import share
+from sizing.layout.writers import File, WriterClass
+
+MOST_RANKS = 100_000
+
+_PLACEHOLDER = re.compile(
+    r"PPP|EEE|RANK|(?<=_rank_)TT|(?<=mp_rank_)MM|(?<=model_)TT|(?<=pp_rank_)D|(?<=layer_)LL?|(?<=expert_)E|(?<=_)N"
+)
+
+
+class ManifestRow(NamedTuple):
+    """One file of the checkpoint, before container overhead."""
+
+    file: str
+    bytes: int
+    rank: int
+    node: int
+    stage: int
+
+
+def manifest(laid_out: LaidOut, parallelism: Parallelism, *, gpus_per_node: int) -> Iterator[ManifestRow]:
+    """Every file, rank class by rank class.
+
+    Raises InvalidInput for worlds of more than 100,000 ranks.
+    """
+    if parallelism.num_gpus > MOST_RANKS:
+        raise InvalidInput.of(
+            "the manifest",
+            f"lists at most {MOST_RANKS:,} ranks",
+            value=f"{parallelism.num_gpus:,}",
+            remedy="look at layout.rank_classes of the report",
+        )
+    for writer in laid_out.writers:
+        for stage, inner, outer in _positions(writer):
+            rank = stage * parallelism.ranks_per_stage + writer.inner_size * outer + inner
+            for file in writer.files:
+                names = {"TT": f"{inner:02d}", "PPP": f"{stage:03d}", "EEE": f"{outer:03d}"}
+                names |= {"D": str(outer), "RANK": str(rank), "MM": f"{stage * parallelism.tensor + inner:02d}"}
+                for number in range(file.count):
+                    name = _name(file, writer, names, number, parallelism, outer=outer, stage=stage)
+                    num_bytes = share(file.num_bytes, file.count, number)
+                    yield ManifestRow(name, num_bytes, rank, rank // gpus_per_node, stage)
+
+
+def _positions(writer: WriterClass) -> Iterator[tuple[int, int, int]]:
+    for stage in writer.stages:
+        for outer in writer.outer:
+            for inner in writer.inner:
+                yield stage, inner, outer
+
+
+def _name(
+    file: File,
+    writer: WriterClass,
+    names: dict[str, str],
+    number: int,
+    parallelism: Parallelism,
+    *,
+    outer: int,
+    stage: int,
+) -> str:
+    """The file name with its placeholders filled in; `number` counts the rank's files of one pattern."""
+    first_layer = writer.layers.start + (stage - writer.stages.start) * len(writer.layers)
+    numbered = {"N": str(number), "LL": f"{first_layer + number:02d}"}
+    if "expert_" in file.name:
+        experts = max(1, file.count // max(1, len(writer.layers)))
+        layer, expert = divmod(number, experts)
+        numbered |= {"L": str(first_layer + layer), "E": str(outer % parallelism.expert * experts + expert)}
+    filled = names | numbered
+    return _PLACEHOLDER.sub(lambda match: filled[match[0]], file.name.replace("[bf16_]", "bf16_"))
