@@ -69,7 +69,7 @@ class RunPlan:
         return (
             f"Needs per rank {bytes_text(self.rank_host_bytes)} of memory{gpu}: a payload of "
             f"{bytes_text(self.inventory.num_bytes)} in {self.inventory.num_tensors} tensors, and what it "
-            f"restores. This node's ranks together: {bytes_text(self.node_host_bytes)}, of which "
+            f"restores. The ranks of this node together need {bytes_text(self.node_host_bytes)}; "
             f"{bytes_text(host_memory.available_bytes())} is available. "
             f"On disk at most {bytes_text(self.most_disk_bytes)}, one checkpoint of all ranks."
         )
