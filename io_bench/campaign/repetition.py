@@ -1,0 +1,98 @@
+"""One repetition: write a checkpoint, drop it from the page cache, restore it, compare it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from io_bench import page_cache
+from io_bench.engines import Engine, State
+from io_bench.errors import RunFailed, explained_io_errors
+from io_bench.payload import Payload, checksum
+from io_bench.plan import RunPlan
+from io_bench.process_group import ProcessGroup
+from io_bench.run_directory import RunDirectory
+from io_bench.stopwatch import Timing, timed
+from io_bench.terminal import RunProgress
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What one repetition gave, with one entry per rank.
+
+    `rank_bytes` are on disk. `resident_pages` were in memory when the restore began: 0 for a cold read.
+    """
+
+    write: Timing
+    restore: Timing
+    rank_bytes: tuple[int, ...]
+    resident_pages: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What stays the same from one repetition to the next."""
+
+    plan: RunPlan
+    engine: Engine
+    payload: Payload
+    directory: RunDirectory
+    group: ProcessGroup
+    progress: RunProgress
+
+    def sample(self, repetition: int) -> Sample:
+        """Write and restore once, on all ranks. The files stay until the next repetition.
+
+        Raises RunFailed where what was restored is not what was written, InvalidInput where the target
+        is full, RunFailed for other errors of input and output.
+        """
+        with explained_io_errors("removing the previous checkpoint", rank=self.group.rank):
+            self.directory.remove_created()
+        self.payload.refill(repetition)
+        written = checksum(self.payload.state)
+        write = self._timed_write()
+        rank_bytes = self.group.exchange(self._bytes_on_disk(), doing="counting bytes on disk")
+        self.progress.end(sum(rank_bytes) / max(write.rank_seconds))
+        resident_pages = self.group.exchange(self._drop_from_page_cache(), doing="dropping cached pages")
+        state, restore = self._timed_restore()
+        self.progress.end(sum(rank_bytes) / max(restore.rank_seconds))
+        if checksum(state) != written:
+            raise RunFailed(
+                f"Verification failed: what rank {self.group.rank} restored from {self._files()} in "
+                f"repetition {repetition} is not what it wrote. Do not trust this storage with checkpoints."
+            )
+        return Sample(write, restore, tuple(rank_bytes), tuple(resident_pages))
+
+    def _timed_write(self) -> Timing:
+        def write() -> None:
+            with explained_io_errors(f"writing {self._files()}", rank=self.group.rank):
+                self.engine.write(self.payload.state, self.directory, self.plan.engine_plan)
+
+        self.plan.device.synchronize()
+        self.progress.begin("writing")
+        return timed(write, self.group, doing="writing")[1]
+
+    def _timed_restore(self) -> tuple[State, Timing]:
+        def restore() -> State:
+            with explained_io_errors(f"reading {self._files()}", rank=self.group.rank):
+                state = self.engine.restore(self.directory, self.plan.engine_plan, self.plan.device)
+            self.plan.device.synchronize()
+            return state
+
+        self.progress.begin("restoring")
+        return timed(restore, self.group, doing="restoring")
+
+    def _bytes_on_disk(self) -> int:
+        with explained_io_errors(f"looking at {self._files()}", rank=self.group.rank):
+            return self.engine.bytes_on_disk(self.directory, self.plan.engine_plan)
+
+    def _drop_from_page_cache(self) -> int:
+        """Pages of this rank's files that stay in memory."""
+        resident = 0
+        with explained_io_errors(f"dropping {self._files()} from memory", rank=self.group.rank):
+            for name in self.plan.engine_plan.files:
+                with self.directory.open(name) as file:
+                    resident += page_cache.drop(file.fileno())
+        return resident
+
+    def _files(self) -> str:
+        return ", ".join(str(self.directory.path / name) for name in self.plan.engine_plan.files)

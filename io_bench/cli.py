@@ -1,0 +1,83 @@
+"""`ckpt-bench`: the command line of the agent.
+
+Exit code 0 for a result, 2 for input that cannot be run, 1 for a run that failed, 128 + signal for one that
+was interrupted. Flags arrive as text; `io_bench.options` says what they mean.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, NoReturn
+
+import typer
+
+from io_bench import interruption
+from io_bench.campaign.run import run as measure
+from io_bench.errors import RunEnded, exit_code_of
+from io_bench.terminal import Terminal
+from sizing.errors import SizingError
+
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
+)
+
+
+@app.callback()
+def ckpt_bench() -> None:
+    """Write and restore real sharded torch checkpoints, and measure how fast the storage is."""
+
+
+@app.command()
+def run(
+    target: Annotated[str, typer.Option(metavar="DIR", help="Directory to measure. Left as it was found.")],
+    engine: Annotated[str, typer.Option(metavar="NAME", help="How to write: torch-save.")] = "torch-save",
+    bytes_per_rank: Annotated[
+        str, typer.Option(metavar="SIZE", help="Payload of each rank, 14 bytes per parameter.")
+    ] = "256MiB",
+    repetitions: Annotated[
+        str, typer.Option(metavar="N", help="Repetitions that count; one more goes before them as warm-up.")
+    ] = "5",
+    output: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Result document.  [default: ckpt-bench-RUN_ID.json]"),
+    ] = None,
+    seed: Annotated[
+        str | None, typer.Option(metavar="N", help="Seed of the payload.  [default: a new one]")
+    ] = None,
+    timeout: Annotated[
+        str, typer.Option(metavar="TIME", help="Within this all ranks end, should one die or hang.")
+    ] = "10min",
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the last checkpoint, and say where.")] = False,
+) -> None:
+    """Write a checkpoint from every rank and restore it, several times, and print the rates.
+
+    Alone, or as many ranks: torchrun --nproc-per-node 8 -m io_bench run --target DIR
+    """
+    flags: dict[str, object] = {
+        "--target": target,
+        "--engine": engine,
+        "--bytes-per-rank": bytes_per_rank,
+        "--repetitions": repetitions,
+        "--output": output,
+        "--seed": seed,
+        "--timeout": timeout,
+        "--keep": keep,
+    }
+    interruption.expect()
+    try:
+        measure(flags)
+    except RunEnded as end:
+        raise _exit(str(end), end.exit_code, is_speaker=end.is_speaker) from None
+    except (SizingError, interruption.Interrupted) as error:
+        # Before the ranks have met, each can only speak for itself.
+        raise _exit(str(error), exit_code_of(error), is_speaker=True) from None
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """The entry point: reads `arguments`, or those of the process. Raises SystemExit with the exit code."""
+    app(arguments, prog_name="ckpt-bench")
+    raise SystemExit(0)
+
+
+def _exit(message: str, exit_code: int, *, is_speaker: bool) -> typer.Exit:
+    Terminal(is_speaker=is_speaker).say(message)
+    return typer.Exit(exit_code)

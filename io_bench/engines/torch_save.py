@@ -1,0 +1,82 @@
+"""`torch-save`: one buffered `torch.save` file per rank, the classic way."""
+
+from __future__ import annotations
+
+import os
+import pickle
+
+import torch
+
+from io_bench.device import Device
+from io_bench.engines import EnginePlan, State
+from io_bench.errors import RunFailed
+from io_bench.interruption import Interrupted
+from io_bench.inventory import Inventory
+from io_bench.run_directory import RunDirectory
+from sizing.storage.measurement import CachePolicy
+
+# A record of the zip container: two headers, the name, alignment to 64 bytes, and its line in the pickle.
+_MOST_BYTES_PER_RECORD = 1024
+_MOST_FIXED_BYTES = 16 * 1024
+
+
+class TorchSave:
+    """Plain `torch.save`, then flush and fsync of the file and fsync of the directory."""
+
+    name = "torch-save"
+    write_cache_policy: CachePolicy = "buffered-fsync"
+
+    def plan(self, inventory: Inventory, *, rank: int, device: Device) -> EnginePlan:
+        """One file per rank. `torch.save` writes in place; `torch.load` builds a second copy.
+
+        A GPU's tensors pass through host memory one by one, the last one not yet freed.
+        """
+        on_host = 2 * inventory.largest_tensor_bytes if device.is_gpu else inventory.num_bytes
+        return EnginePlan(
+            files=(f"rank-{rank:05d}.pt",),
+            most_disk_bytes=inventory.num_bytes
+            + inventory.num_tensors * _MOST_BYTES_PER_RECORD
+            + _MOST_FIXED_BYTES,
+            host_bytes=on_host,
+            gpu_bytes=inventory.num_bytes if device.is_gpu else 0,
+        )
+
+    def write(self, state: State, directory: RunDirectory, plan: EnginePlan) -> None:
+        """Create, write, flush and fsync the file; fsync the directory."""
+        with directory.create(plan.files[0]) as file:
+            try:
+                torch.save(state, file)
+            except RuntimeError as error:
+                raise _cause_of(error) from error
+            file.flush()
+            os.fsync(file.fileno())
+        directory.sync()
+
+    def restore(self, directory: RunDirectory, plan: EnginePlan, device: Device) -> State:
+        """Read the whole file into memory: no mmap, and no pickled code."""
+        with directory.open(plan.files[0]) as file:
+            try:
+                loaded = torch.load(file, map_location=device.name, weights_only=True, mmap=False)
+            except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
+                cause = _cause_of(error)
+                if cause is not error:
+                    raise cause from error
+                raise RunFailed(f"{directory.path / plan.files[0]} cannot be read back: {error}.") from error
+        return dict(loaded)
+
+    def bytes_on_disk(self, directory: RunDirectory, plan: EnginePlan) -> int:
+        """The size of the file."""
+        return sum(map(directory.num_bytes, plan.files))
+
+
+def _cause_of(error: BaseException) -> BaseException:
+    """The error of the operating system, or the signal, that torch's container writer has covered up.
+
+    Its destructor raises "unexpected pos" over what stopped the write, which is then the context.
+    """
+    link: BaseException | None = error
+    while link is not None:
+        if isinstance(link, (OSError, Interrupted)):
+            return link
+        link = link.__cause__ or link.__context__
+    return error

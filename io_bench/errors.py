@@ -1,0 +1,86 @@
+"""What can go wrong in a run, and the exit code it has.
+
+sizing.errors.SizingError
+├── InvalidInput        the run as asked cannot be done here; exit code 2
+├── RunFailed           the run was right, something failed; exit code 1
+│   ├── RanksLost       ranks died, hang or cannot be reached
+│   └── PeerFailed      another rank failed and said why; its exit code
+└── RunEnded            how the run ended for all ranks together: what the command line shows
+interruption.Interrupted    SIGINT, SIGTERM or SIGHUP; exit code 128 + signal
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from io_bench.interruption import Interrupted
+from sizing.errors import InvalidInput, Problem, SizingError
+
+EXIT_FAILED = 1
+EXIT_BAD_INPUT = 2
+
+_SPACE_ERRORS = (errno.ENOSPC, errno.EDQUOT)
+
+
+class RunFailed(SizingError):
+    """A run that was asked for rightly did not finish."""
+
+
+class RanksLost(RunFailed):
+    """Ranks that gave no sign of life: `ranks` are their numbers, the message says what was seen."""
+
+    def __init__(self, ranks: Iterable[int], message: str) -> None:
+        self.ranks = tuple(ranks)
+        super().__init__(message)
+
+
+class PeerFailed(RunFailed):
+    """Another rank failed; the message is that rank's."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        self.exit_code = exit_code
+        super().__init__(message)
+
+
+class RunEnded(SizingError):
+    """The end of a failed run: one message, the exit code, and whether this rank shows the message."""
+
+    def __init__(self, message: str, exit_code: int, *, is_speaker: bool) -> None:
+        self.exit_code = exit_code
+        self.is_speaker = is_speaker
+        super().__init__(message)
+
+
+def exit_code_of(error: BaseException) -> int:
+    """The exit code that an error has when nothing else went wrong."""
+    match error:
+        case Interrupted() | PeerFailed() | RunEnded():
+            return error.exit_code
+        case InvalidInput():
+            return EXIT_BAD_INPUT
+        case _:
+            return EXIT_FAILED
+
+
+def too_small(field: str, rule: str) -> InvalidInput:
+    """The error for a place that cannot hold the run; `rule` has the figures."""
+    remedy = "make room there, or ask for less with --bytes-per-rank"
+    return InvalidInput([Problem(field, rule, "", remedy)])
+
+
+@contextmanager
+def explained_io_errors(doing: str, *, rank: int) -> Iterator[None]:
+    """Turn an OSError into a sentence: InvalidInput where the target is full, else RunFailed.
+
+    Args: `doing`, what was being done, e.g. "writing rank-00000.pt".
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if error.errno in _SPACE_ERRORS:
+            rule = f"has no space left (rank {rank}, {doing}: {reason})"
+            raise too_small("--target", rule) from error
+        raise RunFailed(f"Rank {rank} failed while {doing}: {reason}.") from error

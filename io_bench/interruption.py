@@ -1,0 +1,37 @@
+"""SIGINT, SIGTERM and SIGHUP as an exception, so that an interrupted run removes what it wrote."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupted(BaseException):
+    """The run was told to end. `exit_code` is 128 + signal, as shells have it."""
+
+    def __init__(self, signum: int) -> None:
+        self.exit_code = 128 + signum
+        super().__init__(f"was told to end by {signal.Signals(signum).name}")
+
+
+def expect() -> None:
+    """From here on the first of the signals raises Interrupted; one that was ignored (nohup) stays so."""
+    for signum in SIGNALS:
+        if signal.getsignal(signum) is not signal.SIG_IGN:
+            signal.signal(signum, _raise)
+
+
+def ignore() -> None:
+    """From here to the end of the process, let nothing interrupt: what is left to do is bounded in time.
+
+    A launcher sends every rank SIGTERM as soon as the first one has ended, on top of the terminal's SIGINT.
+    """
+    for signum in SIGNALS:
+        signal.signal(signum, signal.SIG_IGN)
+
+
+def _raise(signum: int, _frame: FrameType | None) -> None:
+    ignore()
+    raise Interrupted(signum)

@@ -1,0 +1,267 @@
+"""The ranks of one run: how they agree, wait for each other, and end together.
+
+Every wait is bounded, wakes up for signals and for a peer's failure, and names who is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from io_bench import interruption
+from io_bench.errors import EXIT_FAILED, PeerFailed, RanksLost, RunEnded, exit_code_of
+from io_bench.interruption import Interrupted
+from io_bench.placement import Placement, placement_in
+from io_bench.rendezvous import Store, store_for
+from sizing.errors import InvalidInput, Problem, SizingError
+from sizing.units import seconds_text
+
+MOST_FAREWELL_SECONDS = 10.0
+_LONGEST_PAUSE_SECONDS = 0.05
+_SECONDS_BETWEEN_LOOKS = 0.3
+_FAILURE, _GONE, _SPEAKER = "failure", "gone", "speaker"
+
+_Made = TypeVar("_Made")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Failure:
+    """The first failure of any rank, as it stands in the store; `lost` are the ranks that it is about."""
+
+    message: str
+    exit_code: int
+    lost: tuple[int, ...] = ()
+
+
+class ProcessGroup:
+    """One rank among its peers. Values that ranks exchange are JSON.
+
+    `timeout_seconds` bounds the time from one rank's death or hang to the end of all others: they wait
+    `patience_seconds` for it, then clean up and take leave. `notes` say what could not be cleaned up.
+    """
+
+    def __init__(self, placement: Placement, store: Store, timeout_seconds: float) -> None:
+        self.placement = placement
+        self.rank = placement.rank
+        self.num_ranks = placement.num_ranks
+        self.placements: tuple[Placement, ...] = (placement,)
+        self.notes: list[str] = []
+        self._timeout_seconds = timeout_seconds
+        self._farewell_seconds = min(MOST_FAREWELL_SECONDS, timeout_seconds / 4)
+        self._losses: list[RanksLost] = []
+        self._store = store
+        self._round = 0
+
+    @property
+    def patience_seconds(self) -> float:
+        """How long this rank waits for others in a barrier."""
+        return self._timeout_seconds - 2 * self._farewell_seconds
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The distinct nodes, in the order of their first rank."""
+        return tuple(dict.fromkeys(placement.node for placement in self.placements))
+
+    @property
+    def num_local_ranks(self) -> int:
+        """Ranks on this rank's node."""
+        return sum(placement.node == self.placement.node for placement in self.placements)
+
+    @property
+    def lost(self) -> frozenset[int]:
+        """The ranks that died or hang, as far as this rank knows."""
+        return frozenset(rank for loss in self._losses for rank in loss.ranks)
+
+    def introduce(self) -> None:
+        """Learn who the peers are and where."""
+        cards = self.exchange(dataclasses.asdict(self.placement), doing="starting")
+        self.placements = tuple(Placement(**card) for card in cards)
+
+    def exchange(self, value: Any, *, doing: str) -> list[Any]:
+        """Every rank's value, in the order of ranks; a barrier as well.
+
+        Args: `doing`, what the ranks are at, for the message that names a missing one.
+        Raises RanksLost for ranks that died or did not come in time, PeerFailed where one failed.
+        """
+        self._round += 1
+        parts = {rank: f"round/{self._round}/{rank}" for rank in range(self.num_ranks)}
+        whole = f"round/{self._round}/all"
+        self._store.set(parts[self.rank], json.dumps(value))
+        awaited = list(parts.values()) if self.rank == 0 else [whole]
+        self._wait(awaited, parts, seconds=self.patience_seconds, doing=doing, heeded=self._raise_published)
+        if self.rank != 0:
+            return list(json.loads(self._store.get(whole)))
+        values = [json.loads(self._store.get(part)) for part in parts.values()]
+        self._store.set(whole, json.dumps(values))
+        return values
+
+    def agree(self, make: Callable[[], _Made], *, doing: str) -> _Made:
+        """What `make` returns on this rank, once it has worked on every rank.
+
+        Raises InvalidInput on all ranks where it was raised on any: the problems of the lowest such rank.
+        """
+        made: list[_Made] = []
+        problems: tuple[Problem, ...] = ()
+        try:
+            made.append(make())
+        except InvalidInput as error:
+            problems = error.problems
+        for found in self.exchange([dataclasses.asdict(problem) for problem in problems], doing=doing):
+            if found:
+                raise InvalidInput(Problem(**problem) for problem in found)
+        return made[0]
+
+    def publish(self, error: BaseException) -> None:
+        """Tell the peers that this rank has failed, unless another has told so before."""
+        if isinstance(error, RanksLost) and error not in self._losses:
+            self._losses.append(error)
+        with contextlib.suppress(RanksLost):
+            self._store.compare_set(_FAILURE, "", json.dumps(dataclasses.asdict(self._failure(error))))
+
+    def roll_call(self) -> None:
+        """Say that this rank has left; on rank 0, take over the notes of all others as they leave.
+
+        Never raises: it is called while a run ends, whatever the reason. Who does not answer is `lost`.
+        """
+        with contextlib.suppress(RanksLost):
+            if self.rank != 0:
+                self._store.set(_gone(self.rank), json.dumps(self.notes))
+                return
+            self._await_leaving(range(1, self.num_ranks))
+            peers = [_gone(rank) for rank in range(1, self.num_ranks)]
+            for peer in filter(lambda key: self._store.check([key]), peers):
+                self.notes += json.loads(self._store.get(peer))
+
+    def farewell(self) -> None:
+        """Let rank 0 finish first: a launcher ends everybody else once one rank has ended. Never raises."""
+        with contextlib.suppress(RanksLost):
+            if self.rank == 0:
+                self._store.set(_gone(0), "")
+            else:
+                self._await_leaving([0])
+
+    def ended(self, error: BaseException) -> RunEnded:
+        """The end of the run for all: the first failure published, and the ranks that were lost."""
+        failure = self._failure(error)
+        with contextlib.suppress(RanksLost):
+            failure = self._published() or failure
+        unexplained = [loss for loss in self._losses if not set(loss.ranks) <= set(failure.lost)]
+        message = " ".join([*map(str, unexplained), failure.message, *self.notes])
+        exit_code = EXIT_FAILED if unexplained else failure.exit_code
+        return RunEnded(message, exit_code, is_speaker=self._is_speaker())
+
+    def _failure(self, error: BaseException) -> _Failure:
+        match error:
+            case SizingError():
+                message = str(error)
+            case Interrupted():
+                message = f"Rank {self.rank} {error}."
+            case _:
+                message = f"Rank {self.rank} failed: {type(error).__name__}: {error}."
+        lost = error.ranks if isinstance(error, RanksLost) else ()
+        return _Failure(message, exit_code_of(error), lost)
+
+    def _published(self) -> _Failure | None:
+        if not self._store.check([_FAILURE]):
+            return None
+        return _Failure(**json.loads(self._store.get(_FAILURE)))
+
+    def _raise_published(self) -> None:
+        failure = self._published()
+        if failure:
+            raise PeerFailed(failure.message, failure.exit_code)
+
+    def _is_speaker(self) -> bool:
+        """Rank 0; where it is lost, the first survivor to ask, or each where the store went with rank 0."""
+        if 0 not in self.lost:
+            return self.rank == 0
+        with contextlib.suppress(RanksLost):
+            return self._store.compare_set(_SPEAKER, "", str(self.rank)) == str(self.rank).encode()
+        return True
+
+    def _await_leaving(self, ranks: range | list[int]) -> None:
+        """Wait until the ranks have left, and note those that do not."""
+        limit = self._farewell_seconds * (1 if self.rank == 0 else 2)
+        deadline = time.monotonic() + limit
+        while expected := {rank: _gone(rank) for rank in ranks if rank not in self.lost}:
+            remaining = deadline - time.monotonic()
+            try:
+                self._wait(list(expected.values()), expected, seconds=remaining, doing="its part")
+            except RanksLost as loss:
+                self._losses.append(loss)
+            else:
+                return
+
+    def _wait(
+        self,
+        keys: list[str],
+        key_of_rank: Mapping[int, str],
+        *,
+        seconds: float,
+        doing: str,
+        heeded: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Wait until all keys are there. `key_of_rank` tells who is to blame where they are not.
+
+        Raises RanksLost for ranks that died, or did not come in time; and whatever `heeded` raises.
+        """
+        deadline = time.monotonic() + seconds
+        next_look, pause = time.monotonic() + _SECONDS_BETWEEN_LOOKS, 0.001
+        while not self._store.check(keys):
+            heeded()
+            if time.monotonic() > next_look:
+                self._raise_dead(key_of_rank, doing=doing)
+                next_look = time.monotonic() + _SECONDS_BETWEEN_LOOKS
+            if time.monotonic() > deadline:
+                hanging = self._absent(key_of_rank)
+                reason = f"did not finish {doing} within {seconds_text(seconds)} of the others"
+                raise RanksLost(hanging, f"{self._titles(hanging)} {reason}: hanging, or --timeout is short.")
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    def _raise_dead(self, key_of_rank: Mapping[int, str], *, doing: str) -> None:
+        peers = [peer for peer in self.placements if peer.is_neighbour_of(self.placement)]
+        dead = {peer.rank for peer in peers if peer.is_dead()}
+        lost = sorted(dead & set(self._absent(key_of_rank))) if dead else []
+        if lost:
+            raise RanksLost(lost, f"{self._titles(lost)} was killed or crashed before it finished {doing}.")
+
+    def _absent(self, key_of_rank: Mapping[int, str]) -> list[int]:
+        absent = [rank for rank, key in key_of_rank.items() if not self._store.check([key])]
+        # All have handed in their parts, but rank 0 has not put them together.
+        return absent or [0]
+
+    def _titles(self, ranks: list[int]) -> str:
+        known = {placement.rank: placement.title for placement in self.placements}
+        return " and ".join(known.get(rank, f"Rank {rank}") for rank in ranks)
+
+
+@contextmanager
+def joined(timeout_seconds: float) -> Iterator[ProcessGroup]:
+    """The group of this process and those that the launcher started; alone where there is none.
+
+    An error within becomes, on all ranks, the same RunEnded; an error that is a defect is raised as it is.
+    """
+    placement = placement_in(os.environ)
+    group = ProcessGroup(placement, store_for(placement, limit_seconds=timeout_seconds / 2), timeout_seconds)
+    try:
+        group.introduce()
+        yield group
+    except BaseException as error:
+        interruption.ignore()
+        group.publish(error)
+        group.farewell()
+        if isinstance(error, (SizingError, Interrupted)):
+            raise group.ended(error) from error
+        raise
+    group.farewell()
+
+
+def _gone(rank: int) -> str:
+    return f"{_GONE}/{rank}"

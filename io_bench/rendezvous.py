@@ -1,0 +1,141 @@
+"""The key-value store through which ranks meet: torch's TCPStore, or a dict for a single rank.
+
+Barriers and gathers are built on a store and not on gloo collectives, because a rank that waits inside a
+collective can neither take a signal nor say which peer is missing.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import timedelta
+from typing import Protocol, TypeVar
+
+from io_bench.errors import RanksLost
+from io_bench.placement import Placement
+from sizing.errors import InvalidInput, Problem
+from sizing.units import seconds_text
+
+_Answer = TypeVar("_Answer")
+
+
+class Store(Protocol):
+    """What ranks need of a store. Values are text going in, bytes coming out."""
+
+    def set(self, key: str, value: str, /) -> None:
+        """Set a key."""
+
+    def get(self, key: str, /) -> bytes:
+        """The value of a key that is there."""
+
+    def check(self, keys: list[str], /) -> bool:
+        """Whether all keys are there."""
+
+    def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
+        """The value of the key, which becomes `desired` if it was absent and `expected` is empty."""
+
+
+class LocalStore:
+    """The store of a rank that is alone: needs neither torch nor a network."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, bytes] = {}
+
+    def set(self, key: str, value: str, /) -> None:
+        """Set a key."""
+        self._values[key] = value.encode()
+
+    def get(self, key: str, /) -> bytes:
+        """The value of a key that is there."""
+        return self._values[key]
+
+    def check(self, keys: list[str], /) -> bool:
+        """Whether all keys are there."""
+        return all(key in self._values for key in keys)
+
+    def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
+        """The value of the key, which becomes `desired` if it was absent and `expected` is empty."""
+        if self._values.get(key, b"") == expected.encode():
+            self.set(key, desired)
+        return self._values[key]
+
+
+class BoundedStore:
+    """A store whose every answer comes within a time limit.
+
+    A TCPStore client waits for ever, deaf to signals, where the host of the store is stopped; so each
+    question is asked by a thread of its own. After one question without an answer, no more are asked.
+
+    Methods raise RanksLost for rank 0, which is the store's host unless a launcher hosts it.
+    """
+
+    def __init__(self, store: Store, limit_seconds: float) -> None:
+        self._store = store
+        self._limit_seconds = limit_seconds
+        self._is_dead = False
+
+    def set(self, key: str, value: str, /) -> None:
+        """Set a key."""
+        self._asked(lambda: self._store.set(key, value))
+
+    def get(self, key: str, /) -> bytes:
+        """The value of a key that is there."""
+        return self._asked(lambda: self._store.get(key))
+
+    def check(self, keys: list[str], /) -> bool:
+        """Whether all keys are there."""
+        return self._asked(lambda: self._store.check(keys))
+
+    def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
+        """The value of the key, which becomes `desired` if it was absent and `expected` is empty."""
+        return self._asked(lambda: self._store.compare_set(key, expected, desired))
+
+    def _asked(self, question: Callable[[], _Answer]) -> _Answer:
+        if self._is_dead:
+            raise RanksLost([0], "Rank 0 cannot be reached.")
+        answer: Future[_Answer] = Future()
+        threading.Thread(target=_answer, args=(question, answer), daemon=True).start()
+        try:
+            return answer.result(self._limit_seconds)
+        except TimeoutError:
+            self._is_dead = True
+            message = f"Rank 0 has not answered for {seconds_text(self._limit_seconds)}: it hangs."
+            raise RanksLost([0], message) from None
+        except RuntimeError as error:
+            self._is_dead = True
+            raise RanksLost([0], "Rank 0 cannot be reached: it was killed or crashed.") from error
+
+
+def store_for(placement: Placement, *, limit_seconds: float) -> Store:
+    """The store that this rank shares with its peers.
+
+    Raises InvalidInput where the environment does not say how to meet, RanksLost where no meeting comes
+    about within `limit_seconds`.
+    """
+    if placement.num_ranks == 1:
+        return LocalStore()
+    # Otherwise a lost peer makes torch print a C++ stack trace between our sentences.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    # A second that --help and bad input need not wait.
+    from torch.distributed.distributed_c10d import PrefixStore  # noqa: PLC0415
+    from torch.distributed.rendezvous import rendezvous  # noqa: PLC0415
+
+    try:
+        store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=limit_seconds)))
+    except ValueError as error:
+        problem = Problem("the environment", f"must say where to meet ({error})", "", "start with torchrun")
+        raise InvalidInput([problem]) from error
+    except RuntimeError as error:
+        message = f"The {placement.num_ranks} ranks did not all start within {seconds_text(limit_seconds)}."
+        raise RanksLost([], message) from error
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return BoundedStore(PrefixStore(f"ckpt-bench/{attempt}", store), limit_seconds)
+
+
+def _answer(question: Callable[[], _Answer], answer: Future[_Answer]) -> None:
+    try:
+        answer.set_result(question())
+    except RuntimeError as error:
+        answer.set_exception(error)

@@ -1,0 +1,73 @@
+"""A result document for people: one table, and what it says in words."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+
+from rich.table import Table
+
+from sizing.storage.measurement import BenchmarkResult, CachePolicy, Measurement
+from sizing.units import bytes_text, percent_text, rate_text, seconds_text
+
+_COLUMNS = ("operation", "first done", "last done", "min", "max", "rate")
+_CACHE_MEANINGS: dict[CachePolicy, str] = {
+    "buffered-fsync": "It counts as written once fsync of files and directory has returned.",
+    "o-direct": "The page cache was bypassed.",
+    "fadvise-dontneed": "Nothing of it was in the page cache; caches of disks and servers may have helped.",
+    "drop-caches": "The page cache was emptied before; caches of disks and servers may have helped.",
+    "cached": "It came from memory, at least in part: this is not the rate of the storage.",
+}
+_VERBS = {"write": ("wrote", "to"), "restore": ("restored", "from")}
+
+
+def result_table(result: BenchmarkResult) -> Table:
+    """One row per measurement. Times are seconds from the common start to the end of a rank.
+
+    `first done` and `last done` are medians over the repetitions, of the fastest and the slowest rank;
+    `min` and `max` are of the slowest.
+    """
+    table = Table(
+        title=f"{result.run_id}: {result.measurements[0].engine}",
+        caption="medians of the fastest and slowest rank, range of the slowest",
+    )
+    for name in _COLUMNS:
+        table.add_column(name, justify="left" if name == "operation" else "right", no_wrap=True)
+    for measurement in result.measurements:
+        table.add_row(*_cells(measurement))
+    return table
+
+
+def sentences(result: BenchmarkResult) -> list[str]:
+    """What the measurements say, in plain words."""
+    return [sentence for measurement in result.measurements for sentence in _said(measurement)]
+
+
+def _cells(measurement: Measurement) -> tuple[str, ...]:
+    return (
+        measurement.operation,
+        seconds_text(statistics.median(measurement.first_done_seconds)),
+        seconds_text(statistics.median(measurement.seconds)),
+        seconds_text(min(measurement.seconds)),
+        seconds_text(max(measurement.seconds)),
+        rate_text(measurement.bytes_per_second),
+    )
+
+
+def _said(measurement: Measurement) -> Iterator[str]:
+    verb, preposition = _VERBS[measurement.operation]
+    first, last = statistics.median(measurement.first_done_seconds), statistics.median(measurement.seconds)
+    yield (
+        f"{_count(measurement.num_ranks, 'rank')} on {_count(measurement.num_nodes, 'node')} {verb} "
+        f"{bytes_text(measurement.total_bytes)} {preposition} the target in {seconds_text(last)}, the median "
+        f"of {_count(len(measurement.seconds), 'repetition')}: {rate_text(measurement.bytes_per_second)}, "
+        f"{rate_text(measurement.bytes_per_second / measurement.num_ranks)} per rank. "
+        f"{_CACHE_MEANINGS[measurement.cache_policy]} ({measurement.cache_policy})"
+    )
+    if measurement.num_ranks > 1:
+        waited = 1 - first / last
+        yield f"The fastest rank was done {percent_text(waited)} before the slowest, for which a job waits."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

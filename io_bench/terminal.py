@@ -1,0 +1,65 @@
+"""What a run shows: rank 0 alone speaks. Results go to stdout, all else to stderr."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from sizing.units import rate_text
+
+# Drawing costs the GIL now and then, also under the clock.
+_REDRAWS_PER_SECOND = 2
+
+
+class RunProgress:
+    """The bar: one step per operation, with the rate of the last."""
+
+    def __init__(self, progress: Progress, num_steps: int) -> None:
+        self._progress = progress
+        self._task = progress.add_task("preparing", total=num_steps, rate="")
+
+    def begin(self, doing: str) -> None:
+        """Say what runs now."""
+        self._progress.update(self._task, description=doing)
+
+    def end(self, bytes_per_second: float) -> None:
+        """One step done, at this rate over all ranks."""
+        self._progress.update(self._task, advance=1, rate=rate_text(bytes_per_second))
+
+
+class Terminal:
+    """stdout and stderr of the one rank that speaks; silence on the others."""
+
+    def __init__(self, *, is_speaker: bool) -> None:
+        self._out = Console(quiet=not is_speaker, highlight=False)
+        self._err = Console(quiet=not is_speaker, highlight=False, stderr=True)
+
+    def show(self, result: RenderableType) -> None:
+        """Part of the result, to stdout."""
+        self._out.print(result, markup=False, soft_wrap=isinstance(result, str))
+
+    def say(self, sentence: str) -> None:
+        """One line to stderr."""
+        self._err.print(sentence, markup=False, soft_wrap=True)
+
+    @contextmanager
+    def progress(self, num_steps: int) -> Iterator[RunProgress]:
+        """A progress bar on stderr, drawn only where that is a terminal."""
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+        )
+        with Progress(
+            *columns,
+            console=self._err,
+            refresh_per_second=_REDRAWS_PER_SECOND,
+            transient=True,
+            disable=self._err.quiet or not self._err.is_terminal,
+        ) as progress:
+            yield RunProgress(progress, num_steps)

@@ -1,0 +1,177 @@
+"""Real parts for the agent's tests: processes, file systems, ranks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+import io_bench
+from io_bench import interruption
+from io_bench.process_group import ProcessGroup, joined
+
+REPOSITORY = Path(io_bench.__file__).parents[1]
+SECONDS_UNTIL_STUCK = 90.0
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Starts the command line as a process of its own, in a directory of its own."""
+
+    directory: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return os.environ | {"PYTHONPATH": str(REPOSITORY), "COLUMNS": "120"}
+
+    def command(self, *arguments: str, num_ranks: int = 0, prelude: str = "") -> list[str]:
+        """The command line; under torchrun for `num_ranks`, after the statements of `prelude` in Python."""
+        if num_ranks:
+            launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(num_ranks)]
+            return [sys.executable, *launcher, "-m", "io_bench", *arguments]
+        code = f"{prelude}\nfrom io_bench.cli import main\nmain()"
+        return [sys.executable, "-c", code, *arguments]
+
+    def start(
+        self, command: Sequence[str], *, environment: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            command,
+            cwd=self.directory,
+            env=self.environment | dict(environment or {}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, *arguments: str, num_ranks: int = 0, prelude: str = "") -> subprocess.CompletedProcess[str]:
+        process = self.start(self.command(*arguments, num_ranks=num_ranks, prelude=prelude))
+        return self.finish(process)
+
+    def finish(
+        self, process: subprocess.Popen[str], *, seconds: float = SECONDS_UNTIL_STUCK
+    ) -> subprocess.CompletedProcess[str]:
+        """Wait for the end; a process that is stuck is killed with its children, and the test fails."""
+        try:
+            out, err = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+            pytest.fail(f"still running after {seconds} s\n{out}\n{err}")
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+@pytest.fixture(autouse=True)
+def _signals() -> Iterator[None]:
+    """A run ends with signals ignored, which the processes of later tests would inherit."""
+    previous = {signum: signal.getsignal(signum) for signum in interruption.SIGNALS}
+    yield
+    for signum, handler in previous.items():
+        signal.signal(signum, handler)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    directory = tmp_path / "working-directory"
+    directory.mkdir()
+    return Bench(directory)
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    """A target that belongs to somebody: it holds a file that must stay as it is."""
+    directory = tmp_path / "target"
+    directory.mkdir()
+    (directory / "not-ours.bin").write_bytes(b"precious")
+    return directory
+
+
+@pytest.fixture
+def group() -> Iterator[ProcessGroup]:
+    """A group of one."""
+    with joined(60.0) as alone:
+        yield alone
+
+
+Tree = dict[str, tuple[int, int, int]]
+
+
+@pytest.fixture
+def tree() -> Callable[[Path], Tree]:
+    """Everything below a directory by relative path: inode, size, time of change to the nanosecond."""
+
+    def snapshot(directory: Path) -> Tree:
+        stats = {path: path.lstat() for path in sorted(directory.rglob("*"))}
+        return {
+            str(path.relative_to(directory)): (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+            for path, stat in stats.items()
+        }
+
+    return snapshot
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], object], subprocess.Popen[str]], None]:
+    """Wait for something that a running process is about to do."""
+
+    def wait(is_true: Callable[[], object], process: subprocess.Popen[str]) -> None:
+        deadline = time.monotonic() + SECONDS_UNTIL_STUCK
+        while not is_true():
+            if process.poll() is not None or time.monotonic() > deadline:
+                out, err = process.communicate(timeout=10)
+                pytest.fail(f"never came about\n{out}\n{err}")
+            time.sleep(0.01)
+
+    return wait
+
+
+@pytest.fixture
+def ranks_of() -> Callable[[subprocess.Popen[str]], dict[int, psutil.Process]]:
+    """The rank processes below a torchrun process."""
+
+    def children(launcher: subprocess.Popen[str]) -> dict[int, psutil.Process]:
+        found = psutil.Process(launcher.pid).children(recursive=True)
+        return {int(rank): process for process in found if (rank := process.environ().get("RANK"))}
+
+    return children
+
+
+@pytest.fixture
+def mounting() -> None:
+    """Whether file systems can be mounted here."""
+    _require(os.geteuid() == 0, "mounting needs root")
+    for tool in ("mkfs.ext4", "mount", "umount", "unshare"):
+        _require(shutil.which(tool), f"{tool} is not installed")
+
+
+@pytest.fixture
+def small_filesystem(tmp_path: Path, mounting: None) -> Iterator[Path]:  # noqa: ARG001
+    """An ext4 file system of 64 MiB on a loop device, to be filled."""
+    image, directory = tmp_path / "image", tmp_path / "small"
+    image.touch()
+    os.truncate(image, 64 << 20)
+    directory.mkdir()
+    subprocess.run(["mkfs.ext4", "-q", "-m", "0", image], check=True)  # noqa: S607 - where the system has it
+    mounted = subprocess.run(["mount", "-o", "loop", image, directory], check=False)  # noqa: S607
+    _require(mounted.returncode == 0, "loop devices cannot be mounted here")
+    yield directory
+    subprocess.run(["umount", directory], check=True)  # noqa: S607
+
+
+def _require(condition: object, reason: str) -> None:
+    """Skip where this machine cannot run a test; in CI that is a failure."""
+    if condition:
+        return
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)

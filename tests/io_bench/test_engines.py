@@ -1,0 +1,136 @@
+"""The contract of every engine. A new engine adds one class at the end of this file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from io_bench import run_directory
+from io_bench.device import Device
+from io_bench.engines import ENGINES, Engine, EnginePlan, State
+from io_bench.engines.torch_save import TorchSave
+from io_bench.inventory import Inventory, inventory_of
+from io_bench.payload import Payload, checksum, tensors_of
+from io_bench.process_group import ProcessGroup
+from io_bench.run_directory import RunDirectory
+
+CPU = Device("cpu")
+INVENTORY = inventory_of(3 << 20)
+
+
+def read_plainly(directory: Path) -> State:
+    """What anybody gets who loads the one file of a rank without this project."""
+    (file,) = directory.glob("rank-*")
+    return dict(torch.load(file, weights_only=True))
+
+
+class EngineContract:
+    """What holds for any engine: inherit, and override `engine`."""
+
+    @pytest.fixture
+    def engine(self) -> Engine:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def state(self) -> State:
+        payload = Payload(INVENTORY, seed=1, rank=0, device="cpu")
+        payload.refill(0)
+        return payload.state
+
+    @pytest.fixture
+    def plan(self, engine: Engine) -> EnginePlan:
+        return engine.plan(INVENTORY, rank=0, device=CPU)
+
+    @pytest.fixture
+    def directory(self, target: Path, group: ProcessGroup, plan: EnginePlan) -> Iterator[RunDirectory]:
+        path = target / "run"
+        with run_directory.opened(
+            path, group, run_id="run", files_of_rank=[plan.files], keep=False
+        ) as opened:
+            yield opened
+
+    def test_what_is_written_is_restored_equal(
+        self, engine: Engine, plan: EnginePlan, state: State, directory: RunDirectory
+    ) -> None:
+        engine.write(state, directory, plan)
+        assert checksum(engine.restore(directory, plan, CPU)) == checksum(state)
+
+    def test_what_is_written_is_a_real_checkpoint(
+        self, engine: Engine, plan: EnginePlan, state: State, directory: RunDirectory
+    ) -> None:
+        engine.write(state, directory, plan)
+        loaded, written = dict(tensors_of(read_plainly(directory.path))), dict(tensors_of(state))
+        assert loaded.keys() == written.keys()
+        for name, tensor in written.items():
+            assert loaded[name].dtype == tensor.dtype
+            assert torch.equal(loaded[name].view(torch.uint8), tensor.view(torch.uint8)), name
+
+    def test_the_reported_bytes_are_on_disk(
+        self, engine: Engine, plan: EnginePlan, state: State, directory: RunDirectory
+    ) -> None:
+        engine.write(state, directory, plan)
+        on_disk = sum((directory.path / name).stat().st_size for name in plan.files)
+        assert engine.bytes_on_disk(directory, plan) == on_disk
+
+    def test_the_plan_bounds_the_bytes_on_disk_from_above_and_closely(
+        self, engine: Engine, plan: EnginePlan, state: State, directory: RunDirectory
+    ) -> None:
+        engine.write(state, directory, plan)
+        assert INVENTORY.num_bytes <= engine.bytes_on_disk(directory, plan) <= plan.most_disk_bytes
+        large = inventory_of(1 << 30)
+        assert engine.plan(large, rank=0, device=CPU).most_disk_bytes < large.num_bytes * 1.001
+
+    def test_only_the_planned_files_are_made_and_all_are_removed_by_the_rank_that_made_them(
+        self, engine: Engine, plan: EnginePlan, state: State, directory: RunDirectory
+    ) -> None:
+        before = set(directory.names())
+        engine.write(state, directory, plan)
+        assert set(directory.names()) - before == set(plan.files)
+        directory.remove_created()
+        assert set(directory.names()) == before
+
+    def test_ranks_write_different_files(self, engine: Engine) -> None:
+        files = [engine.plan(INVENTORY, rank=rank, device=CPU).files for rank in range(3)]
+        assert len({name for names in files for name in names}) == sum(map(len, files))
+
+    def test_a_file_that_is_there_already_is_never_overwritten(
+        self, engine: Engine, plan: EnginePlan, state: State, directory: RunDirectory
+    ) -> None:
+        foreign = directory.path / plan.files[0]
+        foreign.write_bytes(b"precious")
+        with pytest.raises(FileExistsError):
+            engine.write(state, directory, plan)
+        directory.remove_created()
+        assert foreign.read_bytes() == b"precious"
+        foreign.unlink()
+
+    def test_it_is_in_the_table_under_its_own_name(self, engine: Engine) -> None:
+        assert type(ENGINES[engine.name]()) is type(engine)
+
+
+class TestTorchSave(EngineContract):
+    @pytest.fixture
+    def engine(self) -> Engine:
+        return TorchSave()
+
+    def test_a_restored_tensor_does_not_depend_on_the_file(
+        self, engine: Engine, plan: EnginePlan, state: State, directory: RunDirectory
+    ) -> None:
+        engine.write(state, directory, plan)
+        restored = engine.restore(directory, plan, CPU)
+        (directory.path / plan.files[0]).write_bytes(b"gone")
+        assert checksum(restored) == checksum(state)
+
+
+def test_an_inventory_never_exceeds_what_was_asked_and_misses_less_than_56_bytes() -> None:
+    for asked in (1 << 20, 256 << 20, 10**9 + 1):
+        assert 0 <= asked - inventory_of(asked).num_bytes < 56
+
+
+def test_14_bytes_are_saved_for_a_parameter() -> None:
+    one_matrix = Inventory({"weight": (3, 4)})
+    assert one_matrix.num_bytes == 168  # 12 x (2 + 4 + 4 + 4)
+    assert one_matrix.largest_tensor_bytes == 48

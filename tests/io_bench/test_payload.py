@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import io
+import zlib
+
+import pytest
+import torch
+
+from io_bench.inventory import inventory_of
+from io_bench.payload import POOL_BYTES, Payload, checksum, tensors_of
+
+INVENTORY = inventory_of(2 * POOL_BYTES)
+
+
+def filled(*, seed: int = 1, rank: int = 0, repetition: int = 0) -> Payload:
+    payload = Payload(INVENTORY, seed=seed, rank=rank, device="cpu")
+    payload.refill(repetition)
+    return payload
+
+
+def raw_bytes(payload: Payload) -> bytes:
+    return b"".join(
+        tensor.view(-1).view(torch.uint8).numpy().tobytes() for _, tensor in tensors_of(payload.state)
+    )
+
+
+def test_nothing_compresses_the_payload() -> None:
+    data = raw_bytes(filled())
+    assert len(zlib.compress(data)) / len(data) > 0.999
+
+
+def test_no_block_stands_twice_in_what_ranks_and_repetitions_write() -> None:
+    payloads = [filled(), filled(rank=1), filled(repetition=1)]
+    blocks = [
+        data[start : start + 4096]
+        for data in map(raw_bytes, payloads)
+        for start in range(0, len(data) - 4095, 4096)
+    ]
+    assert len(set(blocks)) == len(blocks)
+
+
+def test_the_same_seed_gives_the_same_bytes() -> None:
+    assert checksum(filled().state) == checksum(filled().state)
+
+
+@pytest.mark.parametrize("other", [{"seed": 2}, {"rank": 1}, {"repetition": 1}])
+def test_another_seed_rank_or_repetition_gives_other_bytes(other: dict[str, int]) -> None:
+    assert checksum(filled(**other).state) != checksum(filled().state)
+
+
+def test_the_checksum_sees_a_single_bit_a_name_and_a_shape() -> None:
+    state = filled().state
+    before = checksum(state)
+    name, tensor = next(tensors_of(state["model"]))
+    tensor.view(-1).view(torch.uint8)[-1] ^= 1
+    assert checksum(state) != before
+    tensor.view(-1).view(torch.uint8)[-1] ^= 1
+    assert checksum(state) == before
+    state["model"][name] = tensor.view(-1)
+    assert checksum(state) != before
+    state["model"][name] = tensor
+    state["model"]["other"] = state["model"].pop(name)
+    assert checksum(state) != before
+
+
+def test_every_tensor_has_a_storage_of_its_own_so_that_a_checkpoint_holds_each_byte() -> None:
+    file = io.BytesIO()
+    torch.save(filled().state, file)
+    assert INVENTORY.num_bytes < file.tell() < INVENTORY.num_bytes * 1.02

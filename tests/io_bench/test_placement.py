@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from io_bench.placement import Placement, node_in, placement_in
+from sizing.errors import InvalidInput
+
+
+def test_without_a_launcher_a_process_is_alone() -> None:
+    placement = placement_in({})
+    assert (placement.rank, placement.num_ranks, placement.local_rank) == (0, 1, 0)
+    assert placement.pid == os.getpid()
+
+
+def test_torchrun_variables_say_rank_and_node() -> None:
+    placement = placement_in({"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "GROUP_RANK": "2"})
+    assert (placement.rank, placement.num_ranks, placement.local_rank) == (5, 8, 1)
+
+
+def test_nodes_with_one_host_name_are_told_apart() -> None:
+    assert node_in({"GROUP_RANK": "0", "HOSTNAME": "worker"}) != node_in(
+        {"GROUP_RANK": "1", "HOSTNAME": "worker"}
+    )
+    assert node_in({"SLURMD_NODENAME": "n1"}) != node_in({"SLURMD_NODENAME": "n2"})
+
+
+def test_ranks_of_one_host_share_a_node_without_any_variable() -> None:
+    assert node_in({}) == node_in({})
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"RANK": "one", "WORLD_SIZE": "2"},
+        {"RANK": "-1", "WORLD_SIZE": "2"},
+        {"RANK": "2", "WORLD_SIZE": "2"},
+        {"RANK": "1"},
+        {"RANK": "0", "WORLD_SIZE": ""},
+    ],
+)
+def test_variables_that_no_launcher_sets_are_refused(environment: dict[str, str]) -> None:
+    with pytest.raises(InvalidInput):
+        placement_in(environment)
+
+
+def test_a_process_that_has_ended_is_dead_also_as_a_zombie() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    placement = Placement(1, 2, 1, "n", "h", child.pid, "p")
+    assert not placement.is_dead()
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert placement.is_dead()
+    child.communicate()
+    assert placement.is_dead()

@@ -1,0 +1,179 @@
+"""Several ranks: what they measure together, and how they end when one of them does not."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from sizing.storage.measurement import BenchmarkResult
+
+if TYPE_CHECKING:
+    from tests.io_bench.conftest import Bench, Tree
+
+# So many repetitions that a run lasts until it is stopped.
+ENDLESS = ("--bytes-per-rank", "8MiB", "--repetitions", "5000")
+
+Until = Callable[[Callable[[], object], "subprocess.Popen[str]"], None]
+RanksOf = Callable[["subprocess.Popen[str]"], dict[int, psutil.Process]]
+
+
+def has_written(target: Path) -> Callable[[], bool]:
+    """Whether ranks have begun to write."""
+    return lambda: any(target.glob("ckpt-bench-*/rank-*"))
+
+
+@pytest.fixture
+def two_ranks(bench: Bench) -> Iterator[Callable[..., list[subprocess.Popen[str]]]]:
+    """Two ranks by hand, as srun would start them: nothing ends the one when the other dies."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str, prefix_of_rank_1: Sequence[str] = ()) -> list[subprocess.Popen[str]]:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2"}
+        command = bench.command(*arguments)
+        started.append(bench.start(command, environment=meeting | {"RANK": "0"}))
+        started.append(bench.start([*prefix_of_rank_1, *command], environment=meeting | {"RANK": "1"}))
+        return started
+
+    yield start
+    for process in started:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        process.communicate()
+
+
+def test_four_ranks_measure_together_and_leave_the_target_as_it_was(
+    bench: Bench, target: Path, tree: Callable[[Path], Tree]
+) -> None:
+    before = tree(target)
+    flags = ("--bytes-per-rank", "4MiB", "--repetitions", "3", "--output", "r.json")
+    done = bench.run("run", "--target", str(target), *flags, num_ranks=4)
+    assert done.returncode == 0, done.stderr
+    assert tree(target) == before
+    result = BenchmarkResult.model_validate_json((bench.directory / "r.json").read_text())
+    for measurement in result.measurements:
+        assert (measurement.num_ranks, measurement.num_nodes, measurement.verified) == (4, 1, True)
+        assert [len(ranks) for ranks in measurement.rank_seconds] == [4, 4, 4]
+        assert measurement.seconds == [max(ranks) for ranks in measurement.rank_seconds]
+        assert 4 * 4 << 20 < measurement.total_bytes < 4 * 5 << 20
+    assert result.environment["rank_nodes"] == ["GROUP_RANK=0"] * 4
+    assert done.stdout.count("4 ranks on 1 node wrote") == 1
+    assert done.stderr.count("Needs per rank") == 1
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_rank_that_is_alone_cleans_up(
+    signum: signal.Signals, bench: Bench, target: Path, tree: Callable[[Path], Tree], until: Until
+) -> None:
+    before = tree(target), tree(bench.directory)
+    process = bench.start(bench.command("run", "--target", str(target), *ENDLESS))
+    until(has_written(target), process)
+    process.send_signal(signum)
+    done = bench.finish(process, seconds=20)
+    assert done.returncode == 128 + signum
+    assert done.stderr.splitlines()[-1] == f"Rank 0 was told to end by {signum.name}."
+    assert "Traceback" not in done.stderr
+    assert (tree(target), tree(bench.directory)) == before
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_launcher_leaves_the_target_as_it_was(
+    signum: signal.Signals, bench: Bench, target: Path, tree: Callable[[Path], Tree], until: Until
+) -> None:
+    before = tree(target)
+    process = bench.start(bench.command("run", "--target", str(target), *ENDLESS, num_ranks=2))
+    until(has_written(target), process)
+    # What Ctrl-C does: launcher and ranks all get the signal.
+    os.killpg(process.pid, signum)
+    done = bench.finish(process, seconds=40)
+    assert tree(target) == before
+    assert f"was told to end by {signum.name}." in done.stderr
+
+
+def test_a_killed_rank_ends_the_run_and_is_named_and_nothing_stays(
+    bench: Bench, target: Path, tree: Callable[[Path], Tree], until: Until, ranks_of: RanksOf
+) -> None:
+    before = tree(target)
+    process = bench.start(
+        bench.command("run", "--target", str(target), *ENDLESS, "--timeout", "20s", num_ranks=4)
+    )
+    until(has_written(target), process)
+    victim = ranks_of(process)[2]
+    victim.kill()
+    done = bench.finish(process, seconds=20)
+    assert done.returncode == 1
+    assert f"Rank 2 (process {victim.pid} on {socket.gethostname()}) was killed or crashed" in done.stderr
+    assert tree(target) == before
+
+
+def test_a_killed_rank_0_is_named_by_one_survivor_with_what_it_leaves(
+    bench: Bench, target: Path, until: Until, ranks_of: RanksOf
+) -> None:
+    process = bench.start(
+        bench.command("run", "--target", str(target), *ENDLESS, "--timeout", "20s", num_ranks=3)
+    )
+    until(has_written(target), process)
+    ranks_of(process)[0].kill()
+    done = bench.finish(process, seconds=20)
+    (directory,) = target.glob("ckpt-bench-*")
+    assert done.stderr.count("Rank 0 (process ") == 1
+    assert done.stderr.count(f"{directory} is left in place: rank 0, which made it, is gone.") == 1
+    assert {path.name for path in directory.iterdir()} <= {"ckpt-bench.json", "rank-00000.pt"}
+
+
+def test_a_dead_rank_is_noticed_without_a_launcher_long_before_the_timeout(
+    bench: Bench, target: Path, two_ranks: Callable[..., list[subprocess.Popen[str]]], until: Until
+) -> None:
+    first, second = two_ranks("run", "--target", str(target), *ENDLESS, "--timeout", "10min")
+    until(has_written(target), first)
+    second.kill()
+    done = bench.finish(first, seconds=20)
+    assert done.returncode == 1
+    assert f"Rank 1 (process {second.pid} on {socket.gethostname()}) was killed" in done.stderr
+    assert [path.name for path in target.iterdir()] == ["not-ours.bin"]
+
+
+@pytest.mark.parametrize("stopped", [0, 1])
+def test_a_stopped_rank_is_given_up_within_the_timeout(
+    stopped: int,
+    bench: Bench,
+    target: Path,
+    two_ranks: Callable[..., list[subprocess.Popen[str]]],
+    until: Until,
+) -> None:
+    ranks = two_ranks("run", "--target", str(target), *ENDLESS, "--timeout", "6s")
+    until(has_written(target), ranks[0])
+    ranks[stopped].send_signal(signal.SIGSTOP)
+    started = time.monotonic()
+    done = bench.finish(ranks[1 - stopped], seconds=20)
+    assert time.monotonic() - started < 6 + 2  # and what Python needs to end
+    assert done.returncode == 1
+    assert f"Rank {stopped} " in done.stderr
+    assert "hang" in done.stderr
+    assert not list(target.glob(f"ckpt-bench-*/rank-0000{1 - stopped}.pt"))
+
+
+@pytest.mark.usefixtures("mounting")
+def test_ranks_whose_target_is_not_shared_are_told_so(
+    bench: Bench, target: Path, two_ranks: Callable[..., list[subprocess.Popen[str]]]
+) -> None:
+    own_mount = f'mount -t tmpfs none "{target}" && exec "$@"'
+    apart = ["unshare", "--mount", "sh", "-c", own_mount, "sh"]
+    first, second = two_ranks("run", "--target", str(target), *ENDLESS, prefix_of_rank_1=apart)
+    done = bench.finish(first, seconds=40)
+    assert done.returncode == 1
+    assert f"Rank 1 (process {second.pid} on {socket.gethostname()}) does not see {target}" in done.stderr
+    assert "is the target shared?" in done.stderr
+    assert [path.name for path in target.iterdir()] == ["not-ours.bin"]

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from io_bench.result_table import result_table, sentences
+from sizing.storage.measurement import BenchmarkResult
+
+RESULT = BenchmarkResult.model_validate(
+    {
+        "run_id": "r",
+        "command": [],
+        "environment": {},
+        "warnings": [],
+        "measurements": [
+            {
+                "engine": "torch-save",
+                "operation": "restore",
+                "num_nodes": 2,
+                "num_ranks": 4,
+                "bytes_per_rank": 20 * 10**9,
+                "total_bytes": 80 * 10**9,
+                "seconds": [8.0, 10.0, 16.0],
+                "bytes_per_second": 8e9,
+                "first_done_seconds": [6.0, 7.5, 15.0],
+                "rank_seconds": [[6.0, 7.0, 7.0, 8.0], [7.5, 8.0, 8.0, 10.0], [15.0, 15.0, 15.0, 16.0]],
+                "cache_policy": "fadvise-dontneed",
+                "verified": True,
+            }
+        ],
+    }
+)
+
+
+def test_the_table_has_first_and_last_done_as_medians_and_the_range_of_the_slowest() -> None:
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(result_table(RESULT))
+    row = console.export_text().splitlines()[4]
+    assert [cell.strip() for cell in row.strip("│").split("│")] == [
+        "restore",
+        "7.50 s",
+        "10.00 s",
+        "8.00 s",
+        "16.00 s",
+        "8.000 GB/s",
+    ]
+
+
+def test_the_words_say_who_moved_what_how_fast_and_who_waited() -> None:
+    first, second = sentences(RESULT)
+    assert first.startswith(
+        "4 ranks on 2 nodes restored 80.00 GB (74.51 GiB) from the target in 10.00 s, the median of "
+        "3 repetitions: 8.000 GB/s, 2.000 GB/s per rank."
+    )
+    assert second == "The fastest rank was done 25.0 % before the slowest, for which a job waits."

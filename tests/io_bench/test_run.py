@@ -1,0 +1,295 @@
+"""A whole run of one rank, as a process and, where a part is made to misbehave, in this one."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import statistics
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+import torch
+
+from io_bench import cli, page_cache
+from io_bench.device import Device
+from io_bench.engines import ENGINES, Engine, EnginePlan, State
+from io_bench.engines.torch_save import TorchSave
+from io_bench.inventory import inventory_of
+from io_bench.run_directory import MANIFEST, RunDirectory
+from sizing.storage.measurement import BenchmarkResult
+
+if TYPE_CHECKING:
+    from tests.io_bench.conftest import Bench, Tree
+
+SMALL = ("--bytes-per-rank", "4MiB", "--repetitions", "2")
+
+
+@pytest.fixture
+def run_here(
+    target: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[[type[TorchSave]], tuple[int, Path]]:
+    """Run the command line in this process with an engine in torch-save's place: exit code, result."""
+
+    def run(engine: type[TorchSave]) -> tuple[int, Path]:
+        monkeypatch.setitem(cast(dict[str, Callable[[], Engine]], ENGINES), "torch-save", engine)
+        output = tmp_path / "result.json"
+        with pytest.raises(SystemExit) as end:
+            cli.main(["run", "--target", str(target), *SMALL, "--output", str(output)])
+        return int(end.value.code or 0), output
+
+    return run
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that went well, and what stood in target and working directory before and after."""
+
+    done: subprocess.CompletedProcess[str]
+    target: Path
+    target_trees: tuple[Tree, Tree]
+    files: list[Path]
+
+    @property
+    def result(self) -> BenchmarkResult:
+        return BenchmarkResult.model_validate_json(self.files[0].read_text())
+
+
+@pytest.fixture
+def finished(bench: Bench, target: Path, tree: Callable[[Path], Tree]) -> Finished:
+    before = tree(target)
+    done = bench.run("run", "--target", str(target), *SMALL, "--seed", "7")
+    assert done.returncode == 0, done.stderr
+    return Finished(done, target, (before, tree(target)), list(bench.directory.iterdir()))
+
+
+def test_a_run_writes_a_valid_result_and_leaves_the_target_as_it_was(finished: Finished) -> None:
+    before, after = finished.target_trees
+    assert after == before
+    (file,) = finished.files
+    assert file.name == f"ckpt-bench-{finished.result.run_id}.json"
+    assert str(file) in finished.done.stdout
+    write, restore = finished.result.measurements
+    assert (write.operation, write.cache_policy) == ("write", "buffered-fsync")
+    assert (restore.operation, restore.cache_policy) == ("restore", "fadvise-dontneed")
+    for measurement in (write, restore):
+        median = statistics.median(measurement.seconds)
+        assert measurement.verified
+        assert len(measurement.seconds) == 2
+        assert measurement.bytes_per_second == measurement.total_bytes / median
+        assert 4 << 20 < measurement.total_bytes < 5 << 20
+
+
+def test_a_run_says_where_and_with_what_it_was_measured_what_it_needed_and_found(finished: Finished) -> None:
+    result = finished.result
+    environment: dict[str, Any] = result.environment
+    assert environment["seed"] == 7
+    assert environment["versions"]["torch"] == torch.__version__
+    (node,) = environment["nodes"].values()
+    assert node["kernel"] == os.uname().release
+    assert node["mount"]["type"]
+    assert environment["rank_nodes"] == list(environment["nodes"])
+    assert environment["page_cache_probe"] in ("cachestat+mincore", "mincore")
+    assert len(environment["start_spread_seconds"]["write"]) == 2
+    assert result.command[-len(SMALL) - 2 :] == [*SMALL, "--seed", "7"]
+    assert not any(variable in finished.files[0].read_text() for variable in ("PYTHONPATH", "COLUMNS"))
+    assert finished.done.stderr.startswith("Needs per rank 12.58 MB (12.00 MiB) of memory")
+    assert "less than 5.00 s" in finished.done.stderr
+    assert "1 rank on 1 node wrote 4." in finished.done.stdout
+    assert "1 rank on 1 node restored 4." in finished.done.stdout
+
+
+def test_a_kept_checkpoint_loads_and_is_the_only_thing_left(bench: Bench, target: Path) -> None:
+    done = bench.run("run", "--target", str(target), *SMALL, "--keep")
+    assert done.returncode == 0, done.stderr
+    (directory,) = target.glob("ckpt-bench-*")
+    assert f"kept in {directory}" in done.stderr
+    assert {file.name for file in directory.iterdir()} == {MANIFEST, "rank-00000.pt"}
+    state = torch.load(directory / "rank-00000.pt", weights_only=True)
+    assert state["model"].keys() == state["exp_avg"].keys()
+    assert json.loads((directory / MANIFEST).read_text())["run_id"] in directory.name
+
+
+def test_a_target_behind_a_symbolic_link_is_measured_and_named(bench: Bench, target: Path) -> None:
+    link = target.parent / "link"
+    link.symlink_to(target)
+    done = bench.run("run", "--target", str(link), *SMALL)
+    assert done.returncode == 0, done.stderr
+    assert f"{link} is a symbolic link to {target}." in done.stderr
+
+
+def test_a_result_replaces_an_older_one_at_once(bench: Bench, target: Path) -> None:
+    output = bench.directory / "r.json"
+    output.write_text("old")
+    done = bench.run("run", "--target", str(target / "missing"), "--output", "r.json")
+    assert (done.returncode, output.read_text()) == (2, "old")
+    done = bench.run("run", "--target", str(target), *SMALL, "--output", "r.json")
+    assert done.returncode == 0, done.stderr
+    assert BenchmarkResult.model_validate_json(output.read_text())
+    assert [path.name for path in bench.directory.iterdir()] == ["r.json"]
+
+
+def test_memory_grows_with_the_payload_as_the_plan_says(bench: Bench, target: Path) -> None:
+    # Not ru_maxrss: a process inherits that from the one that started it.
+    prelude = "import atexit; atexit.register(lambda: print(open('/proc/self/status').read()))"
+
+    def most_resident_bytes(size: str) -> int:
+        flags = ("--bytes-per-rank", size, "--repetitions", "1", "--output", "r.json")
+        done = bench.run("run", "--target", str(target), *flags, prelude=prelude)
+        assert done.returncode == 0, done.stderr
+        return int(done.stdout.partition("VmHWM:")[2].split()[0]) * 1024
+
+    def planned_bytes(size: int) -> int:
+        inventory = inventory_of(size)
+        return inventory.num_bytes + TorchSave().plan(inventory, rank=0, device=Device("cpu")).host_bytes
+
+    measured = most_resident_bytes("264MiB") - most_resident_bytes("8MiB")
+    planned = planned_bytes(264 << 20) - planned_bytes(8 << 20)
+    assert 0.95 < measured / planned < 1.05
+
+
+class Watching(TorchSave):
+    """Notes how many pages are in memory before and after each restore."""
+
+    resident: list[tuple[int, int]]
+
+    def restore(self, directory: RunDirectory, plan: EnginePlan, device: Device) -> State:
+        with directory.open(plan.files[0]) as file:
+            before = page_cache.num_resident_pages(file.fileno())
+            state = super().restore(directory, plan, device)
+            self.resident.append((before, page_cache.num_resident_pages(file.fileno())))
+        return state
+
+
+def test_every_restore_begins_with_no_page_in_memory(
+    run_here: Callable[[type[TorchSave]], tuple[int, Path]],
+) -> None:
+    Watching.resident = []
+    code, _ = run_here(Watching)
+    assert code == 0
+    assert [before for before, _ in Watching.resident] == [0, 0, 0]
+    assert all(after * mmap.PAGESIZE > 4 << 20 for _, after in Watching.resident)
+
+
+class Locking(TorchSave):
+    """Another process, so to speak, that holds a page of every file in memory."""
+
+    mappings: list[mmap.mmap]
+
+    def write(self, state: State, directory: RunDirectory, plan: EnginePlan) -> None:
+        super().write(state, directory, plan)
+        with directory.open(plan.files[0]) as file:
+            mapping = mmap.mmap(file.fileno(), mmap.PAGESIZE, prot=mmap.PROT_READ)
+        assert mapping[0:1]
+        self.mappings.append(mapping)
+
+
+def test_a_restore_from_pages_that_cannot_be_dropped_is_called_cached(
+    run_here: Callable[[type[TorchSave]], tuple[int, Path]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Locking.mappings = []
+    code, output = run_here(Locking)
+    for mapping in Locking.mappings:
+        mapping.close()
+    assert code == 0
+    result = BenchmarkResult.model_validate_json(output.read_text())
+    assert result.measurements[1].cache_policy == "cached"
+    assert any("stayed in memory" in warning for warning in result.warnings)
+    assert "stayed in memory" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="needs a tmpfs")  # noqa: S108 - to be read back
+def test_a_target_in_memory_is_called_cached(bench: Bench) -> None:
+    done = bench.run("run", "--target", "/dev/shm", *SMALL, "--output", "r.json")  # noqa: S108
+    assert done.returncode == 0, done.stderr
+    result = BenchmarkResult.model_validate_json((bench.directory / "r.json").read_text())
+    assert result.measurements[1].cache_policy == "cached"
+
+
+class Corrupting(TorchSave):
+    """Storage that flips one bit in the middle of the file before it is read."""
+
+    def restore(self, directory: RunDirectory, plan: EnginePlan, device: Device) -> State:
+        path = directory.path / plan.files[0]
+        with path.open("r+b") as file:
+            file.seek(path.stat().st_size // 2)
+            byte = file.read(1)[0]
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte ^ 1]))
+        return super().restore(directory, plan, device)
+
+
+class Truncating(TorchSave):
+    """Storage that loses the end of the file."""
+
+    def restore(self, directory: RunDirectory, plan: EnginePlan, device: Device) -> State:
+        path = directory.path / plan.files[0]
+        os.truncate(path, path.stat().st_size // 2)
+        return super().restore(directory, plan, device)
+
+
+@pytest.mark.parametrize(
+    ("engine", "words"),
+    [(Corrupting, "Verification failed: what rank 0"), (Truncating, "cannot be read back")],
+)
+def test_storage_that_changes_a_checkpoint_fails_the_run(
+    engine: type[TorchSave],
+    words: str,
+    run_here: Callable[[type[TorchSave]], tuple[int, Path]],
+    target: Path,
+    tree: Callable[[Path], Tree],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = tree(target)
+    code, output = run_here(engine)
+    assert code == 1
+    assert words in capsys.readouterr().err
+    assert not output.exists()
+    assert tree(target) == before
+
+
+class Visited(TorchSave):
+    """Somebody else puts a file into the run's directory."""
+
+    def write(self, state: State, directory: RunDirectory, plan: EnginePlan) -> None:
+        super().write(state, directory, plan)
+        (directory.path / "diary.txt").write_text("dear diary")
+
+
+def test_a_foreign_file_in_the_run_directory_is_left_and_said(
+    run_here: Callable[[type[TorchSave]], tuple[int, Path]], target: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, output = run_here(Visited)
+    assert code == 0
+    (directory,) = target.glob("ckpt-bench-*")
+    assert {file.name for file in directory.iterdir()} == {MANIFEST, "diary.txt"}
+    sentence = f"{directory} is left in place: it holds diary.txt, which this run did not make."
+    assert sentence in capsys.readouterr().err
+    assert sentence in json.loads(output.read_text())["warnings"]
+
+
+def test_a_run_directory_behind_a_symbolic_link_is_not_followed(target: Path) -> None:
+    elsewhere = target.parent / "elsewhere"
+    elsewhere.mkdir()
+    (target / "run").symlink_to(elsewhere)
+    with pytest.raises(OSError, match="run"):
+        RunDirectory(target / "run")
+
+
+def test_a_limit_on_the_size_of_files_fails_the_run_cleanly(
+    bench: Bench, target: Path, tree: Callable[[Path], Tree]
+) -> None:
+    before = tree(target)
+    prelude = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1_500_000, 1_500_000))"
+    done = bench.run("run", "--target", str(target), *SMALL, prelude=prelude)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    sentence = done.stderr.splitlines()[-1]
+    assert sentence.startswith("Rank 0 failed while writing")
+    assert sentence.endswith("rank-00000.pt: File too large.")
+    assert tree(target) == before
+    assert done.stdout == ""
