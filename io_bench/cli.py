@@ -16,9 +16,7 @@ from io_bench.errors import RunEnded, exit_code_of
 from io_bench.terminal import Terminal
 from sizing.errors import SizingError
 
-app = typer.Typer(
-    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
-)
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
 @app.callback()
@@ -40,9 +38,7 @@ def run(
         str | None,
         typer.Option(metavar="FILE", help="Result document.  [default: ckpt-bench-RUN_ID.json]"),
     ] = None,
-    seed: Annotated[
-        str | None, typer.Option(metavar="N", help="Seed of the payload.  [default: a new one]")
-    ] = None,
+    seed: Annotated[str | None, typer.Option(metavar="N", help="Seed of the payload.  [default: a new one]")] = None,
     timeout: Annotated[
         str, typer.Option(metavar="TIME", help="Within this all ranks end, should one die or hang.")
     ] = "10min",

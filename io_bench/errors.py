@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from io_bench.interruption import Interrupted
-from sizing.errors import InvalidInput, Problem, SizingError
+from sizing.errors import InvalidInput, SizingError
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
@@ -67,7 +67,7 @@ def exit_code_of(error: BaseException) -> int:
 def too_small(field: str, rule: str) -> InvalidInput:
     """The error for a place that cannot hold the run; `rule` has the figures."""
     remedy = "make room there, or ask for less with --bytes-per-rank"
-    return InvalidInput([Problem(field, rule, "", remedy)])
+    return InvalidInput.of(field, rule, value=None, remedy=remedy)
 
 
 @contextmanager

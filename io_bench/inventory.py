@@ -61,9 +61,7 @@ def inventory_of(bytes_per_rank: int) -> Inventory:
         hidden *= 2
     num_layers, rest = divmod(num_parameters, _layer_parameters(hidden))
     shapes = {
-        f"layers.{layer}.{name}": shape
-        for layer in range(num_layers)
-        for name, shape in _layer_shapes(hidden).items()
+        f"layers.{layer}.{name}": shape for layer in range(num_layers) for name, shape in _layer_shapes(hidden).items()
     }
     return Inventory(shapes | ({"embedding.slice": (rest,)} if rest else {}))
 

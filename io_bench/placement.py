@@ -55,9 +55,7 @@ def placement_in(environment: Mapping[str, str]) -> Placement:
     rank = _whole_number(environment, "RANK", default=0)
     num_ranks = _whole_number(environment, "WORLD_SIZE", default=1) if "RANK" in environment else 1
     if rank >= num_ranks:
-        raise InvalidInput.of(
-            "RANK", f"must be less than WORLD_SIZE ({num_ranks})", value=rank, remedy=_REMEDY
-        )
+        raise InvalidInput.of("RANK", f"must be less than WORLD_SIZE ({num_ranks})", value=rank, remedy=_REMEDY)
     return Placement(
         rank=rank,
         num_ranks=num_ranks,

@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 from io_bench.errors import RanksLost
 from io_bench.placement import Placement
-from sizing.errors import InvalidInput, Problem
+from sizing.errors import InvalidInput
 from sizing.units import seconds_text
 
 _Answer = TypeVar("_Answer")
@@ -125,8 +125,8 @@ def store_for(placement: Placement, *, limit_seconds: float) -> Store:
     try:
         store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=limit_seconds)))
     except ValueError as error:
-        problem = Problem("the environment", f"must say where to meet ({error})", "", "start with torchrun")
-        raise InvalidInput([problem]) from error
+        rule = f"must say where to meet ({error})"
+        raise InvalidInput.of("the environment", rule, value=None, remedy="start with torchrun") from error
     except RuntimeError as error:
         message = f"The {placement.num_ranks} ranks did not all start within {seconds_text(limit_seconds)}."
         raise RanksLost([], message) from error

@@ -19,9 +19,7 @@ def checked_target(text: str) -> Path:
         mode = Path(text).stat().st_mode if text else 0
     except OSError as error:
         rule = f"must be a directory that exists ({error.strerror})"
-        raise InvalidInput.of(
-            "--target", rule, value=text, remedy="create it, or give another one"
-        ) from error
+        raise InvalidInput.of("--target", rule, value=text, remedy="create it, or give another one") from error
     if not stat.S_ISDIR(mode):
         raise InvalidInput.of("--target", "must be a directory", value=text, remedy="give a directory")
     if not os.access(text, os.W_OK | os.X_OK):

@@ -33,7 +33,7 @@ class Problem:
     """One thing that is wrong with the input.
 
     `field` is a dotted path (empty for the whole document), `rule` what the field must be,
-    `value` what was found, `remedy` what to do about it.
+    `value` what was found (empty where nothing was), `remedy` what to do about it.
     """
 
     field: str
@@ -66,8 +66,8 @@ class InvalidInput(SizingError):
 
     @classmethod
     def of(cls, field: str, rule: str, *, value: object, remedy: str) -> InvalidInput:
-        """An InvalidInput with a single problem."""
-        return cls([Problem(field, rule, shown(value), remedy)])
+        """An InvalidInput with a single problem; `value` None where nothing was found."""
+        return cls([Problem(field, rule, "" if value is None else shown(value), remedy)])
 
 
 class UnreadableFile(SizingError):

@@ -2,7 +2,7 @@
 
 An engine says in its plan, before the clock, which files a rank writes, how many bytes they will have and
 what host memory it needs; then it writes, restores and reports. Each is entered once in `ENGINES` and
-passes the contract in `tests/io_bench/engine_contract.py`.
+passes the contract class in `tests/io_bench/test_engines.py`.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def _scenario(
     """The scenario of a file with the given flags set over it."""
     if path is None and hf_config is None and not any(flags.values()):
         raise InvalidInput.of(
-            "the scenario", "is missing", value="", remedy="give a file, or --model NAME; see ckpt-size --help"
+            "the scenario", "is missing", value=None, remedy="give a file, or --model NAME; see ckpt-size --help"
         )
     document = read_document(path) if path else {}
     if hf_config is not None:

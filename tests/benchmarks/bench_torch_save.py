@@ -29,9 +29,7 @@ def seconds_of(action: Callable[[], object]) -> float:
 
 
 @pytest.mark.benchmark
-def test_writing_costs_what_plain_torch_save_costs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_writing_costs_what_plain_torch_save_costs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     payload, engine, device = Payload(INVENTORY, seed=1, rank=0, device="cpu"), TorchSave(), Device("cpu")
     plan = engine.plan(INVENTORY, rank=0, device=device)
     plain_file = tmp_path / "plain.pt"
@@ -60,7 +58,7 @@ def test_writing_costs_what_plain_torch_save_costs(
             directory.remove_created()
     kept = sorted(ratios[1:])
     with capsys.disabled():
-        print(  # noqa: T201 - the ratio is what this benchmark is for
+        print(
             "\nio_bench torch-save / plain torch.save + fsync, seconds: "
             f"median {statistics.median(kept):.3f}, {kept[0]:.3f} to {kept[-1]:.3f} in {len(kept)} pairs"
         )

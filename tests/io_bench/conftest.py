@@ -41,9 +41,7 @@ class Bench:
         code = f"{prelude}\nfrom io_bench.cli import main\nmain()"
         return [sys.executable, "-c", code, *arguments]
 
-    def start(
-        self, command: Sequence[str], *, environment: Mapping[str, str] | None = None
-    ) -> subprocess.Popen[str]:
+    def start(self, command: Sequence[str], *, environment: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         return subprocess.Popen(
             command,
             cwd=self.directory,
@@ -161,11 +159,11 @@ def small_filesystem(tmp_path: Path, mounting: None) -> Iterator[Path]:  # noqa:
     image.touch()
     os.truncate(image, 64 << 20)
     directory.mkdir()
-    subprocess.run(["mkfs.ext4", "-q", "-m", "0", image], check=True)  # noqa: S607 - where the system has it
-    mounted = subprocess.run(["mount", "-o", "loop", image, directory], check=False)  # noqa: S607
+    subprocess.run(["mkfs.ext4", "-q", "-m", "0", image], check=True)
+    mounted = subprocess.run(["mount", "-o", "loop", image, directory], check=False)
     _require(mounted.returncode == 0, "loop devices cannot be mounted here")
     yield directory
-    subprocess.run(["umount", directory], check=True)  # noqa: S607
+    subprocess.run(["umount", directory], check=True)
 
 
 def _require(condition: object, reason: str) -> None:

@@ -135,9 +135,7 @@ def test_under_torchrun_only_rank_0_complains(bench: Bench, target: Path) -> Non
 
 
 def test_a_meeting_point_that_is_not_given_is_asked_for(bench: Bench, target: Path) -> None:
-    process = bench.start(
-        bench.command("run", "--target", str(target)), environment={"RANK": "0", "WORLD_SIZE": "2"}
-    )
+    process = bench.start(bench.command("run", "--target", str(target)), environment={"RANK": "0", "WORLD_SIZE": "2"})
     done = bench.finish(process)
     assert done.returncode == 2
     assert "MASTER_ADDR" in one_sentence(done.stderr)

@@ -47,9 +47,7 @@ class EngineContract:
     @pytest.fixture
     def directory(self, target: Path, group: ProcessGroup, plan: EnginePlan) -> Iterator[RunDirectory]:
         path = target / "run"
-        with run_directory.opened(
-            path, group, run_id="run", files_of_rank=[plan.files], keep=False
-        ) as opened:
+        with run_directory.opened(path, group, run_id="run", files_of_rank=[plan.files], keep=False) as opened:
             yield opened
 
     def test_what_is_written_is_restored_equal(

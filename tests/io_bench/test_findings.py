@@ -18,9 +18,7 @@ def sample(*, write: tuple[float, ...], restore: tuple[float, ...], resident: in
 
 
 def measured(samples: list[Sample]) -> tuple[Measurement, Measurement]:
-    write, restore = measurements_of(
-        samples, engine="torch-save", num_nodes=1, write_cache_policy="buffered-fsync"
-    )
+    write, restore = measurements_of(samples, engine="torch-save", num_nodes=1, write_cache_policy="buffered-fsync")
     return write, restore
 
 

@@ -19,9 +19,7 @@ def filled(*, seed: int = 1, rank: int = 0, repetition: int = 0) -> Payload:
 
 
 def raw_bytes(payload: Payload) -> bytes:
-    return b"".join(
-        tensor.view(-1).view(torch.uint8).numpy().tobytes() for _, tensor in tensors_of(payload.state)
-    )
+    return b"".join(tensor.view(-1).view(torch.uint8).numpy().tobytes() for _, tensor in tensors_of(payload.state))
 
 
 def test_nothing_compresses_the_payload() -> None:
@@ -32,9 +30,7 @@ def test_nothing_compresses_the_payload() -> None:
 def test_no_block_stands_twice_in_what_ranks_and_repetitions_write() -> None:
     payloads = [filled(), filled(rank=1), filled(repetition=1)]
     blocks = [
-        data[start : start + 4096]
-        for data in map(raw_bytes, payloads)
-        for start in range(0, len(data) - 4095, 4096)
+        data[start : start + 4096] for data in map(raw_bytes, payloads) for start in range(0, len(data) - 4095, 4096)
     ]
     assert len(set(blocks)) == len(blocks)
 

@@ -22,9 +22,7 @@ def test_torchrun_variables_say_rank_and_node() -> None:
 
 
 def test_nodes_with_one_host_name_are_told_apart() -> None:
-    assert node_in({"GROUP_RANK": "0", "HOSTNAME": "worker"}) != node_in(
-        {"GROUP_RANK": "1", "HOSTNAME": "worker"}
-    )
+    assert node_in({"GROUP_RANK": "0", "HOSTNAME": "worker"}) != node_in({"GROUP_RANK": "1", "HOSTNAME": "worker"})
     assert node_in({"SLURMD_NODENAME": "n1"}) != node_in({"SLURMD_NODENAME": "n2"})
 
 

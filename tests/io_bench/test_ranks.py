@@ -106,9 +106,7 @@ def test_a_killed_rank_ends_the_run_and_is_named_and_nothing_stays(
     bench: Bench, target: Path, tree: Callable[[Path], Tree], until: Until, ranks_of: RanksOf
 ) -> None:
     before = tree(target)
-    process = bench.start(
-        bench.command("run", "--target", str(target), *ENDLESS, "--timeout", "20s", num_ranks=4)
-    )
+    process = bench.start(bench.command("run", "--target", str(target), *ENDLESS, "--timeout", "20s", num_ranks=4))
     until(has_written(target), process)
     victim = ranks_of(process)[2]
     victim.kill()
@@ -121,9 +119,7 @@ def test_a_killed_rank_ends_the_run_and_is_named_and_nothing_stays(
 def test_a_killed_rank_0_is_named_by_one_survivor_with_what_it_leaves(
     bench: Bench, target: Path, until: Until, ranks_of: RanksOf
 ) -> None:
-    process = bench.start(
-        bench.command("run", "--target", str(target), *ENDLESS, "--timeout", "20s", num_ranks=3)
-    )
+    process = bench.start(bench.command("run", "--target", str(target), *ENDLESS, "--timeout", "20s", num_ranks=3))
     until(has_written(target), process)
     ranks_of(process)[0].kill()
     done = bench.finish(process, seconds=20)
