@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.cluster import ResolvedNode
 from sizing.cluster.cluster import resolve_node
@@ -31,11 +31,18 @@ class ModelSize(BaseModel):
 
     name: str
     num_parameters: int
+    num_active_parameters: int = Field(description="that one token passes through")
+    num_trained_parameters: int
 
     @classmethod
-    def of(cls, model: ResolvedModel) -> ModelSize:
+    def of(cls, model: ResolvedModel, laid_out: LaidOut) -> ModelSize:
         """What the report says of a model."""
-        return cls(name=model.name, num_parameters=model.num_parameters)
+        return cls(
+            name=model.name,
+            num_parameters=model.num_parameters,
+            num_active_parameters=model.num_active_parameters,
+            num_trained_parameters=laid_out.num_trained_parameters,
+        )
 
 
 class SizingReport(BaseModel):
@@ -72,7 +79,7 @@ def answer(scenario: Scenario) -> SizingReport:
     period = checkpoint.interval_seconds
 
     training, parallelism = scenario.training, scenario.parallelism
-    model = resolve(scenario.model)
+    model = _resolved(scenario)
     node = resolve_node(scenario.cluster)
     laid_out = _laid_out(scenario, model, node)
     size, layout = laid_out.size, laid_out.layout
@@ -90,7 +97,7 @@ def answer(scenario: Scenario) -> SizingReport:
         restore=restore,
     )
     return SizingReport(
-        model=ModelSize.of(model),
+        model=ModelSize.of(model, laid_out),
         checkpoint=size,
         layout=layout,
         training=memory,
@@ -123,8 +130,14 @@ def manifest_of(scenario: Scenario) -> Iterator[ManifestRow]:
     Raises InvalidInput as `answer` does, and for worlds of more than 100,000 ranks.
     """
     node = resolve_node(scenario.cluster)
-    laid_out = _laid_out(scenario, resolve(scenario.model), node)
+    laid_out = _laid_out(scenario, _resolved(scenario), node)
     return manifest(laid_out, scenario.parallelism, gpus_per_node=node.spec.gpus_per_node)
+
+
+def _resolved(scenario: Scenario) -> ResolvedModel:
+    padding = scenario.training.vocabulary_padding_multiple
+    multiple = None if padding is None else padding * scenario.parallelism.tensor
+    return resolve(scenario.model, vocabulary_multiple=multiple)
 
 
 def _laid_out(scenario: Scenario, model: ResolvedModel, node: ResolvedNode) -> LaidOut:

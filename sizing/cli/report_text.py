@@ -61,6 +61,12 @@ def _checkpoint_rows(report: SizingReport) -> Iterator[Row]:
         tail = f" and {more} more" if more > 0 else ""
         yield "replicated", bytes_text(size.replicated_bytes), copied + tail
     yield "total", bytes_text(size.total_bytes), f"{size.num_files:,} files, {size.format}"
+    beside = {"container headers": size.container_bytes} | size.small_state_bytes
+    yield (
+        "beside it",
+        bytes_text(sum(beside.values())),
+        f"{percent_text(sum(beside.values()) / size.total_bytes)} of the total: {', '.join(beside)}",
+    )
     if size.observed_bytes is not None:
         yield (
             "observed",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sizing.errors import InvalidInput
+from sizing.layout.containers import ContainerName
 from sizing.layout.parallelism import Parallelism
 from sizing.state import Training
 from sizing.state.training import Framework
@@ -43,6 +44,7 @@ class CheckpointFormat:
     model_parallel: bool
     shards_optimizer: bool
     expert_rank_files: bool
+    container: ContainerName
     source: str
 
 
@@ -59,6 +61,7 @@ FORMATS: dict[FormatName, CheckpointFormat] = {
         model_parallel=True,
         shards_optimizer=False,
         expert_rank_files=True,
+        container="torch-zip",
         source="Megatron-LM, megatron/training/checkpointing.py, get_checkpoint_name, save_checkpoint",
     ),
     "megatron-distributed-optimizer": CheckpointFormat(
@@ -73,6 +76,7 @@ FORMATS: dict[FormatName, CheckpointFormat] = {
         model_parallel=True,
         shards_optimizer=True,
         expert_rank_files=True,
+        container="torch-zip",
         source="Megatron-LM, core/optimizer/distrib_optimizer.py, save_parameter_state",
     ),
     "torch-dist": CheckpointFormat(
@@ -87,6 +91,7 @@ FORMATS: dict[FormatName, CheckpointFormat] = {
         model_parallel=True,
         shards_optimizer=True,
         expert_rank_files=False,
+        container="distcp",
         source="Megatron-LM, core/dist_checkpointing, fully parallel save; PyTorch distributed checkpoint",
     ),
     "deepspeed": CheckpointFormat(
@@ -102,6 +107,7 @@ FORMATS: dict[FormatName, CheckpointFormat] = {
         model_parallel=True,
         shards_optimizer=True,
         expert_rank_files=False,
+        container="torch-zip",
         source="DeepSpeed, runtime/engine.py, save_checkpoint; measured in published/framework_checkpoints.json",
     ),
     "fsdp-sharded": CheckpointFormat(
@@ -116,6 +122,7 @@ FORMATS: dict[FormatName, CheckpointFormat] = {
         model_parallel=False,
         shards_optimizer=True,
         expert_rank_files=False,
+        container="distcp",
         source="PyTorch, torch/distributed/checkpoint with FSDP2; measured in published/framework_checkpoints.json",
     ),
     "full": CheckpointFormat(
@@ -130,6 +137,7 @@ FORMATS: dict[FormatName, CheckpointFormat] = {
         model_parallel=False,
         shards_optimizer=True,
         expert_rank_files=False,
+        container="torch-zip",
         source="PyTorch, get_model_state_dict with full_state_dict, torch.save",
     ),
 }

@@ -20,7 +20,7 @@ _PLACEHOLDER = re.compile(
 
 
 class ManifestRow(NamedTuple):
-    """One file of the checkpoint, before container overhead."""
+    """One file of the checkpoint; `bytes` are those of its tensors, without the container's."""
 
     file: str
     bytes: int

@@ -43,6 +43,8 @@ def copies_in_files(group: TensorGroup, part: PartName, name: FormatName, parall
 
 def group_bytes(group: TensorGroup, part: StatePart) -> int:
     """Bytes that a part keeps of a group, each logical tensor once."""
+    if not group.is_trained and not part.is_kept_of_frozen:
+        return 0
     per_parameter = part.bytes_per_parameter
     if per_parameter is not None:
         return group.num_parameters * per_parameter

@@ -24,6 +24,7 @@ class Holding:
     cut: int = 0
     experts: int = 0
     is_hidden_matrix: bool = False
+    is_trained: bool = True
     is_copy: bool = False
 
 
@@ -120,4 +121,4 @@ def _held(group: TensorGroup, *, stage: int, num_stages: int, layers: range) -> 
             pieces = share(group.tensor_parameters, num_stages, stage)
             shape = (pieces,)
     if count and pieces:
-        yield Holding(shape, pieces, count, group.cut, group.experts, group.is_hidden_matrix, is_copy)
+        yield Holding(shape, pieces, count, group.cut, group.experts, group.is_hidden_matrix, group.is_trained, is_copy)

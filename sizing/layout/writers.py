@@ -18,17 +18,22 @@ WEIGHTS: tuple[PartName, ...] = ("weights",)
 OPTIMIZER: tuple[PartName, ...] = ("master", "moments", "ema")
 PartBytes = dict[PartName, int]
 
+FLAT_BUFFERS = 3
+"""Tensors in a file of a sharded optimizer: master copy and two moments, each one flat buffer."""
+
 
 @dataclass(frozen=True, slots=True)
 class File:
     """`count` files of one name pattern that a rank writes, and the bytes of them all.
 
-    `dense` and `expert` are the bytes of each part, of dense tensors and of routed experts.
+    `dense` and `expert` are the bytes of each part, of dense tensors and of routed experts; `num_tensors` the
+    tensors that all of the files hold together.
     """
 
     name: str
     dense: PartBytes
     expert: PartBytes
+    num_tensors: int
     count: int = 1
 
     @property
@@ -90,7 +95,8 @@ def writers_per_stage(name: FormatName, parallelism: Parallelism) -> int:
 def _megatron(plan: Plan) -> Iterator[WriterClass]:
     name = f"{_mp_rank(plan)}/model_optim_rng.pt"
     for cell in plan.cells:
-        file = File(name, cell.dense.part_bytes, cell.expert.part_bytes)
+        num_tensors = cell.dense.num_tensors() + cell.expert.num_tensors()
+        file = File(name, cell.dense.part_bytes, cell.expert.part_bytes, num_tensors)
         yield _of_cell(plan, cell, (file,), data_ranks=range(plan.parallelism.expert))
 
 
@@ -98,12 +104,13 @@ def _megatron_distributed_optimizer(plan: Plan) -> Iterator[WriterClass]:
     """The optimizer of the dense tensors is gathered to expert rank 0 alone, their weights stand in each file."""
     weights_name, optimizer_name = (f"{_mp_rank(plan)}/{f}.pt" for f in ("model_optim_rng", "distrib_optim"))
     for cell in plan.cells:
-        weights = File(weights_name, cell.dense.of(WEIGHTS), cell.expert.of(WEIGHTS))
+        num_weights = cell.dense.num_tensors(WEIGHTS) + cell.expert.num_tensors(WEIGHTS)
+        weights = File(weights_name, cell.dense.of(WEIGHTS), cell.expert.of(WEIGHTS), num_weights)
         expert = cell.expert.of(OPTIMIZER)
-        first = File(optimizer_name, cell.dense.of(OPTIMIZER), expert)
+        first = File(optimizer_name, cell.dense.of(OPTIMIZER), expert, FLAT_BUFFERS)
         yield _of_cell(plan, cell, (weights, first), data_ranks=range(1))
         if plan.parallelism.expert > 1:
-            others = File(optimizer_name, {}, expert)
+            others = File(optimizer_name, {}, expert, FLAT_BUFFERS)
             yield _of_cell(plan, cell, (weights, others), data_ranks=range(1, plan.parallelism.expert))
 
 
@@ -117,6 +124,7 @@ def _torch_dist(plan: Plan) -> Iterator[WriterClass]:
                 "__RANK_N.distcp",
                 _shares(dense.part_bytes, ranks, first),
                 _shares(expert.part_bytes, ranks, first),
+                -(-(dense.num_tensors() + expert.num_tensors()) // ranks),
                 plan.files_per_rank,
             )
             yield WriterClass(span.stages, span.layers, range(first, past), ranks, range(1), (file,))
@@ -142,6 +150,7 @@ def _deepspeed(plan: Plan) -> Iterator[WriterClass]:
                 "[bf16_]zero_pp_rank_D_mp_rank_MM_optim_states.pt",
                 _shares(dense, p.num_replicas, first),
                 _shares(expert, p.num_expert_replicas, first // p.expert),
+                FLAT_BUFFERS,
             )
             weights = tuple(_deepspeed_weights(plan, cell, data_rank=first, zero_stage=stage))
             yield _of_cell(plan, cell, (*weights, shard), data_ranks=range(first, past))
@@ -155,6 +164,7 @@ def _deepspeed_without_zero(plan: Plan) -> Iterator[WriterClass]:
                 "mp_rank_MM_model_states.pt" if first == 0 else "expp_rank_E_mp_rank_MM_optim_states.pt",
                 cell.dense.of(OPTIMIZER) if first == 0 else {},
                 cell.expert.of(OPTIMIZER),
+                cell.dense.num_tensors(OPTIMIZER) if first == 0 else cell.expert.num_tensors(OPTIMIZER),
                 0 if first == 0 else 1,
             )
             yield _of_cell(plan, cell, (*weights, optimizer), data_ranks=range(first, past))
@@ -163,17 +173,23 @@ def _deepspeed_without_zero(plan: Plan) -> Iterator[WriterClass]:
 def _deepspeed_weights(plan: Plan, cell: Cell, *, data_rank: int, zero_stage: int) -> Iterator[File]:
     """The files with weights that a data rank writes: dense ones by rank 0, experts' by their first replica."""
     if zero_stage == 3:
-        yield File("zero_pp_rank_D_mp_rank_MM_model_states.pt", {}, {})
+        yield File("zero_pp_rank_D_mp_rank_MM_model_states.pt", {}, {}, 0)
         return
-    dense = cell.dense.of(WEIGHTS)
+    dense, num_weights = cell.dense.of(WEIGHTS), cell.dense.num_tensors(WEIGHTS)
     if data_rank == 0:
         if plan.parallelism.pipeline > 1:
-            yield File("mp_rank_MM_model_states.pt", {}, {})
-            yield File("layer_LL-model_TT-model_states.pt", dense, {}, max(1, len(cell.span.layers)))
+            yield File("mp_rank_MM_model_states.pt", {}, {}, 0)
+            yield File("layer_LL-model_TT-model_states.pt", dense, {}, num_weights, max(1, len(cell.span.layers)))
         else:
-            yield File("mp_rank_MM_model_states.pt", dense, {})
+            yield File("mp_rank_MM_model_states.pt", dense, {}, num_weights)
     if data_rank < plan.parallelism.expert and cell.expert.parameters:
-        yield File("layer_L_expert_E_mp_rank_MM_model_states.pt", {}, cell.expert.of(WEIGHTS), _expert_files(plan))
+        yield File(
+            "layer_L_expert_E_mp_rank_MM_model_states.pt",
+            {},
+            cell.expert.of(WEIGHTS),
+            cell.expert.num_tensors(WEIGHTS),
+            _expert_files(plan),
+        )
 
 
 def _expert_files(plan: Plan) -> int:
@@ -202,7 +218,7 @@ def _fsdp_sharded(plan: Plan) -> Iterator[WriterClass]:
         dense, expert = (
             content_of(
                 (
-                    Shard((_chunk(shape[0], ranks, first), *shape[1:]), h.count, h.is_hidden_matrix)
+                    Shard((_chunk(shape[0], ranks, first), *shape[1:]), h.count, h.is_hidden_matrix, h.is_trained)
                     for shape, h in shapes
                     if bool(h.experts) is routed
                 ),
@@ -215,6 +231,7 @@ def _fsdp_sharded(plan: Plan) -> Iterator[WriterClass]:
                 "__RANK_0.distcp",
                 _shares(dense.part_bytes, copies, copy),
                 _shares(expert.part_bytes, copies, copy),
+                -(-(dense.num_tensors() + expert.num_tensors()) // copies),
             )
             yield WriterClass(span.stages, span.layers, range(first, past), ranks, range(copy, copy_past), (file,))
 
@@ -222,7 +239,7 @@ def _fsdp_sharded(plan: Plan) -> Iterator[WriterClass]:
 def _full(plan: Plan) -> Iterator[WriterClass]:
     span = plan.spans[0]
     dense, expert = unique_content(span, plan.parallelism, plan.parts)
-    file = File("checkpoint.pt", dense.part_bytes, expert.part_bytes)
+    file = File("checkpoint.pt", dense.part_bytes, expert.part_bytes, dense.num_tensors() + expert.num_tensors())
     yield WriterClass(span.stages, span.layers, range(1), 1, range(1), (file,))
 
 

@@ -28,7 +28,7 @@ class TensorGroup:
 
     `shape` is that of the whole, uncut tensor; `pieces` the number of equal indivisible parts that tensor
     parallelism may deal out along dimension `cut`. `experts` is the number of routed experts that have such a
-    tensor, 0 where it is none of an expert's.
+    tensor, 0 where it is none of an expert's. Tensors that are not trained have no optimizer state.
     """
 
     name: str
@@ -39,6 +39,7 @@ class TensorGroup:
     count: int = 1
     experts: int = 0
     cut: int = 0
+    is_trained: bool = True
 
     @property
     def is_hidden_matrix(self) -> bool:

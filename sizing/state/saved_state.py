@@ -23,11 +23,20 @@ Habit = Mapping[PartName, Dtype]
 
 @dataclass(frozen=True, slots=True)
 class StatePart:
-    """One part of the state; `moments` are what the optimizer keeps, empty for the other parts."""
+    """One part of the state; `moments` are what the optimizer keeps, empty for the other parts.
+
+    `is_kept_of_frozen`: also of tensors that are not trained.
+    """
 
     name: PartName
     dtype: Dtype
     moments: tuple[Moment, ...] = ()
+    is_kept_of_frozen: bool = False
+
+    @property
+    def num_statistics(self) -> int:
+        """Tensors that the part keeps of one tensor."""
+        return sum(moment.copies for moment in self.moments) if self.name == "moments" else 1
 
     @property
     def bytes_per_parameter(self) -> int | None:
@@ -124,8 +133,10 @@ def _habit(training: Training) -> Habit:
 
 def _parts(dtypes: Mapping[PartName, Dtype | None], training: Training) -> tuple[StatePart, ...]:
     moments = OPTIMIZERS[training.optimizer]
+    adapters = training.adapters
+    keeps_frozen = adapters is None or adapters.save_base
     return tuple(
-        StatePart(name, dtype, moments if name == "moments" else ())
+        StatePart(name, dtype, moments if name == "moments" else (), name == "weights" and keeps_frozen)
         for name, dtype in dtypes.items()
         if dtype is not None and (name != "moments" or moments)
     )
