@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from sizing.state import StatePart
 from sizing.state.saved_state import PartName
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shard:
     """`count` equal parts of tensors, each of `shape`."""
 
@@ -20,7 +21,7 @@ class Shard:
     is_hidden_matrix: bool
     is_trained: bool
 
-    @property
+    @functools.cached_property
     def parameters(self) -> int:
         """Parameters of all of them."""
         return self.count * math.prod(self.shape)

@@ -22,7 +22,7 @@ Placement = Literal["layers", "first-stage", "last-stage", "first-and-last-stage
 copy (tied embeddings). `spread`: cut evenly over all stages (a bare parameter count)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TensorGroup:
     """Equal tensors: `count` per layer that holds them, or in all outside the layers, times `experts` if any.
 
@@ -41,23 +41,23 @@ class TensorGroup:
     cut: int = 0
     is_trained: bool = True
 
-    @property
+    @functools.cached_property
     def is_hidden_matrix(self) -> bool:
         """Whether it is a matrix inside the layers, as against embeddings, head, norms and biases."""
         return self.placement == "layers" and len(self.shape) == 2
 
-    @property
+    @functools.cached_property
     def tensor_parameters(self) -> int:
         """Parameters of one tensor."""
         return math.prod(self.shape)
 
-    @property
+    @functools.cached_property
     def num_tensors(self) -> int:
         """Tensors of the whole group, each logical tensor once."""
         repeats = len(self.layers) if self.placement == "layers" else 1
         return repeats * self.count * max(1, self.experts)
 
-    @property
+    @functools.cached_property
     def num_parameters(self) -> int:
         """Parameters of the whole group, each logical tensor once."""
         return self.num_tensors * self.tensor_parameters

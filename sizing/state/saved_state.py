@@ -6,6 +6,7 @@ them and are memory figures.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ _PART_NAMES: frozenset[PartName] = frozenset(get_args(PartName))
 Habit = Mapping[PartName, Dtype]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StatePart:
     """One part of the state; `moments` are what the optimizer keeps, empty for the other parts.
 
@@ -33,12 +34,12 @@ class StatePart:
     moments: tuple[Moment, ...] = ()
     is_kept_of_frozen: bool = False
 
-    @property
+    @functools.cached_property
     def num_statistics(self) -> int:
         """Tensors that the part keeps of one tensor."""
         return sum(moment.copies for moment in self.moments) if self.name == "moments" else 1
 
-    @property
+    @functools.cached_property
     def bytes_per_parameter(self) -> int | None:
         """Bytes of every parameter, or None where they depend on the tensor."""
         if self.name != "moments":
