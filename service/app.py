@@ -8,7 +8,7 @@ from starlette.middleware.base import RequestResponseEndpoint
 from starlette.responses import Response
 
 from service import problems
-from service.body_limit import BodyLimit
+from service.body_check import BodyCheck
 from service.docs_page import add_docs
 from service.routes import catalogs, health, scenarios, sizings
 from service.settings import Settings
@@ -41,7 +41,7 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
     add_docs(app)
     problems.add_handlers(app)
     app.middleware("http")(_with_security_headers)
-    app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
+    app.add_middleware(BodyCheck, max_bytes=settings.max_body_bytes)
     return app
 
 

@@ -13,6 +13,8 @@ from sizing.layout.manifest import ManifestRow, manifest
 from sizing.model import ResolvedModel
 from sizing.model.model import resolve
 from sizing.provenance import Assumption, defaults_used
+from sizing.run.host_memory import HostMemory, host_memory, host_memory_warnings
+from sizing.run.measured import measurement_warnings
 from sizing.run.overhead import Interval, Overhead, interval_of, overhead_of, overhead_warnings
 from sizing.run.requirements import Required, required_of, required_warnings
 from sizing.run.restore import Restore, restore_of, restore_warnings
@@ -54,6 +56,7 @@ class SizingReport(BaseModel):
     checkpoint: CheckpointSize
     layout: Layout
     training: GpuMemory
+    host_memory: HostMemory
     write: Write | None
     restore: Restore
     overhead: Overhead
@@ -84,23 +87,20 @@ def answer(scenario: Scenario) -> SizingReport:
     laid_out = _laid_out(scenario, model, node)
     size, layout = laid_out.size, laid_out.layout
     memory = gpu_memory(training, laid_out, parallelism=parallelism, node=node)
-    write = write_of(storage, size=size, layout=layout, checkpoint=checkpoint)
-    restore = restore_of(storage, laid_out=laid_out, parallelism=parallelism, checkpoint=checkpoint, write=write)
+    gathered = host_memory(laid_out, node=node)
+    write = write_of(storage, laid_out=laid_out, checkpoint=checkpoint)
+    restore = restore_of(storage, laid_out=laid_out, parallelism=parallelism, write=write)
     interval = interval_of(write, scenario.reliability, interval_seconds=period, layout=layout)
     overhead = overhead_of(write, interval, targets)
     required = required_of(
-        targets,
-        interval_seconds=period,
-        size=size,
-        layout=layout,
-        write_limits=write.limits if write else [],
-        restore=restore,
+        targets, interval_seconds=period, laid_out=laid_out, storage=storage, parallelism=parallelism
     )
     return SizingReport(
         model=ModelSize.of(model, laid_out),
         checkpoint=size,
         layout=layout,
         training=memory,
+        host_memory=gathered,
         write=write,
         restore=restore,
         overhead=overhead,
@@ -116,9 +116,11 @@ def answer(scenario: Scenario) -> SizingReport:
         assumptions=[*defaults_used(scenario), *model.assumptions, *node.assumptions, *laid_out.assumptions],
         warnings=[
             *memory_warnings(memory),
-            *write_warnings(write, storage=storage, layout=layout, node=node),
+            *host_memory_warnings(gathered),
+            *measurement_warnings(storage, layout=layout),
+            *write_warnings(write, layout=layout, node=node),
             *restore_warnings(restore, storage),
-            *overhead_warnings(overhead, interval, reliability=scenario.reliability),
+            *overhead_warnings(overhead, interval, reliability=scenario.reliability, restore_seconds=restore.seconds),
             *required_warnings(required, targets),
         ],
     )

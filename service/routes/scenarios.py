@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 from service.access import Writer
 from service.database.tables import SavedScenario
 from service.problems import RESPONSES, not_found
+from sizing.errors import printable
 from sizing.report import SizingReport, answer
 from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
 
@@ -67,7 +68,7 @@ def save(new: NewScenario, token: Writer, session: Database, response: Response)
     answer(new.scenario)
     row = SavedScenario(
         id=secrets.token_hex(16),
-        name=new.name,
+        name=printable(new.name),
         document=new.scenario.model_dump(mode="json", exclude_unset=True),
         created_at=datetime.now(UTC),
         token_id=token,

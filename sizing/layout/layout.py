@@ -114,6 +114,7 @@ class Layout(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     node: str
+    gpus_per_node: int
     num_gpus: int
     num_nodes: int
     num_replicas: int
@@ -162,14 +163,16 @@ def lay_out(
     """
     name = checkpoint.format or FORMAT_OF_FRAMEWORK[training.framework]
     check_fit(model, parallelism, cluster)
-    check_format(name, training, parallelism)
+    check_format(name, training, parallelism, files_per_rank=checkpoint.files_per_rank)
     stage = zero_stage_of(name, parallelism)
     parts = saved_parts(training, zero_stage=stage)
     inventory = _trained(model.inventory, training)
     num_layers = model.architecture.num_layers if model.architecture else 0
     spans = stage_spans(inventory, parallelism, num_layers=num_layers)
     cells = cells_of(spans, parallelism, parts)
-    writers = writers_of(name, Plan(spans, cells, parallelism, parts, checkpoint.files_per_rank))
+    writers = writers_of(
+        name, Plan(spans, cells, parallelism, parts, checkpoint.files_per_rank or 1, _optimizer_prefix(training))
+    )
     size = _size(inventory, parts, parallelism, name=name, checkpoint=checkpoint, writers=writers)
     files = [(writer.num_ranks, file) for writer in writers for file in writer.files]
     return LaidOut(
@@ -184,6 +187,11 @@ def lay_out(
         assumptions=tuple(_assumptions(name, training, parallelism, checkpoint, stage)),
         writers=writers,
     )
+
+
+def _optimizer_prefix(training: Training) -> str:
+    """What DeepSpeed puts before the name of an optimizer file: its bf16 optimizer says so, others do not."""
+    return "bf16_" if training.precision == "bf16-mixed" else ""
 
 
 def _trained(inventory: Inventory, training: Training) -> Inventory:
@@ -287,6 +295,7 @@ def _layout(
     largest = max(c.bytes_per_rank for c in classes)
     return Layout(
         node=node.name,
+        gpus_per_node=gpus_per_node,
         num_gpus=parallelism.num_gpus,
         num_nodes=-(-parallelism.num_gpus // gpus_per_node),
         num_replicas=parallelism.num_replicas,

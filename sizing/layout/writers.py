@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from sizing.layout.cells import Cell, unique_content
@@ -12,11 +12,13 @@ from sizing.layout.parallelism import Parallelism
 from sizing.layout.shards import Shard, content_of
 from sizing.layout.stages import StageSpan, share
 from sizing.state import StatePart
-from sizing.state.saved_state import PartName
+from sizing.state.saved_state import ZERO_STAGE_WITHOUT_WEIGHTS, PartName
 
 WEIGHTS: tuple[PartName, ...] = ("weights",)
 OPTIMIZER: tuple[PartName, ...] = ("master", "moments", "ema")
 PartBytes = dict[PartName, int]
+
+_MODEL_STATES = "mp_rank_MM_model_states.pt"
 
 FLAT_BUFFERS = 3
 """Tensors in a file of a sharded optimizer: master copy and two moments, each one flat buffer."""
@@ -72,6 +74,7 @@ class Plan:
     parallelism: Parallelism
     parts: tuple[StatePart, ...]
     files_per_rank: int
+    optimizer_prefix: str
 
 
 def writers_of(name: FormatName, plan: Plan) -> tuple[WriterClass, ...]:
@@ -80,7 +83,13 @@ def writers_of(name: FormatName, plan: Plan) -> tuple[WriterClass, ...]:
 
 
 def writers_per_stage(name: FormatName, parallelism: Parallelism) -> int:
-    """Consecutive ranks, from the first of each stage on, that write."""
+    """Consecutive ranks, from the first of each stage on, that write.
+
+    Source: `writers` of the format's row in `formats.py`.
+
+    >>> writers_per_stage("megatron", Parallelism(tensor=8, data=6))
+    8
+    """
     match name:
         case "full":
             return 1
@@ -133,72 +142,62 @@ def _torch_dist(plan: Plan) -> Iterator[WriterClass]:
 def _deepspeed(plan: Plan) -> Iterator[WriterClass]:
     """Rank j of the data ranks is expert rank j mod E and replica floor(j / E) of its experts."""
     p, stage = plan.parallelism, zero_stage_of("deepspeed", plan.parallelism)
-    if stage == 0:
-        yield from _deepspeed_without_zero(plan)
-        return
-    sharded = OPTIMIZER if stage < 3 else (*WEIGHTS, *OPTIMIZER)
     for cell in plan.cells:
+        if stage == 0:
+            for first, past in _runs(p.expert, extra=(1,)):
+                files = tuple(_deepspeed_without_zero(plan, cell, data_rank=first))
+                yield _of_cell(plan, cell, files, data_ranks=range(first, past))
+            continue
+        sharded = OPTIMIZER if stage < ZERO_STAGE_WITHOUT_WEIGHTS else (*WEIGHTS, *OPTIMIZER)
         dense, expert = cell.dense.of(sharded), cell.expert.of(sharded)
-        runs = _runs(
-            p.num_replicas,
-            (dense, p.num_replicas, 1),
-            (expert, p.num_expert_replicas, p.expert),
-            extra=(1, p.expert),
-        )
-        for first, past in runs:
+        dealt = (dense, p.num_replicas, 1), (expert, p.num_expert_replicas, p.expert)
+        for first, past in _runs(p.num_replicas, *dealt, extra=(1, p.expert)):
             shard = File(
-                "[bf16_]zero_pp_rank_D_mp_rank_MM_optim_states.pt",
+                f"{plan.optimizer_prefix}zero_pp_rank_D_mp_rank_MM_optim_states.pt",
                 _shares(dense, p.num_replicas, first),
                 _shares(expert, p.num_expert_replicas, first // p.expert),
                 FLAT_BUFFERS,
             )
-            weights = tuple(_deepspeed_weights(plan, cell, data_rank=first, zero_stage=stage))
+            weights = _deepspeed_weights(plan, cell, data_rank=first, zero_stage=stage)
             yield _of_cell(plan, cell, (*weights, shard), data_ranks=range(first, past))
 
 
-def _deepspeed_without_zero(plan: Plan) -> Iterator[WriterClass]:
-    for cell in plan.cells:
-        for first, past in _runs(plan.parallelism.expert, extra=(1,)):
-            weights = list(_deepspeed_weights(plan, cell, data_rank=first, zero_stage=0))
-            optimizer = File(
-                "mp_rank_MM_model_states.pt" if first == 0 else "expp_rank_E_mp_rank_MM_optim_states.pt",
-                cell.dense.of(OPTIMIZER) if first == 0 else {},
-                cell.expert.of(OPTIMIZER),
-                cell.dense.num_tensors(OPTIMIZER) if first == 0 else cell.expert.num_tensors(OPTIMIZER),
-                0 if first == 0 else 1,
-            )
-            yield _of_cell(plan, cell, (*weights, optimizer), data_ranks=range(first, past))
+def _deepspeed_without_zero(plan: Plan, cell: Cell, *, data_rank: int) -> Iterator[File]:
+    """The optimizer stands beside the dense weights, that of the experts in a file of each expert rank."""
+    dense, expert = cell.dense.of(OPTIMIZER), cell.expert.of(OPTIMIZER)
+    for file in _deepspeed_weights(plan, cell, data_rank=data_rank, zero_stage=0):
+        if file.name == _MODEL_STATES:
+            num_tensors = file.num_tensors + cell.dense.num_tensors(OPTIMIZER)
+            yield replace(file, dense=file.dense | dense, num_tensors=num_tensors)
+        else:
+            yield file
+    if cell.expert.parameters:
+        name = "expp_rank_EE_mp_rank_MM_optim_states.pt"
+        yield File(name, {}, expert, cell.expert.num_tensors(OPTIMIZER))
 
 
 def _deepspeed_weights(plan: Plan, cell: Cell, *, data_rank: int, zero_stage: int) -> Iterator[File]:
     """The files with weights that a data rank writes: dense ones by rank 0, experts' by their first replica."""
-    if zero_stage == 3:
+    if zero_stage == ZERO_STAGE_WITHOUT_WEIGHTS:
         yield File("zero_pp_rank_D_mp_rank_MM_model_states.pt", {}, {}, 0)
         return
     dense, num_weights = cell.dense.of(WEIGHTS), cell.dense.num_tensors(WEIGHTS)
     if data_rank == 0:
         if plan.parallelism.pipeline > 1:
-            yield File("mp_rank_MM_model_states.pt", {}, {}, 0)
+            yield File(_MODEL_STATES, {}, {}, 0)
             yield File("layer_LL-model_TT-model_states.pt", dense, {}, num_weights, max(1, len(cell.span.layers)))
         else:
-            yield File("mp_rank_MM_model_states.pt", dense, {}, num_weights)
+            yield File(_MODEL_STATES, dense, {}, num_weights)
     if data_rank < plan.parallelism.expert and cell.expert.parameters:
-        yield File(
-            "layer_L_expert_E_mp_rank_MM_model_states.pt",
-            {},
-            cell.expert.of(WEIGHTS),
-            cell.expert.num_tensors(WEIGHTS),
-            _expert_files(plan),
-        )
+        num_files = _expert_files(cell, plan.parallelism.expert)
+        weights, num_tensors = cell.expert.of(WEIGHTS), cell.expert.num_tensors(WEIGHTS)
+        yield File("layer_L_expert_E_mp_rank_MM_model_states.pt", {}, weights, num_tensors, num_files)
 
 
-def _expert_files(plan: Plan) -> int:
+def _expert_files(cell: Cell, num_expert_ranks: int) -> int:
     """Files of one expert rank: one per layer and expert that it holds."""
-    with_experts = [h for span in plan.spans[:1] for h in span.holdings if h.experts]
-    if not with_experts:
-        return 1
-    layers = min(h.count for h in with_experts)
-    return layers * with_experts[0].experts // plan.parallelism.expert
+    matrices = [h for h in cell.span.holdings if h.experts]
+    return min(h.count for h in matrices) * matrices[0].experts // num_expert_ranks
 
 
 def _fsdp_sharded(plan: Plan) -> Iterator[WriterClass]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 
-from sizing.errors import broken_rule
+from sizing.errors import broken_rule, printable
 from sizing.model.architecture import Architecture
 from sizing.model.catalog import model_named
 from sizing.model.huggingface import architecture_from
@@ -19,6 +19,7 @@ from sizing.model.inventory import (
     num_parameters,
 )
 from sizing.provenance import Assumption
+from sizing.units import parse_count
 
 _WAYS = ("preset", "architecture", "huggingface_config", "num_parameters")
 
@@ -33,7 +34,7 @@ class Model(BaseModel):
     huggingface_config: dict[str, JsonValue] | None = Field(
         None, description="the content of a config.json", max_length=500
     )
-    num_parameters: Annotated[int, Field(ge=1, le=10**16)] | None = None
+    num_parameters: Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**16)] | None = None
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
@@ -83,7 +84,7 @@ def _named_architecture(model: Model) -> tuple[str, Architecture]:
     if model.huggingface_config is not None:
         config = model.huggingface_config
         name = str(config.get("_name_or_path") or config.get("model_type") or "huggingface_config")
-        return name[:100], architecture_from(config)
+        return printable(name[:100]), architecture_from(config)
     return str(model.preset), model_named(str(model.preset)).architecture
 
 

@@ -12,6 +12,7 @@ from sizing.layout.formats import FORMATS
 from sizing.layout.shards import Content
 from sizing.state import Training, resident_parts
 from sizing.state.training import Framework, Precision
+from sizing.units import decimal_bytes_text
 
 GRADIENT_BYTES_PER_PARAMETER: dict[tuple[Framework, Precision], int] = {
     ("megatron", "bf16-mixed"): 4,
@@ -98,7 +99,7 @@ def memory_warnings(memory: GpuMemory) -> Iterator[str]:
     """What a reader must know before believing that the layout runs."""
     if memory.state_fits is False:
         yield (
-            f"the training state needs {memory.gpu_state_bytes / 1e9:.1f} GB on the fullest GPU, which has "
-            f"{(memory.gpu_memory_bytes or 0) / 1e9:.0f} GB: this layout cannot run; "
+            f"the training state needs {decimal_bytes_text(memory.gpu_state_bytes)} on the fullest GPU, which has "
+            f"{decimal_bytes_text(memory.gpu_memory_bytes or 0)}: this layout cannot run; "
             "raise parallelism.tensor or parallelism.pipeline"
         )

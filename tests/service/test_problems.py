@@ -67,6 +67,31 @@ def test_a_body_of_another_kind_is_told_which_kind_to_send(client: httpx.Client)
     assert "content-type application/json" in document["detail"]
 
 
+def test_a_field_that_stands_twice_is_refused(client: httpx.Client) -> None:
+    body = '{"model": {"preset": "gpt2"}, "model": {"preset": "megatron-1t"}}'
+    document = problem(client.post(SIZINGS, content=body, headers=JSON), 400, "invalid-json")
+    assert "the field 'model' stands twice" in document["detail"]
+
+
+def test_a_number_with_thousands_of_digits_is_refused(client: httpx.Client) -> None:
+    body = '{"model": {"num_parameters": ' + "9" * 5000 + "}}"
+    problem(client.post(SIZINGS, content=body, headers=JSON), 400, "invalid-json")
+
+
+@pytest.mark.parametrize("place", ['"preset": "X"', '"huggingface_config": {"model_type": "X"}', '"X": 1'])
+def test_text_that_is_no_unicode_is_refused_and_not_a_defect(client: httpx.Client, place: str) -> None:
+    body = '{"model": {' + place.replace("X", "\\ud800") + "}}"
+    problem(client.post(SIZINGS, content=body, headers=JSON), 422, "invalid-input")
+
+
+def test_a_config_may_carry_a_name_that_is_no_unicode(client: httpx.Client) -> None:
+    config = (
+        '{"model_type": "gpt2", "_name_or_path": "\\ud800", "n_embd": 64, "n_layer": 2, "n_head": 2, "vocab_size": 9}'
+    )
+    response = client.post(SIZINGS, content='{"model": {"huggingface_config": ' + config + "}}", headers=JSON)
+    assert response.json()["model"]["name"] == "\\ud800"
+
+
 def test_a_large_body_is_refused_before_it_is_parsed(client: httpx.Client) -> None:
     problem(client.post(SIZINGS, content=b" " * (1024**2 + 1)), 413, "too-large")
 

@@ -1,4 +1,4 @@
-"""Refuse large and deep bodies before anything parses them."""
+"""Refuse bodies that are large, deep or ambiguous before anything else parses them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from http import HTTPStatus
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.problems import problem_response
+from sizing.documents import parsed_json
+from sizing.errors import printable
 
 DEEPEST_NESTING = 50
 
 
-class BodyLimit:
+class BodyCheck:
     """ASGI middleware that reads at most `max_bytes` of a body and passes on what it has read."""
 
     def __init__(self, app: ASGIApp, *, max_bytes: int) -> None:
@@ -31,6 +33,10 @@ class BodyLimit:
         if is_too_deep(body):
             detail = f"The body nests more than {DEEPEST_NESTING} levels deep: no scenario does."
             await problem_response(HTTPStatus.BAD_REQUEST, "too-deep", detail)(scope, receive, send)
+            return
+        if (reason := _not_json(scope, body)) is not None:
+            detail = f"The body is not valid JSON: {reason}."
+            await problem_response(HTTPStatus.BAD_REQUEST, "invalid-json", detail)(scope, receive, send)
             return
         await self.app(scope, _replaying(body, receive), send)
 
@@ -61,6 +67,18 @@ def is_too_deep(body: bytes) -> bool:
         depth += (byte in b"[{") - (byte in b"]}")
         deepest = max(deepest, depth)
     return deepest > DEEPEST_NESTING
+
+
+def _not_json(scope: Scope, body: bytes) -> str | None:
+    """Why a body that claims to be JSON is none that can be taken: broken, or with a field that stands twice."""
+    content_type = dict(scope["headers"]).get(b"content-type", b"")
+    if not body or b"json" not in content_type:
+        return None
+    try:
+        parsed_json(body)
+    except (ValueError, RecursionError) as error:
+        return printable(str(error))
+    return None
 
 
 def _replaying(body: bytes, receive: Receive) -> Receive:
