@@ -77,11 +77,13 @@ def validate() -> None:
     from rich.console import Console  # noqa: PLC0415 - the rest needs none of this, and torch takes a second
     from rich.progress import track  # noqa: PLC0415
 
-    from io_bench.validation.cases import CASES  # noqa: PLC0415
+    from io_bench.validation.cases import available_cases  # noqa: PLC0415
     from io_bench.validation.comparison import compared, comparison_table  # noqa: PLC0415
 
     try:
-        files = [file for case in track(CASES, "Saving", console=Console(stderr=True)) for file in compared(case)]
+        files = [
+            file for case in track(available_cases(), "Saving", console=Console(stderr=True)) for file in compared(case)
+        ]
     except RunFailed as error:
         raise _exit(str(error), EXIT_FAILED, is_speaker=True) from None
     Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL).print(comparison_table(files))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from io_bench.validation.tiny_llama import TINY
 from sizing.scenario import Scenario, scenario_from
 
-Kind = Literal["fsdp", "full", "safetensors", "tensor-parallel"]
+Kind = Literal["fsdp", "full", "safetensors", "tensor-parallel", "deepspeed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +62,20 @@ CASES = (
     ),
     Case("tensor parallel, torch.save per rank", "tensor-parallel", 2, {"precision": "fp32"}, {"tensor": 2}),
 )
+
+DEEPSPEED_CASES = tuple(
+    Case(
+        f"DeepSpeed ZeRO-{stage}, bf16, 2 ranks",
+        "deepspeed",
+        2,
+        {"framework": "deepspeed"},
+        {"data": 2, "zero_stage": stage},
+    )
+    for stage in (1, 3)
+)
+"""Measured where DeepSpeed is installed, which is no dependency."""
+
+
+def available_cases() -> tuple[Case, ...]:
+    """Every case that can run here."""
+    return CASES + (DEEPSPEED_CASES if importlib.util.find_spec("deepspeed") else ())

@@ -20,7 +20,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
-from io_bench.validation.cases import CASES, Case, Kind
+from io_bench.validation.cases import Case, Kind, available_cases
 from io_bench.validation.tiny_llama import TINY, TinyLlama, train_one_step
 
 
@@ -111,8 +111,18 @@ _SAVE: dict[Kind, Callable[[nn.Module, torch.optim.Optimizer, Path], None]] = {
 }
 
 
+def _main(name: str, folder: Path) -> None:
+    case = next(case for case in available_cases() if case.name == name)
+    if case.kind == "deepspeed":
+        from io_bench.validation.deepspeed_saving import save as save_with_deepspeed  # noqa: PLC0415  if it is there
+
+        save_with_deepspeed(case, folder)
+    else:
+        save(case, folder)
+
+
 if __name__ == "__main__":
     dist.init_process_group("gloo")
-    save(next(case for case in CASES if case.name == sys.argv[1]), Path(sys.argv[2]))
+    _main(sys.argv[1], Path(sys.argv[2]))
     dist.barrier()
     dist.destroy_process_group()
