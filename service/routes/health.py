@@ -1,0 +1,38 @@
+"""Health, for whatever watches the service."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+
+from service.access import OpenDatabase
+from service.database.schema import is_current
+from service.errors import NotReady
+from service.problems import responses
+
+router = APIRouter(tags=["health"])
+
+
+class Health(BaseModel):
+    """That all is well."""
+
+    status: Literal["ok"] = "ok"
+
+
+@router.get("/healthz", summary="Is the process alive?")
+async def healthz() -> Health:
+    """The process answers. Asks nothing of the database."""
+    return Health()
+
+
+@router.get("/readyz", responses=responses(503), summary="Can it serve?")
+def readyz(database: OpenDatabase) -> Health:
+    """The database is reachable and has the schema of this version."""
+    with database.reading() as session:
+        if not is_current(session.connection()):
+            raise NotReady.of(
+                "database", "must have the schema of this version", value=None, remedy="restart the service"
+            )
+    return Health()

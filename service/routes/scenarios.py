@@ -1,0 +1,128 @@
+"""Saved scenarios: a link to share, answered anew by whoever follows it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Body, Depends, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from service.access import OpenDatabase, Writer
+from service.database import scenarios
+from service.database.names import Name
+from service.errors import NotFound, explained
+from service.json_bodies import JsonRequest, JsonRoute
+from service.problems import responses
+from service.routes.sizings import REFERENCE_EXAMPLE, report_response
+from sizing.report import SizingReport, answer
+from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
+
+router = APIRouter(prefix="/v1/scenarios", tags=["scenarios"], route_class=JsonRoute)
+
+_EXAMPLE: dict[str, Any] = {"name": "Published run of 1T", "scenario": REFERENCE_SCENARIO}
+
+
+class NewScenario(BaseModel):
+    """A scenario to save under a name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [_EXAMPLE]})
+
+    name: Name
+    scenario: Scenario
+
+
+class ScenarioSummary(BaseModel):
+    """A saved scenario without its document."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: UUID
+    name: str
+    created_at: datetime
+
+
+class SavedScenario(ScenarioSummary):
+    """A saved scenario, its document as it was given."""
+
+    scenario: dict[str, Any]
+
+
+class ScenarioPage(BaseModel):
+    """Some of the saved scenarios, the newest first."""
+
+    items: list[ScenarioSummary]
+    next: UUID | None = Field(description="the cursor of the page that follows; null on the last")
+
+
+class PageWanted(BaseModel):
+    """Which page of a list."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    limit: Annotated[int, Field(ge=1, le=200, description="items on a page")] = 50
+    cursor: UUID | None = Field(None, description="`next` of the page before")
+
+
+def scenario_id(scenario_id: str) -> UUID:
+    """The id in a path. What is no id is that of nothing."""
+    try:
+        return UUID(scenario_id)
+    except ValueError:
+        raise NotFound.of(
+            "id", "must be that of a saved scenario", value=scenario_id, remedy="see GET /v1/scenarios for them"
+        ) from None
+
+
+ScenarioId = Annotated[UUID, Depends(scenario_id)]
+
+
+@router.post(
+    "", status_code=201, responses=responses(400, 401, 403, 413, 415, 422, 503, 507), summary="Save a scenario"
+)
+def save_scenario(
+    new: Annotated[NewScenario, explained(NewScenario), Body()],
+    token: Writer,
+    database: OpenDatabase,
+    request: JsonRequest,
+    response: Response,
+) -> SavedScenario:
+    """Keep a scenario that has an answer. Anyone with its link can read it."""
+    answer(new.scenario)
+    row = scenarios.save_scenario(database, new.name, request.document["scenario"], token=token)
+    response.headers["Location"] = f"{router.prefix}/{row.id}"
+    return SavedScenario.model_validate(row)
+
+
+@router.get("", responses=responses(422, 503), summary="List the saved scenarios")
+def list_scenarios(page: Annotated[PageWanted, explained(PageWanted), Query()], database: OpenDatabase) -> ScenarioPage:
+    """A page of the saved scenarios, the newest first."""
+    rows = scenarios.list_scenarios(database, limit=page.limit + 1, before=page.cursor)
+    items = [ScenarioSummary.model_validate(row) for row in rows[: page.limit]]
+    return ScenarioPage(items=items, next=items[-1].id if len(rows) > page.limit else None)
+
+
+@router.get("/{scenario_id}", responses=responses(404, 503), summary="A saved scenario")
+def get_scenario(saved_id: ScenarioId, database: OpenDatabase) -> SavedScenario:
+    """The scenario as it was given."""
+    return SavedScenario.model_validate(scenarios.saved_scenario(database, saved_id))
+
+
+@router.get(
+    "/{scenario_id}/report",
+    response_model=SizingReport,
+    responses=responses(404, 422, 503) | {200: REFERENCE_EXAMPLE},
+    summary="Answer a saved scenario",
+)
+def get_report(saved_id: ScenarioId, database: OpenDatabase) -> Response:
+    """The answer of today: 422 should this version no longer take the scenario."""
+    row = scenarios.saved_scenario(database, saved_id)
+    return report_response(answer(scenario_from(row.scenario)))
+
+
+@router.delete("/{scenario_id}", status_code=204, responses=responses(401, 403, 404, 503), summary="Delete a scenario")
+def delete_scenario(saved_id: ScenarioId, token: Writer, database: OpenDatabase) -> None:
+    """Delete a scenario: with the token that saved it, or one with scope admin."""
+    scenarios.delete_scenario(database, saved_id, token=token)

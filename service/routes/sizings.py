@@ -1,0 +1,44 @@
+"""Answers: Scenario in, SizingReport out. Nothing is stored."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body
+from starlette.responses import Response
+
+from service.errors import explained
+from service.json_bodies import JsonRoute
+from service.problems import responses
+from sizing.report import SizingReport, answer
+from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
+
+router = APIRouter(prefix="/v1", tags=["sizings"], route_class=JsonRoute)
+
+REFERENCE_EXAMPLE = {
+    "content": {"application/json": {"example": answer(scenario_from(REFERENCE_SCENARIO)).model_dump(mode="json")}}
+}
+
+
+# In a thread: that costs 4 % of the throughput, and a layout of thousands of unequal stages takes half a second,
+# in which an event loop would serve nobody else.
+@router.post(
+    "/sizings",
+    response_model=SizingReport,
+    responses=responses(400, 413, 415, 422) | {200: REFERENCE_EXAMPLE},
+    summary="Answer a scenario",
+)
+def create_sizing(
+    scenario: Annotated[
+        Scenario,
+        explained(Scenario),
+        Body(openapi_examples={"reference": {"summary": "A published run of 1T", "value": REFERENCE_SCENARIO}}),
+    ],
+) -> Response:
+    """What the scenario's checkpoints weigh, take, cost and need. Nothing is stored."""
+    return report_response(answer(scenario))
+
+
+def report_response(report: SizingReport) -> Response:
+    """A report as it is sent: serialized once, and not validated again."""
+    return Response(report.model_dump_json(), media_type="application/json")
