@@ -1,0 +1,123 @@
+"""`ckpt-serve`: the service, and the tokens that it takes.
+
+Exit code 0 for a command that was done, 2 for what cannot be done or served as asked. A service that was told
+to stop finishes its requests and ends by the signal that told it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from service.app import create_app
+from service.database import Database, open_database, tokens
+from service.database.schema import migrate
+from service.database.tables import SCOPES
+from service.errors import validated
+from service.listening import listen, serve, url_of
+from service.settings import Settings
+from sizing import __version__
+from sizing.errors import SizingError
+
+EXIT_BAD_INPUT = 2
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+token_app = typer.Typer(help="Create, list and revoke the tokens that storing needs.", no_args_is_help=True)
+app.add_typer(token_app, name="token")
+
+
+def _help(setting: str) -> str:
+    field = Settings.model_fields[setting]
+    variable = field.validation_alias or f"CKPT_SERVE_{setting.upper()}"
+    default = "a file in the data directory" if field.default_factory else field.default
+    return f"{field.description}  [env: {variable}; default: {default}]"
+
+
+DatabaseUrl = Annotated[str | None, typer.Option("--database-url", metavar="URL", help=_help("database_url"))]
+
+
+def main() -> None:
+    """Run `ckpt-serve`."""
+    try:
+        app(prog_name="ckpt-serve")
+    except SizingError as error:
+        for line in str(error).splitlines():
+            typer.echo(f"error: {line}", err=True)
+        sys.exit(EXIT_BAD_INPUT)
+
+
+@app.callback(invoke_without_command=True)
+def ckpt_serve(
+    context: typer.Context,
+    *,
+    host: Annotated[str | None, typer.Option(metavar="ADDRESS", help=_help("host"))] = None,
+    port: Annotated[str | None, typer.Option(metavar="N", help=_help("port"))] = None,
+    database_url: DatabaseUrl = None,
+    max_body_bytes: Annotated[str | None, typer.Option(metavar="SIZE", help=_help("max_body_bytes"))] = None,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Serve checkpoint sizing over REST, until stopped. The commands below manage tokens instead."""
+    if version:
+        typer.echo(f"ckpt-serve {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is not None:
+        return
+    settings = _settings(host=host, port=port, database_url=database_url, max_body_bytes=max_body_bytes)
+    with listen(settings.host, settings.port) as listener:
+        service = create_app(settings)
+        typer.echo(f"Database {service.state.database.name}")
+        typer.echo(f"API pages on {url_of(listener)}/docs")
+        serve(service, listener)
+
+
+@token_app.command("create")
+def token_create(
+    context: typer.Context,
+    name: Annotated[str, typer.Option(help="What the token is for; no two have the same.")],
+    scope: Annotated[str, typer.Option(metavar="|".join(SCOPES), help="What it allows.")] = "write",
+    expires: Annotated[str | None, typer.Option(metavar="TIME", help="How long it holds, such as 90d.")] = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Create a token and print it. It is shown this once."""
+    new = validated(
+        tokens.NewToken, lambda: tokens.NewToken.model_validate({"name": name, "scope": scope, "expires": expires})
+    )
+    typer.echo(tokens.create_token(_database(context, database_url), new))
+
+
+@token_app.command("list")
+def token_list(context: typer.Context, database_url: DatabaseUrl = None) -> None:
+    """List the tokens, without their secrets."""
+    table = Table("name", "scope", "state", "created", "expires", box=box.SIMPLE_HEAD)
+    for row in tokens.list_tokens(_database(context, database_url)):
+        moments = (f"{moment:%Y-%m-%d %H:%M} UTC" if moment else "-" for moment in (row.created_at, row.expires_at))
+        table.add_row(row.name, row.scope, row.state, *moments)
+    Console(highlight=False).print(table)
+
+
+@token_app.command("revoke")
+def token_revoke(
+    context: typer.Context,
+    name: Annotated[str, typer.Option(help="Its name.")],
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Make a token worthless, from the next request on."""
+    tokens.revoke_token(_database(context, database_url), name)
+
+
+def _database(context: typer.Context, url: str | None) -> Database:
+    """The database that the command names, or `ckpt-serve` before it, or else the settings."""
+    before = context.find_root().params["database_url"]
+    database = open_database(_settings(database_url=url or before).database_url)
+    migrate(database)
+    return database
+
+
+def _settings(**flags: str | None) -> Settings:
+    given: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
+    return validated(Settings, lambda: Settings(**given))
