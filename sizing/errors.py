@@ -81,7 +81,12 @@ def broken_rule(rule: str, remedy: str) -> PydanticCustomError:
 
 def explain(error: ValidationError, model: type[BaseModel]) -> InvalidInput:
     """The errors that pydantic found while it validated `model`, as an InvalidInput."""
-    return InvalidInput(_problem(details, model) for details in error.errors(include_url=False))
+    return explain_details(error.errors(include_url=False), model)
+
+
+def explain_details(errors: Iterable[ErrorDetails], model: type[BaseModel], *, skip: int = 0) -> InvalidInput:
+    """The same from a list of pydantic's errors; the first `skip` parts of each location stand above `model`."""
+    return InvalidInput(_problem({**details, "loc": details["loc"][skip:]}, model) for details in errors)
 
 
 def unknown_name(field: str, name: str, *, known: Iterable[str]) -> InvalidInput:
@@ -118,6 +123,10 @@ _REMEDIES = {
     "tuple_type": ("must be a list", "give a list"),
     "list_type": ("must be a list", "give a list"),
     "model_type": ("must be an object", "give an object with named fields"),
+    "model_attributes_type": (
+        "must be an object",
+        "give an object with named fields, over HTTP as content-type application/json",
+    ),
     "dict_type": ("must be an object", "give an object with named fields"),
     "json_invalid": ("must be valid JSON", "check quotes, commas and brackets"),
 }

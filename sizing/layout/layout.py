@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.cluster import Cluster, ResolvedNode
+from sizing.layout.cells import cells_of
 from sizing.layout.checkpoint import Checkpoint
 from sizing.layout.fit import check_fit
 from sizing.layout.formats import FORMAT_OF_FRAMEWORK, FormatName, check_format, zero_stage_of
@@ -108,12 +109,8 @@ class Layout(BaseModel):
     max_writers_per_node: int
     max_rank_bytes: int
     mean_rank_bytes: int
+    largest_over_mean: float = Field(description="of what a writer writes")
     rank_classes: list[RankClass]
-
-    @property
-    def largest_over_mean(self) -> float:
-        """How much more than the mean the largest writer writes."""
-        return self.max_rank_bytes / self.mean_rank_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +153,8 @@ def lay_out(
     parts = saved_parts(training, zero_stage=stage)
     num_layers = model.architecture.num_layers if model.architecture else 0
     spans = stage_spans(model.inventory, parallelism, num_layers=num_layers)
-    plan = Plan(spans, parallelism, parts, checkpoint.files_per_rank)
-    writers = writers_of(name, plan)
+    cells = cells_of(spans, parallelism, parts)
+    writers = writers_of(name, Plan(spans, cells, parallelism, parts, checkpoint.files_per_rank))
     size = _size(model, parts, parallelism, name=name, checkpoint=checkpoint, writers=writers)
     files = [(writer.num_ranks, file) for writer in writers for file in writer.files]
     return LaidOut(
@@ -166,8 +163,8 @@ def lay_out(
         zero_stage=stage,
         dense_bytes={part.name: sum(n * f.dense.get(part.name, 0) for n, f in files) for part in parts},
         expert_bytes={part.name: sum(n * f.expert.get(part.name, 0) for n, f in files) for part in parts},
-        max_dense_parameters=max(cell.dense.parameters for cell in plan.cells),
-        max_expert_parameters=max(cell.expert.parameters for cell in plan.cells),
+        max_dense_parameters=max(cell.dense.parameters for cell in cells),
+        max_expert_parameters=max(cell.expert.parameters for cell in cells),
         assumptions=tuple(_assumptions(name, training, parallelism, checkpoint, stage)),
         writers=writers,
     )
@@ -212,17 +209,13 @@ def _size(
 def _replicated(
     model: ResolvedModel, parts: tuple[StatePart, ...], parallelism: Parallelism, name: FormatName
 ) -> list[ReplicatedTensors]:
-    rows = [
-        ReplicatedTensors(
-            tensors=group.name,
-            copies=copies_in_files(group, parts[0].name, name, parallelism),
-            replicated_bytes=sum(
-                (copies_in_files(group, part.name, name, parallelism) - 1) * group_bytes(group, part) for part in parts
-            ),
-        )
-        for group in model.inventory
-    ]
-    return sorted((row for row in rows if row.replicated_bytes), key=lambda row: -row.replicated_bytes)
+    rows = []
+    for group in model.inventory:
+        copies = [copies_in_files(group, part.name, name, parallelism) for part in parts]
+        if max(copies) > 1:
+            extra = sum((n - 1) * group_bytes(group, part) for n, part in zip(copies, parts, strict=True))
+            rows.append(ReplicatedTensors(tensors=group.name, copies=copies[0], replicated_bytes=extra))
+    return sorted(rows, key=lambda row: -row.replicated_bytes)
 
 
 def _layout(
@@ -241,6 +234,7 @@ def _layout(
     scale = size.written_bytes / size.total_bytes if size.observed_bytes is not None else None
     classes = [_rank_class(writer, scale) for writer in writers]
     num_writers = sum(writer.num_ranks for writer in writers)
+    largest = max(c.bytes_per_rank for c in classes)
     return Layout(
         node=node.name,
         num_gpus=parallelism.num_gpus,
@@ -249,8 +243,9 @@ def _layout(
         num_writers=num_writers,
         num_writing_nodes=placement.num_nodes,
         max_writers_per_node=placement.most_per_node,
-        max_rank_bytes=max(c.bytes_per_rank for c in classes),
+        max_rank_bytes=largest,
         mean_rank_bytes=round(size.written_bytes / num_writers),
+        largest_over_mean=largest * num_writers / size.written_bytes,
         rank_classes=classes,
     )
 

@@ -43,4 +43,7 @@ def copies_in_files(group: TensorGroup, part: PartName, name: FormatName, parall
 
 def group_bytes(group: TensorGroup, part: StatePart) -> int:
     """Bytes that a part keeps of a group, each logical tensor once."""
+    per_parameter = part.bytes_per_parameter
+    if per_parameter is not None:
+        return group.num_parameters * per_parameter
     return group.num_tensors * part.tensor_bytes(group.shape, is_hidden_matrix=group.is_hidden_matrix)

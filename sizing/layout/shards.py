@@ -63,12 +63,14 @@ class Content:
 def content_of(shards: Iterable[Shard], parts: tuple[StatePart, ...]) -> Content:
     """The content of some shards."""
     held = list(shards)
-    return Content(
-        sum(shard.parameters for shard in held),
-        {
-            part.name: sum(
-                shard.count * part.tensor_bytes(shard.shape, is_hidden_matrix=shard.is_hidden_matrix) for shard in held
-            )
-            for part in parts
-        },
+    parameters = sum(shard.parameters for shard in held)
+    return Content(parameters, {part.name: _part_bytes(part, held, parameters) for part in parts})
+
+
+def _part_bytes(part: StatePart, shards: list[Shard], parameters: int) -> int:
+    per_parameter = part.bytes_per_parameter
+    if per_parameter is not None:
+        return parameters * per_parameter
+    return sum(
+        shard.count * part.tensor_bytes(shard.shape, is_hidden_matrix=shard.is_hidden_matrix) for shard in shards
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from sizing.layout.cells import Cell, cells_of, unique_content
+from sizing.layout.cells import Cell, unique_content
 from sizing.layout.formats import FormatName, zero_stage_of
 from sizing.layout.parallelism import Parallelism
 from sizing.layout.shards import Shard, content_of
@@ -63,14 +63,10 @@ class Plan:
     """What the formats need to know of a layout."""
 
     spans: tuple[StageSpan, ...]
+    cells: tuple[Cell, ...]
     parallelism: Parallelism
     parts: tuple[StatePart, ...]
     files_per_rank: int
-
-    @property
-    def cells(self) -> tuple[Cell, ...]:
-        """The ranks of one replica."""
-        return cells_of(self.spans, self.parallelism, self.parts)
 
 
 def writers_of(name: FormatName, plan: Plan) -> tuple[WriterClass, ...]:

@@ -8,6 +8,7 @@ tensors of a layer; this module puts them where they stand.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -96,6 +97,7 @@ def num_active_parameters(inventory: Inventory, *, num_experts_per_token: int) -
     )
 
 
+@functools.lru_cache(maxsize=256)
 def inventory_of(architecture: Architecture) -> Inventory:
     """The tensors of an architecture, as Megatron cuts them (Shoeybi et al. 2019, section 3)."""
     return (*_before_layers(architecture), *_layers(architecture), *_after_layers(architecture))

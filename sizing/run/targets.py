@@ -14,7 +14,7 @@ class Targets(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    max_overhead_fraction: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
+    max_overhead_fraction: Annotated[float, Field(ge=1e-9, le=1, allow_inf_nan=False)] = Field(
         0.05, json_schema_extra={"source": "5 %, quoted by VAST Data 2024"}
     )
     max_stall_seconds: PositiveSeconds | None = None

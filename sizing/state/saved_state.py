@@ -30,14 +30,19 @@ class StatePart:
     moments: tuple[Moment, ...] = ()
 
     @property
-    def is_per_value(self) -> bool:
-        """Whether every parameter takes the same bytes, whatever its tensor's shape."""
-        return all(moment.rule == "value" and moment.tensors == "all" for moment in self.moments)
+    def bytes_per_parameter(self) -> int | None:
+        """Bytes of every parameter, or None where they depend on the tensor."""
+        if self.name != "moments":
+            return BYTES_PER_VALUE[self.dtype]
+        if any(moment.rule != "value" or moment.tensors != "all" for moment in self.moments):
+            return None
+        return sum(moment.copies for moment in self.moments) * BYTES_PER_VALUE[self.dtype]
 
     def tensor_bytes(self, shape: tuple[int, ...], *, is_hidden_matrix: bool) -> int:
         """Bytes that the part keeps of one tensor of that shape."""
-        if self.name != "moments":
-            return math.prod(shape) * BYTES_PER_VALUE[self.dtype]
+        per_parameter = self.bytes_per_parameter
+        if per_parameter is not None:
+            return math.prod(shape) * per_parameter
         return sum(
             moment_bytes(moment, shape, dtype=self.dtype, is_hidden_matrix=is_hidden_matrix) for moment in self.moments
         )

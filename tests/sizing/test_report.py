@@ -175,6 +175,7 @@ def test_the_slower_last_rank_is_shown_where_nodes_limit() -> None:
     write, layout = write_of(report), report.layout
     assert layout.max_rank_bytes / layout.mean_rank_bytes == pytest.approx(1.1066, rel=1e-3)
     assert write.last_rank_seconds == pytest.approx(write.seconds * layout.max_rank_bytes / layout.mean_rank_bytes)
+    assert layout.largest_over_mean == pytest.approx(layout.max_rank_bytes / layout.mean_rank_bytes)
     assert any("the largest rank writes 1.11 x the mean" in warning for warning in report.warnings)
 
 
@@ -244,3 +245,9 @@ def test_more_than_the_line_rate_of_a_node_is_warned_about() -> None:
 
 def test_the_report_survives_its_own_json(reference: SizingReport) -> None:
     assert SizingReport.model_validate_json(reference.model_dump_json()) == reference
+
+
+def test_more_writers_than_bytes_are_no_division_by_zero() -> None:
+    report = report_with(checkpoint={"observed_bytes": 1})
+    assert report.layout.mean_rank_bytes == 0
+    assert report.layout.largest_over_mean >= 0

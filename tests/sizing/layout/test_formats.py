@@ -51,7 +51,7 @@ def report_of(name: str, model: dict[str, Any], training: dict[str, Any] | None 
 @st.composite
 def worlds(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     name = draw(st.sampled_from(sorted(FORMATS)))
-    if not FORMATS[name].model_parallel:  # type: ignore[index]
+    if not FORMATS[name].model_parallel:
         data = draw(st.sampled_from([1, 2, 3, 6, 8, 64]))
         divisors = [n for n in (1, 2, 3, 4, 8) if data % n == 0]
         group = {"shard_group": draw(st.sampled_from(divisors))} if name == "fsdp-sharded" else {}
@@ -107,7 +107,7 @@ def test_the_logical_bytes_depend_on_the_model_alone(world: tuple[str, dict[str,
 
 @pytest.mark.parametrize("name", ["torch-dist", "fsdp-sharded", "full"])
 def test_a_distributed_checkpoint_holds_each_tensor_once(name: str) -> None:
-    degrees = {"tensor": 4, "pipeline": 4, "data": 4} if name == "torch-dist" else {"data": 8}
+    degrees: dict[str, Any] = {"tensor": 4, "pipeline": 4, "data": 4} if name == "torch-dist" else {"data": 8}
     assert report_of(name, {"preset": "gpt3-175b"}, **degrees).checkpoint.replicated_bytes == 0
 
 
@@ -120,7 +120,7 @@ def test_deepseek_v3_in_legacy_megatron_files_repeats_dense_weights_per_expert_r
 
 
 def test_llama_405b_with_a_distributed_optimizer_reads_weights_again_and_the_optimizer_once() -> None:
-    degrees = {"tensor": 8, "pipeline": 16, "data": 128}
+    degrees: dict[str, Any] = {"tensor": 8, "pipeline": 16, "data": 128}
     report = report_of("megatron-distributed-optimizer", {"preset": "llama-3.1-405b"}, **degrees)
     assert report.restore.read_bytes == pytest.approx(108.8e12, rel=1e-3)
     readings = {name: part.num_readings for name, part in report.restore.parts.items()}
