@@ -11,7 +11,8 @@ from fastapi import FastAPI
 from service.database import open_database
 from service.database.schema import migrate
 from service.docs_pages import add_docs_pages
-from service.problems import add_problem_handlers, declare_media_type
+from service.openapi import correct
+from service.problems import add_problem_handlers
 from service.routes import catalogs, health, scenarios, sizings
 from service.security_headers import SecurityHeaders
 from service.settings import Settings
@@ -21,12 +22,12 @@ ROUTERS = (sizings.router, catalogs.router, scenarios.router, health.router)
 
 
 class Service(FastAPI):
-    """A FastAPI application whose OpenAPI document tells the media type of its errors."""
+    """A FastAPI application with a corrected OpenAPI document."""
 
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document, made once."""
         if self.openapi_schema is None:
-            declare_media_type(super().openapi())
+            correct(super().openapi())
         return super().openapi()
 
 

@@ -111,15 +111,6 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": ProblemDocument, "description": HTTPStatus(status).phrase} for status in statuses}
 
 
-def declare_media_type(openapi: dict[str, Any]) -> None:
-    """Correct an OpenAPI document: FastAPI declares problem documents under the media type of the answer."""
-    for path in openapi["paths"].values():
-        for operation in path.values():
-            for status, response in operation["responses"].items():
-                if int(status) >= 400 and "content" in response:
-                    response["content"] = {MEDIA_TYPE: response["content"]["application/json"]}
-
-
 async def _refusal(_: Request, error: InvalidInput) -> Response:
     kind = next(KINDS[ancestor] for ancestor in type(error).__mro__ if ancestor in KINDS)
     return kind.response(error.problems)

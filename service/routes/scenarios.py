@@ -16,7 +16,7 @@ from service.database.names import Name
 from service.errors import NotFound, explained
 from service.json_bodies import JsonRequest, JsonRoute
 from service.problems import responses
-from service.routes.sizings import REFERENCE_EXAMPLE, report_response
+from service.routes.sizings import report_response
 from sizing.report import SizingReport, answer
 from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
 
@@ -113,7 +113,7 @@ def get_scenario(saved_id: ScenarioId, database: OpenDatabase) -> SavedScenario:
 @router.get(
     "/{scenario_id}/report",
     response_model=SizingReport,
-    responses=responses(404, 422, 503) | {200: REFERENCE_EXAMPLE},
+    responses=responses(404, 422, 503),
     summary="Answer a saved scenario",
 )
 def get_report(saved_id: ScenarioId, database: OpenDatabase) -> Response:

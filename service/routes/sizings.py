@@ -11,13 +11,9 @@ from service.errors import explained
 from service.json_bodies import JsonRoute
 from service.problems import responses
 from sizing.report import SizingReport, answer
-from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
+from sizing.scenario import REFERENCE_SCENARIO, Scenario
 
 router = APIRouter(prefix="/v1", tags=["sizings"], route_class=JsonRoute)
-
-REFERENCE_EXAMPLE = {
-    "content": {"application/json": {"example": answer(scenario_from(REFERENCE_SCENARIO)).model_dump(mode="json")}}
-}
 
 
 # In a thread: that costs 4 % of the throughput, and a layout of thousands of unequal stages takes half a second,
@@ -25,7 +21,7 @@ REFERENCE_EXAMPLE = {
 @router.post(
     "/sizings",
     response_model=SizingReport,
-    responses=responses(400, 413, 415, 422) | {200: REFERENCE_EXAMPLE},
+    responses=responses(400, 413, 415, 422),
     summary="Answer a scenario",
 )
 def create_sizing(
