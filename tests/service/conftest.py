@@ -1,6 +1,5 @@
 """A real server on a real SQLite file, started as its user starts it."""
 
-import os
 import subprocess
 import sys
 import time
@@ -18,12 +17,8 @@ PROGRAM = [sys.executable, "-c", "from service.cli import main; main()"]
 SECONDS_TO_START = 30
 
 
-def ckpt_serve(
-    *arguments: str, cwd: Path | None = None, environment: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    command = [*PROGRAM, *arguments]
-    found = os.environ | (environment or {})
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=cwd, env=found)
+def ckpt_serve(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, timeout=60, check=False)
 
 
 def created_token(database_url: str, name: str, *, scope: str = "write", expires: str | None = None) -> str:
@@ -60,7 +55,7 @@ def _address(log: Path) -> str:
     raise AssertionError(log.read_text())
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def database_url(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"sqlite:///{tmp_path_factory.mktemp('database')}/sizing.sqlite3"
 
@@ -70,20 +65,20 @@ def log_of(database_url: str) -> Path:
     return Path(database_url.removeprefix("sqlite:///")).with_suffix(".log")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server(database_url: str) -> Iterator[str]:
     """The server's address."""
     with serving(log_of(database_url), "--port", "0", "--database-url", database_url) as (_, address):
         yield address
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def client(server: str) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=server, timeout=30) as made:
         yield made
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def token(database_url: str, server: str) -> str:
     """A bearer token with scope write, made at the terminal while the server runs."""
     assert server
