@@ -15,6 +15,7 @@ from typing import Any
 import pydantic_core
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
+from starlette.requests import ClientDisconnect
 
 from service.errors import BodyTooLarge, InvalidJson, UnsupportedMediaType
 from sizing.errors import shown
@@ -31,7 +32,7 @@ def parse_json(body: bytes) -> Any:
     {'tensor': 8}
     """
     try:
-        pydantic_core.from_json(body, allow_inf_nan=False)  # stops at depth 200, where json.loads would crash later
+        pydantic_core.from_json(body, allow_inf_nan=False)  # the depth is limited here, and only here
         return json.loads(body, object_pairs_hook=_object, parse_float=_finite)
     except ValueError as error:
         raise InvalidJson.of(
@@ -42,6 +43,7 @@ def parse_json(body: bytes) -> Any:
 class JsonRequest(Request):
     """A request whose JSON body has been read within the limit and parsed strictly."""
 
+    content = b""
     document: Any = None
 
     async def read_document(self, *, max_bytes: int) -> None:
@@ -49,10 +51,14 @@ class JsonRequest(Request):
 
         Raises BodyTooLarge, UnsupportedMediaType or InvalidJson.
         """
-        self._body = await self._read(max_bytes)
-        if self._body:
+        self.content = await self._read(max_bytes)
+        if self.content:
             self._require_json_media_type()
-            self.document = parse_json(self._body)
+            self.document = parse_json(self.content)
+
+    async def body(self) -> bytes:
+        """The body that was read."""
+        return self.content
 
     async def json(self) -> Any:
         """The parsed body."""
@@ -62,9 +68,12 @@ class JsonRequest(Request):
         declared = self.headers.get("content-length", "0")
         _limit(int(declared) if declared.isdecimal() else 0, max_bytes)
         body = bytearray()
-        async for chunk in self.stream():
-            body += chunk
-            _limit(len(body), max_bytes)
+        try:
+            async for chunk in self.stream():
+                body += chunk
+                _limit(len(body), max_bytes)
+        except ClientDisconnect:
+            raise InvalidJson.of("body", "must be complete", value=None, remedy="send all of it") from None
         return bytes(body)
 
     def _require_json_media_type(self) -> None:

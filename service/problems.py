@@ -139,7 +139,7 @@ async def _http_error(request: Request, error: HTTPException) -> Response:
 
 
 async def _database_failure(_: Request, error: SQLAlchemyError) -> Response:
-    _log.error("The database failed: %s", error)
+    _log.error("The database failed: %s", str(error).partition("\n")[0])
     if isinstance(error, DBAPIError) and is_full(error):
         return DATABASE_FULL.response([Problem("database", "is full", "", "free space, or delete scenarios")])
     return DATABASE_UNAVAILABLE.response([Problem("database", "is unavailable", "", "try again later")])

@@ -72,14 +72,15 @@ def is_full(error: DBAPIError) -> bool:
 
 
 def _sqlite(url: URL) -> Engine:
-    if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
+    name = url.database or ":memory:"
+    if name == ":memory:" or name.startswith("file:") or not name.isprintable():
         raise _unusable("must name a file", "write sqlite:///FILE")
-    path = Path(url.database).absolute()
+    path = Path(name).absolute()
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise _unusable(f"names a directory that cannot be made ({error.strerror})", "choose another file") from None
-    engine = create_engine(url.set(database=str(path)), hide_parameters=True)
+    engine = create_engine(url.set(drivername="sqlite", database=str(path)), hide_parameters=True)
     event.listen(engine, "connect", _set_up_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine

@@ -12,6 +12,7 @@ from sqlalchemy.orm import defer
 from service.database.engine import Database
 from service.database.tables import ScenarioRow, TokenRow, new_id, now
 from service.errors import MissingScope, NotFound
+from sizing.errors import InvalidInput
 
 
 def save_scenario(database: Database, name: str, document: dict[str, Any], *, token: TokenRow) -> ScenarioRow:
@@ -57,9 +58,14 @@ def delete_scenario(database: Database, scenario_id: UUID, *, token: TokenRow) -
         session.delete(row)
 
 
+def no_scenario(scenario_id: object) -> InvalidInput:
+    """The error for an id of nothing."""
+    return NotFound.of(
+        "id", "must be that of a saved scenario", value=scenario_id, remedy="see GET /v1/scenarios for them"
+    )
+
+
 def _found(row: ScenarioRow | None, scenario_id: UUID) -> ScenarioRow:
     if row is None:
-        raise NotFound.of(
-            "id", "must be that of a saved scenario", value=scenario_id, remedy="see GET /v1/scenarios for them"
-        )
+        raise no_scenario(scenario_id)
     return row

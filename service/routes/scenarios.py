@@ -13,7 +13,7 @@ from starlette.responses import Response
 from service.access import OpenDatabase, Writer
 from service.database import scenarios
 from service.database.names import Name
-from service.errors import NotFound, explained
+from service.errors import explained
 from service.json_bodies import JsonRequest, JsonRoute
 from service.problems import responses
 from service.routes.sizings import report_response
@@ -66,17 +66,15 @@ class PageWanted(BaseModel):
     cursor: UUID | None = Field(None, description="`next` of the page before")
 
 
-def scenario_id(scenario_id: str) -> UUID:
-    """The id in a path. What is no id is that of nothing."""
+def id_in_path(scenario_id: str) -> UUID:
+    """The id of a scenario. What is no id is that of nothing."""
     try:
         return UUID(scenario_id)
     except ValueError:
-        raise NotFound.of(
-            "id", "must be that of a saved scenario", value=scenario_id, remedy="see GET /v1/scenarios for them"
-        ) from None
+        raise scenarios.no_scenario(scenario_id) from None
 
 
-ScenarioId = Annotated[UUID, Depends(scenario_id)]
+ScenarioId = Annotated[UUID, Depends(id_in_path)]
 
 
 @router.post(

@@ -103,6 +103,7 @@ def test_a_flag_goes_before_the_environment(
         (["--database-url", "nonsense"], "database_url is not the URL of a database"),
         (["--database-url", "mysql://a/b"], "database_url is not the URL of a database"),
         (["--database-url", "sqlite://"], "database_url must name a file"),
+        (["--database-url", "sqlite:///a%00b"], "database_url must name a file"),
         (["--database-url", "sqlite:////proc/nowhere/x.sqlite3"], "names a directory that cannot be made"),
         (["--database-url", "sqlite:////proc/x.sqlite3"], "unable to open database file"),
         (["--host", "256.1.1.1"], "cannot be listened on"),
