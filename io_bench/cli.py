@@ -6,15 +6,18 @@ was interrupted. Flags arrive as text; `io_bench.options` says what they mean.
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, NoReturn
 
 import typer
 
 from io_bench import interruption
 from io_bench.campaign.run import run as measure
-from io_bench.errors import RunEnded, exit_code_of
+from io_bench.errors import EXIT_FAILED, RunEnded, RunFailed, exit_code_of
 from io_bench.terminal import Terminal
 from sizing.errors import SizingError
+
+WIDTH_WITHOUT_TERMINAL = 130
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -66,6 +69,24 @@ def run(
     except (SizingError, interruption.Interrupted) as error:
         # Before the ranks have met, each can only speak for itself.
         raise _exit(str(error), exit_code_of(error), is_speaker=True) from None
+
+
+@app.command()
+def validate() -> None:
+    """Train tiny real models for one step, save them, and compare the files with what sizing predicts."""
+    from rich.console import Console  # noqa: PLC0415 - the rest needs none of this, and torch takes a second
+    from rich.progress import track  # noqa: PLC0415
+
+    from io_bench.validation.cases import CASES  # noqa: PLC0415
+    from io_bench.validation.comparison import compared, comparison_table  # noqa: PLC0415
+
+    try:
+        files = [file for case in track(CASES, "Saving", console=Console(stderr=True)) for file in compared(case)]
+    except RunFailed as error:
+        raise _exit(str(error), EXIT_FAILED, is_speaker=True) from None
+    Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL).print(comparison_table(files))
+    if not all(file.agrees for file in files):
+        raise typer.Exit(EXIT_FAILED)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:

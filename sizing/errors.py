@@ -103,10 +103,19 @@ def shown(value: object) -> str:
     >>> shown({"a": 1}), shown("x" * 100)[-3:]
     ("{'a': 1}", 'xx…')
     """
-    text = repr(value) if isinstance(value, (str, dict, list, tuple)) else str(value)
+    text = printable(repr(value) if isinstance(value, (str, dict, list, tuple)) else str(value))
     if len(text) <= LONGEST_VALUE_SHOWN:
         return text
     return text[: LONGEST_VALUE_SHOWN - 1].rstrip("'\"") + "…"
+
+
+def printable(text: str) -> str:
+    r"""Text that every output can encode: lone surrogates, which JSON may hold, become escapes.
+
+    >>> printable("a\ud800")
+    'a\\ud800'
+    """
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 _REMEDIES = {
@@ -118,6 +127,7 @@ _REMEDIES = {
     "float_parsing": ("must be a number", "give a number"),
     "finite_number": ("must be a finite number", "give a number that is not NaN or infinite"),
     "string_type": ("must be text", "put it in quotes"),
+    "string_unicode": ("must be Unicode text", "remove what is no character"),
     "bool_type": ("must be true or false", "give true or false"),
     "bool_parsing": ("must be true or false", "give true or false"),
     "tuple_type": ("must be a list", "give a list"),
@@ -134,7 +144,7 @@ _REMEDIES = {
 
 def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
     kind, context = details["type"], details.get("ctx", {})
-    field = ".".join(str(part) for part in details["loc"])
+    field = printable(".".join(str(part)[:LONGEST_VALUE_SHOWN] for part in details["loc"]))
     value = "" if kind == "missing" else shown(details["input"])
     match kind:
         case "broken_rule":

@@ -36,7 +36,8 @@ def defaults_used(block: BaseModel, path: str = "") -> Iterator[Assumption]:
         if isinstance(value, BaseModel):
             yield from defaults_used(value, f"{field}.")
         elif name not in block.model_fields_set and value is not None:
-            yield Assumption(field=field, value=value, reason=_reason(info.json_schema_extra))
+            shown = list(value) if isinstance(value, tuple) else value
+            yield Assumption(field=field, value=shown, reason=_reason(info.json_schema_extra))
 
 
 def _reason(extra: object) -> str:

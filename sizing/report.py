@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.cluster import ResolvedNode
 from sizing.cluster.cluster import resolve_node
@@ -13,6 +13,8 @@ from sizing.layout.manifest import ManifestRow, manifest
 from sizing.model import ResolvedModel
 from sizing.model.model import resolve
 from sizing.provenance import Assumption, defaults_used
+from sizing.run.host_memory import HostMemory, host_memory, host_memory_warnings
+from sizing.run.measured import measurement_warnings
 from sizing.run.overhead import Interval, Overhead, interval_of, overhead_of, overhead_warnings
 from sizing.run.requirements import Required, required_of, required_warnings
 from sizing.run.restore import Restore, restore_of, restore_warnings
@@ -31,11 +33,18 @@ class ModelSize(BaseModel):
 
     name: str
     num_parameters: int
+    num_active_parameters: int = Field(description="that one token passes through")
+    num_trained_parameters: int
 
     @classmethod
-    def of(cls, model: ResolvedModel) -> ModelSize:
+    def of(cls, model: ResolvedModel, laid_out: LaidOut) -> ModelSize:
         """What the report says of a model."""
-        return cls(name=model.name, num_parameters=model.num_parameters)
+        return cls(
+            name=model.name,
+            num_parameters=model.num_parameters,
+            num_active_parameters=model.num_active_parameters,
+            num_trained_parameters=laid_out.num_trained_parameters,
+        )
 
 
 class SizingReport(BaseModel):
@@ -47,6 +56,7 @@ class SizingReport(BaseModel):
     checkpoint: CheckpointSize
     layout: Layout
     training: GpuMemory
+    host_memory: HostMemory
     write: Write | None
     restore: Restore
     overhead: Overhead
@@ -72,28 +82,25 @@ def answer(scenario: Scenario) -> SizingReport:
     period = checkpoint.interval_seconds
 
     training, parallelism = scenario.training, scenario.parallelism
-    model = resolve(scenario.model)
+    model = _resolved(scenario)
     node = resolve_node(scenario.cluster)
     laid_out = _laid_out(scenario, model, node)
     size, layout = laid_out.size, laid_out.layout
     memory = gpu_memory(training, laid_out, parallelism=parallelism, node=node)
-    write = write_of(storage, size=size, layout=layout, checkpoint=checkpoint)
-    restore = restore_of(storage, laid_out=laid_out, parallelism=parallelism, checkpoint=checkpoint, write=write)
+    gathered = host_memory(laid_out, node=node)
+    write = write_of(storage, laid_out=laid_out, checkpoint=checkpoint)
+    restore = restore_of(storage, laid_out=laid_out, parallelism=parallelism, write=write)
     interval = interval_of(write, scenario.reliability, interval_seconds=period, layout=layout)
     overhead = overhead_of(write, interval, targets)
     required = required_of(
-        targets,
-        interval_seconds=period,
-        size=size,
-        layout=layout,
-        write_limits=write.limits if write else [],
-        restore=restore,
+        targets, interval_seconds=period, laid_out=laid_out, storage=storage, parallelism=parallelism
     )
     return SizingReport(
-        model=ModelSize.of(model),
+        model=ModelSize.of(model, laid_out),
         checkpoint=size,
         layout=layout,
         training=memory,
+        host_memory=gathered,
         write=write,
         restore=restore,
         overhead=overhead,
@@ -109,9 +116,11 @@ def answer(scenario: Scenario) -> SizingReport:
         assumptions=[*defaults_used(scenario), *model.assumptions, *node.assumptions, *laid_out.assumptions],
         warnings=[
             *memory_warnings(memory),
-            *write_warnings(write, storage=storage, layout=layout, node=node),
+            *host_memory_warnings(gathered),
+            *measurement_warnings(storage, layout=layout),
+            *write_warnings(write, layout=layout, node=node),
             *restore_warnings(restore, storage),
-            *overhead_warnings(overhead, interval, reliability=scenario.reliability),
+            *overhead_warnings(overhead, interval, reliability=scenario.reliability, restore_seconds=restore.seconds),
             *required_warnings(required, targets),
         ],
     )
@@ -123,8 +132,14 @@ def manifest_of(scenario: Scenario) -> Iterator[ManifestRow]:
     Raises InvalidInput as `answer` does, and for worlds of more than 100,000 ranks.
     """
     node = resolve_node(scenario.cluster)
-    laid_out = _laid_out(scenario, resolve(scenario.model), node)
+    laid_out = _laid_out(scenario, _resolved(scenario), node)
     return manifest(laid_out, scenario.parallelism, gpus_per_node=node.spec.gpus_per_node)
+
+
+def _resolved(scenario: Scenario) -> ResolvedModel:
+    padding = scenario.training.vocabulary_padding_multiple
+    multiple = None if padding is None else padding * scenario.parallelism.tensor
+    return resolve(scenario.model, vocabulary_multiple=multiple)
 
 
 def _laid_out(scenario: Scenario, model: ResolvedModel, node: ResolvedNode) -> LaidOut:

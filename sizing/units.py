@@ -117,6 +117,20 @@ def parse_seconds(value: Any) -> Any:
     return float(sum(_decimal(number) * _SECONDS_PER_UNIT[unit or "s"] for number, unit in terms))
 
 
+def parse_count(value: Any) -> Any:
+    """A whole number from text such as "1e12" or "70_000"; anything else is passed on as it is.
+
+    >>> parse_count("1e12"), parse_count(7)
+    (1000000000000, 7)
+    """
+    if isinstance(value, bool):
+        raise broken_rule("must be a whole number", "give a whole number")
+    if isinstance(value, str):
+        number, unit = _number_and_unit(value, "a whole number", "1e12")
+        return value if unit else _whole(float(number))
+    return _whole(value) if isinstance(value, float) else value
+
+
 def decimal_bytes_text(num_bytes: float) -> str:
     """Bytes in powers of 1000.
 
@@ -176,7 +190,8 @@ def percent_text(fraction: float) -> str:
     >>> percent_text(0.00351), percent_text(0.1964)
     ('0.351 %', '19.6 %')
     """
-    return f"{fraction * 100:#.3g} %"
+    percent = fraction * 100
+    return f"{percent:#.3g} %" if percent < 99.95 else f"{percent:,.0f} %"
 
 
 def _scaled(value: float, base: int, prefixes: tuple[str, ...], *, digits: int = 4) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
 from sizing.cluster import node_catalog
+from sizing.layout.formats import FORMATS
 from sizing.model import catalog, num_parameters
 from sizing.model.inventory import inventory_of
 from sizing.units import decimal_bytes_text, rate_text
@@ -18,6 +20,16 @@ def models_table() -> Table:
         count = num_parameters(inventory_of(model.architecture))
         origin = "published" if model.num_parameters == count else "computed"
         table.add_row(model.name, model.architecture.family, f"{count:,}", origin, model.source)
+    return table
+
+
+def formats_table() -> Table:
+    """Every checkpoint format by what defines it."""
+    columns = ("format", "frameworks", "files", "writers", "gathers", "weights read by", "optimizer read by")
+    table = Table(*columns, box=box.SIMPLE_HEAD, show_lines=True)
+    for name, row in FORMATS.items():
+        readers = row.weights_read, row.optimizer_read
+        table.add_row(name, ", ".join(row.frameworks), Text(row.files), row.writers, row.gathers, *readers)
     return table
 
 

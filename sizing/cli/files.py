@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,12 +9,14 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from sizing.documents import parsed_json, parsed_yaml
 from sizing.errors import UnreadableFile, explain
 from sizing.storage.measured_profile import profile_of
 from sizing.storage.measurement import BenchmarkResult
 from sizing.storage.profile import StorageProfile
+from sizing.units import binary_bytes_text, parse_bytes
 
-MOST_FILE_BYTES = 256 * 1024**2
+MOST_FILE_BYTES: int = parse_bytes("64 MiB")
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -26,7 +27,7 @@ def read_document(path: Path) -> dict[str, Any]:
     Raises UnreadableFile where there is no such file or it holds no object.
     """
     text = _read_text(path)
-    parse: Callable[[str], Any] = yaml.safe_load if path.suffix in (".yaml", ".yml") else _parse_json
+    parse: Callable[[str], Any] = parsed_yaml if path.suffix in (".yaml", ".yml") else parsed_json
     try:
         document = parse(text)
     except (ValueError, yaml.YAMLError, RecursionError) as error:
@@ -65,23 +66,13 @@ def _validated(model: type[_Model], document: dict[str, Any]) -> _Model:
 
 def _read_text(path: Path) -> str:
     try:
-        if path.stat().st_size > MOST_FILE_BYTES:
-            raise UnreadableFile(f"{path} is larger than {MOST_FILE_BYTES} bytes: give a smaller file.")
-        return path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            content = file.read(MOST_FILE_BYTES + 1)
     except OSError as error:
         raise UnreadableFile(f"{path} cannot be read ({error.strerror}): check the name and permissions.") from None
+    if len(content) > MOST_FILE_BYTES:
+        raise UnreadableFile(f"{path} is larger than {binary_bytes_text(MOST_FILE_BYTES)}: give a smaller file.")
+    try:
+        return content.decode()
     except UnicodeDecodeError:
         raise UnreadableFile(f"{path} is not a text file: give JSON or YAML.") from None
-
-
-def _parse_json(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=_without_repeats)
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    document = dict(pairs)
-    if len(document) != len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the field {repeated!r} stands twice in one object")
-    return document

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from sizing import __version__
-from sizing.cli.catalogs import models_table, nodes_table
+from sizing.cli.catalogs import formats_table, models_table, nodes_table
 from sizing.cli.files import read_document, read_storage_profile
 from sizing.cli.flags import FLAGS, with_flags
 from sizing.cli.report_text import manifest_text, report_text
@@ -185,6 +185,12 @@ def validate_verb() -> None:
 def models_verb() -> None:
     """List the model catalog."""
     _console().print(models_table())
+
+
+@app.command("formats")
+def formats_verb() -> None:
+    """List the checkpoint formats: files, writers, readers."""
+    _console().print(formats_table())
 
 
 @app.command("nodes")

@@ -61,6 +61,12 @@ def _checkpoint_rows(report: SizingReport) -> Iterator[Row]:
         tail = f" and {more} more" if more > 0 else ""
         yield "replicated", bytes_text(size.replicated_bytes), copied + tail
     yield "total", bytes_text(size.total_bytes), f"{size.num_files:,} files, {size.format}"
+    beside = {"container headers": size.container_bytes} | size.small_state_bytes
+    yield (
+        "beside it",
+        bytes_text(sum(beside.values())),
+        f"{percent_text(sum(beside.values()) / size.total_bytes)} of the total: {', '.join(beside)}",
+    )
     if size.observed_bytes is not None:
         yield (
             "observed",
@@ -88,7 +94,8 @@ def _time_rows(report: SizingReport) -> Iterator[Row]:
             f"{rate_text(write.bytes_per_second)}, {per_writer} per writer, {per_node} per writing node; "
             f"limit: {write.bottleneck}",
         )
-    reading = f"{bytes_text(restore.read_bytes)} by {report.layout.num_replicas:,} replicas"
+    times = ", ".join(f"{name} x{part.num_readings:g}" for name, part in restore.parts.items())
+    reading = f"{bytes_text(restore.read_bytes)}: {times}"
     if restore.seconds is None:
         yield "restore", UNKNOWN, f"reads {reading}; give --read-bandwidth or --storage"
     else:
@@ -114,8 +121,10 @@ def _cost_rows(report: SizingReport) -> Iterator[Row]:
             percent_text(overhead.fraction),
             f"of the time at one checkpoint every {every}; {verdict} {target}",
         )
-    if overhead.rework_fraction is None or interval.mtbf_seconds is None:
+    if interval.mtbf_seconds is None:
         yield "lost to failures", UNKNOWN, "give --failures-per-node-day or --mtbf"
+    elif overhead.rework_fraction is None:
+        yield "lost to failures", UNKNOWN, "a checkpoint takes longer than the interval: training never advances"
     else:
         yield (
             "lost to failures",
@@ -144,7 +153,7 @@ def _required_rows(report: SizingReport) -> Iterator[Row]:
         yield (
             "write, at least",
             rate_text(required.write_bytes_per_second),
-            f"for {required.write_target}; {per_node} per writing node",
+            f"for {_target_text(report)}; {per_node} per writing node",
         )
     if required.restore_bytes_per_second is not None:
         yield "restore, at least", rate_text(required.restore_bytes_per_second), "for recovery_seconds"
@@ -153,6 +162,13 @@ def _required_rows(report: SizingReport) -> Iterator[Row]:
         bytes_text(capacity.capacity_bytes),
         f"{capacity.num_checkpoints} checkpoints: those kept and the one being written",
     )
+
+
+def _target_text(report: SizingReport) -> str:
+    every = seconds_text(report.interval.interval_seconds)
+    if report.required.write_target == "max_overhead_fraction":
+        return f"{percent_text(report.overhead.max_overhead_fraction)} at one checkpoint every {every}"
+    return f"a stall of {seconds_text(report.required.write_seconds)}"
 
 
 def _rows(title: str, rows: Iterator[Row]) -> Table:
@@ -175,7 +191,7 @@ def _rank_classes(report: SizingReport) -> Table:
             f"{rank_class.num_ranks:,}",
             str(rank_class.num_layers),
             bytes_text(rank_class.bytes_per_rank),
-            ", ".join(_file_text(file) for file in rank_class.files),
+            Text(", ".join(_file_text(file) for file in rank_class.files)),
         )
     return table
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from sizing.layout.parallelism import Parallelism
@@ -80,7 +80,7 @@ def _edges(holdings: list[Holding], num_ranks: int) -> set[int]:
 
 def _of_experts(holding: Holding, shard: Shard, parallelism: Parallelism) -> Shard:
     """A shard of every expert that one expert rank holds."""
-    return Shard(shard.shape, shard.count * holding.experts // parallelism.expert, shard.is_hidden_matrix)
+    return replace(shard, count=shard.count * holding.experts // parallelism.expert)
 
 
 def _whole(holdings: Iterable[Holding], num_ranks: int) -> Iterator[Shard]:
@@ -89,4 +89,4 @@ def _whole(holdings: Iterable[Holding], num_ranks: int) -> Iterator[Shard]:
         edges = sorted(_edges([h], num_ranks)) if h.pieces >= num_ranks else [0, h.pieces]
         for first, past in pairwise(edges):
             shard = shard_of(h, num_ranks=num_ranks, rank=first)
-            yield Shard(shard.shape, shard.count * (past - first) * max(1, h.experts), h.is_hidden_matrix)
+            yield replace(shard, count=shard.count * (past - first) * max(1, h.experts))

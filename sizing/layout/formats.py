@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sizing.errors import InvalidInput
+from sizing.layout.containers import ContainerName
 from sizing.layout.parallelism import Parallelism
 from sizing.state import Training
 from sizing.state.training import Framework
@@ -19,9 +20,13 @@ FormatName = Literal[
     "full",
 ]
 Mode = Literal["sync"]
-Readers = Literal["every-replica", "once", "every-shard-copy"]
-"""`every-replica`: each replica reads it again. `once`: every byte is read by one rank. `every-shard-copy`: by each
-FSDP rank that keeps the shard."""
+Readers = Literal["every-replica", "each-shard-once", "every-shard-copy", "writers", "rank-0"]
+"""`every-replica`: each replica reads it again. `each-shard-once`: every rank reads its own share. `every-shard-copy`:
+each FSDP rank reads its shard. `writers`: the ranks that wrote it read it and deal it out. `rank-0`: it alone reads."""
+
+
+Gathers = Literal["nothing", "optimizer", "everything"]
+"""What writers gather from other ranks in their host memory first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,7 @@ class CheckpointFormat:
 
     files: str
     writers: str
-    gathers: str
+    gathers: Gathers
     weights_read: Readers
     optimizer_read: Readers
     modes: tuple[Mode, ...]
@@ -43,6 +48,7 @@ class CheckpointFormat:
     model_parallel: bool
     shards_optimizer: bool
     expert_rank_files: bool
+    container: ContainerName
     source: str
 
 
@@ -50,86 +56,92 @@ FORMATS: dict[FormatName, CheckpointFormat] = {
     "megatron": CheckpointFormat(
         files="mp_rank_TT[_PPP][_EEE]/model_optim_rng.pt, one per model-parallel rank",
         writers="model-parallel ranks of replica 0, with experts one per expert rank",
-        gathers="nobody",
+        gathers="nothing",
         weights_read="every-replica",
         optimizer_read="every-replica",
         modes=("sync",),
         frameworks=("megatron",),
-        zero_stages=(0,),
+        zero_stages=(),
         model_parallel=True,
         shards_optimizer=False,
         expert_rank_files=True,
+        container="torch-zip",
         source="Megatron-LM, megatron/training/checkpointing.py, get_checkpoint_name, save_checkpoint",
     ),
     "megatron-distributed-optimizer": CheckpointFormat(
         files="model_optim_rng.pt with the weights and distrib_optim.pt, per model-parallel rank",
         writers="model-parallel ranks of replica 0, with experts one per expert rank",
-        gathers="data-parallel rank 0 gathers the optimizer's shards in host memory",
+        gathers="optimizer",
         weights_read="every-replica",
-        optimizer_read="once",
+        optimizer_read="writers",
         modes=("sync",),
         frameworks=("megatron",),
-        zero_stages=(0, 1),
+        zero_stages=(),
         model_parallel=True,
         shards_optimizer=True,
         expert_rank_files=True,
+        container="torch-zip",
         source="Megatron-LM, core/optimizer/distrib_optimizer.py, save_parameter_state",
     ),
     "torch-dist": CheckpointFormat(
         files="__RANK_N.distcp per rank, .metadata on rank 0",
         writers="every rank its share; each tensor once",
-        gathers="nobody",
+        gathers="nothing",
         weights_read="every-replica",
-        optimizer_read="once",
+        optimizer_read="each-shard-once",
         modes=("sync",),
         frameworks=("megatron",),
-        zero_stages=(0, 1),
+        zero_stages=(),
         model_parallel=True,
         shards_optimizer=True,
         expert_rank_files=False,
+        container="distcp",
         source="Megatron-LM, core/dist_checkpointing, fully parallel save; PyTorch distributed checkpoint",
     ),
     "deepspeed": CheckpointFormat(
         files="mp_rank_MM_model_states.pt and [bf16_]zero_pp_rank_D_mp_rank_MM_optim_states.pt; "
         "per layer where there is a pipeline, per expert where there are experts",
         writers="data-parallel rank 0 of each model-parallel rank the weights, every rank its optimizer shard",
-        gathers="nobody",
+        gathers="nothing",
         weights_read="every-replica",
-        optimizer_read="once",
+        optimizer_read="each-shard-once",
         modes=("sync",),
         frameworks=("deepspeed",),
         zero_stages=(0, 1, 2, 3),
         model_parallel=True,
         shards_optimizer=True,
         expert_rank_files=False,
+        container="torch-zip",
         source="DeepSpeed, runtime/engine.py, save_checkpoint; measured in published/framework_checkpoints.json",
     ),
     "fsdp-sharded": CheckpointFormat(
         files="__RANK_0.distcp per rank, .metadata on rank 0",
         writers="every rank; the copies of a shard share its writing",
-        gathers="nobody",
+        gathers="nothing",
         weights_read="every-shard-copy",
         optimizer_read="every-shard-copy",
         modes=("sync",),
         frameworks=("fsdp2",),
-        zero_stages=(0,),
+        zero_stages=(),
         model_parallel=False,
         shards_optimizer=True,
         expert_rank_files=False,
+        container="distcp",
         source="PyTorch, torch/distributed/checkpoint with FSDP2; measured in published/framework_checkpoints.json",
     ),
     "full": CheckpointFormat(
         files="one file",
         writers="rank 0",
-        gathers="rank 0 gathers the whole state in host memory",
-        weights_read="once",
-        optimizer_read="once",
+        gathers="everything",
+        weights_read="rank-0",
+        optimizer_read="rank-0",
         modes=("sync",),
         frameworks=("fsdp2",),
-        zero_stages=(0,),
+        zero_stages=(),
         model_parallel=False,
         shards_optimizer=True,
         expert_rank_files=False,
+        container="torch-zip",
         source="PyTorch, get_model_state_dict with full_state_dict, torch.save",
     ),
 }
@@ -145,7 +157,7 @@ DEEPSPEED_ZERO_STAGE = 1
 """ZeRO stage of the deepspeed format where none is given."""
 
 
-def check_format(name: FormatName, training: Training, parallelism: Parallelism) -> None:
+def check_format(name: FormatName, training: Training, parallelism: Parallelism, *, files_per_rank: int | None) -> None:
     """Refuse a format with a framework, degree or ZeRO stage that it does not have.
 
     Raises InvalidInput.
@@ -159,12 +171,12 @@ def check_format(name: FormatName, training: Training, parallelism: Parallelism)
             value=name,
             remedy="change checkpoint.format or training.framework",
         )
-    if parallelism.zero_stage not in (None, *row.zero_stages):
+    if parallelism.zero_stage is not None and not row.zero_stages:
         raise InvalidInput.of(
             "parallelism.zero_stage",
-            f"must be one of {', '.join(map(str, row.zero_stages))} with format {name}",
+            "belongs to the format deepspeed",
             value=parallelism.zero_stage,
-            remedy="change it or checkpoint.format",
+            remedy="remove it; megatron-distributed-optimizer and torch-dist shard the optimizer",
         )
     degrees = {"tensor": parallelism.tensor, "pipeline": parallelism.pipeline, "expert": parallelism.expert}
     for degree, value in degrees.items():
@@ -182,11 +194,21 @@ def check_format(name: FormatName, training: Training, parallelism: Parallelism)
             value=parallelism.shard_group,
             remedy="remove it",
         )
+    if files_per_rank is not None and name != "torch-dist":
+        raise InvalidInput.of(
+            "checkpoint.files_per_rank", "belongs to the format torch-dist", value=files_per_rank, remedy="remove it"
+        )
     _check_expert_tensor(name, parallelism)
 
 
 def zero_stage_of(name: FormatName, parallelism: Parallelism) -> int:
-    """The ZeRO stage in effect."""
+    """The ZeRO stage in effect.
+
+    Source: DEEPSPEED_ZERO_STAGE where the deepspeed format is given none.
+
+    >>> zero_stage_of("deepspeed", Parallelism(data=4)), zero_stage_of("megatron", Parallelism(data=4))
+    (1, 0)
+    """
     if parallelism.zero_stage is not None:
         return parallelism.zero_stage
     return DEEPSPEED_ZERO_STAGE if name == "deepspeed" else 0

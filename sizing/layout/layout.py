@@ -9,14 +9,24 @@ from pydantic import BaseModel, ConfigDict, Field
 from sizing.cluster import Cluster, ResolvedNode
 from sizing.layout.cells import cells_of
 from sizing.layout.checkpoint import Checkpoint
+from sizing.layout.containers import (
+    CONTAINERS,
+    GENERATOR_STATE_BYTES,
+    Container,
+    container_bytes,
+    metadata_bytes,
+)
 from sizing.layout.fit import check_fit
-from sizing.layout.formats import FORMAT_OF_FRAMEWORK, FormatName, check_format, zero_stage_of
+from sizing.layout.formats import FORMAT_OF_FRAMEWORK, FORMATS, FormatName, check_format, zero_stage_of
 from sizing.layout.parallelism import Parallelism
 from sizing.layout.placement import place_writers
 from sizing.layout.replication import copies_in_files, group_bytes
+from sizing.layout.shards import Content
 from sizing.layout.stages import stage_spans
 from sizing.layout.writers import File, Plan, WriterClass, writers_of, writers_per_stage
 from sizing.model import ResolvedModel
+from sizing.model.inventory import Inventory
+from sizing.model.trained import with_adapters, with_frozen
 from sizing.provenance import Assumption
 from sizing.state import StatePart, Training, saved_parts
 from sizing.state.saved_state import PartName
@@ -67,6 +77,8 @@ class CheckpointSize(BaseModel):
     written_bytes: int
     bytes_per_parameter: float = Field(description="of logical_bytes")
     num_files: int
+    container_bytes: int = Field(description="headers and pickles of the files, beyond total_bytes")
+    small_state_bytes: dict[str, int] = Field(description="counted apart, beyond total_bytes")
     parts: dict[PartName, PartSize]
     replicated: list[ReplicatedTensors]
 
@@ -78,7 +90,8 @@ class RankFile(BaseModel):
 
     name: str
     count: int
-    num_bytes: int = Field(description="of all of them together")
+    num_bytes: int = Field(description="of the tensors in all of them together")
+    container_bytes: int = Field(description="of headers and pickles, beyond num_bytes")
 
 
 class RankClass(BaseModel):
@@ -101,6 +114,7 @@ class Layout(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     node: str
+    gpus_per_node: int
     num_gpus: int
     num_nodes: int
     num_replicas: int
@@ -117,8 +131,8 @@ class Layout(BaseModel):
 class LaidOut:
     """Sizes and layout for the report, and what later steps need beside them.
 
-    `dense_bytes` and `expert_bytes` are those of each part in the files; the parameters are those of the rank
-    that holds most.
+    `dense_bytes` and `expert_bytes` are those of each part in the files; `max_dense` and `max_expert` are what the
+    rank with most parameters holds.
     """
 
     size: CheckpointSize
@@ -126,8 +140,9 @@ class LaidOut:
     zero_stage: int
     dense_bytes: dict[PartName, int]
     expert_bytes: dict[PartName, int]
-    max_dense_parameters: int
-    max_expert_parameters: int
+    max_dense: Content
+    max_expert: Content
+    num_trained_parameters: int
     assumptions: tuple[Assumption, ...]
     writers: tuple[WriterClass, ...]
 
@@ -148,14 +163,17 @@ def lay_out(
     """
     name = checkpoint.format or FORMAT_OF_FRAMEWORK[training.framework]
     check_fit(model, parallelism, cluster)
-    check_format(name, training, parallelism)
+    check_format(name, training, parallelism, files_per_rank=checkpoint.files_per_rank)
     stage = zero_stage_of(name, parallelism)
     parts = saved_parts(training, zero_stage=stage)
+    inventory = _trained(model.inventory, training)
     num_layers = model.architecture.num_layers if model.architecture else 0
-    spans = stage_spans(model.inventory, parallelism, num_layers=num_layers)
+    spans = stage_spans(inventory, parallelism, num_layers=num_layers)
     cells = cells_of(spans, parallelism, parts)
-    writers = writers_of(name, Plan(spans, cells, parallelism, parts, checkpoint.files_per_rank))
-    size = _size(model, parts, parallelism, name=name, checkpoint=checkpoint, writers=writers)
+    writers = writers_of(
+        name, Plan(spans, cells, parallelism, parts, checkpoint.files_per_rank or 1, _optimizer_prefix(training))
+    )
+    size = _size(inventory, parts, parallelism, name=name, checkpoint=checkpoint, writers=writers)
     files = [(writer.num_ranks, file) for writer in writers for file in writer.files]
     return LaidOut(
         size=size,
@@ -163,15 +181,30 @@ def lay_out(
         zero_stage=stage,
         dense_bytes={part.name: sum(n * f.dense.get(part.name, 0) for n, f in files) for part in parts},
         expert_bytes={part.name: sum(n * f.expert.get(part.name, 0) for n, f in files) for part in parts},
-        max_dense_parameters=max(cell.dense.parameters for cell in cells),
-        max_expert_parameters=max(cell.expert.parameters for cell in cells),
+        max_dense=max((cell.dense for cell in cells), key=lambda content: content.parameters),
+        max_expert=max((cell.expert for cell in cells), key=lambda content: content.parameters),
+        num_trained_parameters=sum(group.num_parameters for group in inventory if group.is_trained),
         assumptions=tuple(_assumptions(name, training, parallelism, checkpoint, stage)),
         writers=writers,
     )
 
 
+def _optimizer_prefix(training: Training) -> str:
+    """What DeepSpeed puts before the name of an optimizer file: its bf16 optimizer says so, others do not."""
+    return "bf16_" if training.precision == "bf16-mixed" else ""
+
+
+def _trained(inventory: Inventory, training: Training) -> Inventory:
+    """The inventory with what is frozen marked, and the adapters beside it."""
+    if training.adapters is not None:
+        adapters = training.adapters
+        field = "training.adapters.tensors"
+        inventory = with_adapters(inventory, rank=adapters.rank, names=adapters.tensors, field=field)
+    return with_frozen(inventory, training.frozen, field="training.frozen") if training.frozen else inventory
+
+
 def _size(
-    model: ResolvedModel,
+    inventory: Inventory,
     parts: tuple[StatePart, ...],
     parallelism: Parallelism,
     *,
@@ -179,7 +212,8 @@ def _size(
     checkpoint: Checkpoint,
     writers: tuple[WriterClass, ...],
 ) -> CheckpointSize:
-    logical = {part.name: sum(group_bytes(g, part) for g in model.inventory) for part in parts}
+    logical = {part.name: sum(group_bytes(g, part) for g in inventory) for part in parts}
+    num_parameters = sum(group.num_parameters for group in inventory)
     written = {part.name: _part_bytes(writers, part.name) for part in parts}
     total, logical_total = sum(written.values()), sum(logical.values())
     observed = checkpoint.observed_bytes
@@ -191,29 +225,52 @@ def _size(
         observed_bytes=observed,
         observed_over_logical=observed / logical_total if observed else None,
         written_bytes=observed or total,
-        bytes_per_parameter=logical_total / model.num_parameters,
+        bytes_per_parameter=logical_total / num_parameters,
         num_files=sum(writer.num_ranks * file.count for writer in writers for file in writer.files),
+        container_bytes=sum(
+            writer.num_ranks * _container_bytes(CONTAINERS[FORMATS[name].container], file)
+            for writer in writers
+            for file in writer.files
+        ),
+        small_state_bytes=_small_state(inventory, parts, name=name, writers=writers),
         parts={
             part.name: PartSize(
                 dtype=part.dtype,
-                bytes_per_parameter=logical[part.name] / model.num_parameters,
+                bytes_per_parameter=logical[part.name] / num_parameters,
                 logical_bytes=logical[part.name],
                 replicated_bytes=written[part.name] - logical[part.name],
             )
             for part in parts
         },
-        replicated=_replicated(model, parts, parallelism, name),
+        replicated=_replicated(inventory, parts, parallelism, name),
     )
 
 
+def _small_state(
+    inventory: Inventory, parts: tuple[StatePart, ...], *, name: FormatName, writers: tuple[WriterClass, ...]
+) -> dict[str, int]:
+    """What stands in the files beside the tensors of the model and its optimizer."""
+    num_writers = sum(writer.num_ranks for writer in writers)
+    small = {"random-number generators": num_writers * GENERATOR_STATE_BYTES}
+    if FORMATS[name].container == "distcp":
+        num_shards = sum(writer.num_ranks * file.num_tensors for writer in writers for file in writer.files)
+        num_tensors = sum(g.num_tensors * part.num_statistics for g in inventory for part in parts)
+        small[".metadata"] = metadata_bytes(num_tensors=num_tensors, num_shards=num_shards)
+    return small
+
+
+def _container_bytes(container: Container, file: File) -> int:
+    return container_bytes(container, num_files=file.count, num_tensors=file.num_tensors)
+
+
 def _replicated(
-    model: ResolvedModel, parts: tuple[StatePart, ...], parallelism: Parallelism, name: FormatName
+    inventory: Inventory, parts: tuple[StatePart, ...], parallelism: Parallelism, name: FormatName
 ) -> list[ReplicatedTensors]:
     rows = []
-    for group in model.inventory:
+    for group in inventory:
         copies = [copies_in_files(group, part.name, name, parallelism) for part in parts]
-        if max(copies) > 1:
-            extra = sum((n - 1) * group_bytes(group, part) for n, part in zip(copies, parts, strict=True))
+        extra = sum((n - 1) * group_bytes(group, part) for n, part in zip(copies, parts, strict=True) if n > 1)
+        if extra:
             rows.append(ReplicatedTensors(tensors=group.name, copies=copies[0], replicated_bytes=extra))
     return sorted(rows, key=lambda row: -row.replicated_bytes)
 
@@ -232,11 +289,13 @@ def _layout(
         gpus_per_node=gpus_per_node,
     )
     scale = size.written_bytes / size.total_bytes if size.observed_bytes is not None else None
-    classes = [_rank_class(writer, scale) for writer in writers]
+    container = CONTAINERS[FORMATS[size.format].container]
+    classes = [_rank_class(writer, scale, container) for writer in writers]
     num_writers = sum(writer.num_ranks for writer in writers)
     largest = max(c.bytes_per_rank for c in classes)
     return Layout(
         node=node.name,
+        gpus_per_node=gpus_per_node,
         num_gpus=parallelism.num_gpus,
         num_nodes=-(-parallelism.num_gpus // gpus_per_node),
         num_replicas=parallelism.num_replicas,
@@ -250,8 +309,16 @@ def _layout(
     )
 
 
-def _rank_class(writer: WriterClass, scale: float | None) -> RankClass:
-    files = [RankFile(name=file.name, count=file.count, num_bytes=_scaled(file, scale)) for file in writer.files]
+def _rank_class(writer: WriterClass, scale: float | None, container: Container) -> RankClass:
+    files = [
+        RankFile(
+            name=file.name,
+            count=file.count,
+            num_bytes=_scaled(file, scale),
+            container_bytes=_container_bytes(container, file),
+        )
+        for file in writer.files
+    ]
     return RankClass(
         stages=_span_text(writer.stages),
         ranks=_span_text(writer.inner),

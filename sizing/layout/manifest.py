@@ -15,12 +15,12 @@ from sizing.layout.writers import File, WriterClass
 MOST_RANKS = 100_000
 
 _PLACEHOLDER = re.compile(
-    r"PPP|EEE|RANK|(?<=_rank_)TT|(?<=mp_rank_)MM|(?<=model_)TT|(?<=pp_rank_)D|(?<=layer_)LL?|(?<=expert_)E|(?<=_)N"
+    r"PPP|EEE|RANK|(?<=_rank_)(?:TT|MM|EE|D)(?![a-z])|(?<=model_)TT|(?<=layer_)LL?|(?<=expert_)E|(?<=_)N(?=\.)"
 )
 
 
 class ManifestRow(NamedTuple):
-    """One file of the checkpoint, before container overhead."""
+    """One file of the checkpoint; `bytes` are those of its tensors, without the container's."""
 
     file: str
     bytes: int
@@ -46,7 +46,12 @@ def manifest(laid_out: LaidOut, parallelism: Parallelism, *, gpus_per_node: int)
             rank = stage * parallelism.ranks_per_stage + writer.inner_size * outer + inner
             for file in writer.files:
                 names = {"TT": f"{inner:02d}", "PPP": f"{stage:03d}", "EEE": f"{outer:03d}"}
-                names |= {"D": str(outer), "RANK": str(rank), "MM": f"{stage * parallelism.tensor + inner:02d}"}
+                names |= {
+                    "D": str(outer),
+                    "EE": str(outer),
+                    "RANK": str(rank),
+                    "MM": f"{stage * parallelism.tensor + inner:02d}",
+                }
                 for number in range(file.count):
                     name = _name(file, writer, names, number, parallelism, outer=outer, stage=stage)
                     num_bytes = share(file.num_bytes, file.count, number)
@@ -78,4 +83,4 @@ def _name(
         layer, expert = divmod(number, experts)
         numbered |= {"L": str(first_layer + layer), "E": str(outer % parallelism.expert * experts + expert)}
     filled = names | numbered
-    return _PLACEHOLDER.sub(lambda match: filled[match[0]], file.name.replace("[bf16_]", "bf16_"))
+    return _PLACEHOLDER.sub(lambda match: filled[match[0]], file.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -31,7 +31,7 @@ class Parallelism(BaseModel):
     data: Degree = 1
     expert: Degree = 1
     expert_tensor: TensorDegree | None = Field(None, description="tensor where not given")
-    zero_stage: Literal[0, 1, 2, 3] | None = Field(None, description="DeepSpeed; 1 where not given")
+    zero_stage: Annotated[int, Field(ge=0, le=3)] | None = Field(None, description="DeepSpeed; 1 where not given")
     shard_group: Degree | None = Field(
         None, description="FSDP ranks that shard one copy of the state; all of data x context where not given"
     )

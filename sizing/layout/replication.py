@@ -42,7 +42,16 @@ def copies_in_files(group: TensorGroup, part: PartName, name: FormatName, parall
 
 
 def group_bytes(group: TensorGroup, part: StatePart) -> int:
-    """Bytes that a part keeps of a group, each logical tensor once."""
+    """Bytes that a part keeps of a group, each logical tensor once.
+
+    Tensors x bytes of one tensor; 0 of frozen tensors where the part keeps none of them.
+    Source: definition.
+
+    >>> group_bytes(TensorGroup("norm", (64,), 1, layers=range(3)), StatePart("weights", "bf16"))
+    384
+    """
+    if not group.is_trained and not part.is_kept_of_frozen:
+        return 0
     per_parameter = part.bytes_per_parameter
     if per_parameter is not None:
         return group.num_parameters * per_parameter

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,15 +12,16 @@ from sizing.state import StatePart
 from sizing.state.saved_state import PartName
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shard:
     """`count` equal parts of tensors, each of `shape`."""
 
     shape: tuple[int, ...]
     count: int
     is_hidden_matrix: bool
+    is_trained: bool
 
-    @property
+    @functools.cached_property
     def parameters(self) -> int:
         """Parameters of all of them."""
         return self.count * math.prod(self.shape)
@@ -40,31 +42,38 @@ def shard_of(holding: Holding, *, num_ranks: int, rank: int) -> Shard:
     pieces = max(1, share(holding.pieces, num_ranks, rank))
     cut = holding.shape[holding.cut] // holding.pieces * pieces
     shape = (*holding.shape[: holding.cut], cut, *holding.shape[holding.cut + 1 :])
-    return Shard(shape, holding.count, holding.is_hidden_matrix)
+    return Shard(shape, holding.count, holding.is_hidden_matrix, holding.is_trained)
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Parameters, and the bytes that each part of the state keeps of them."""
+    """Parameters, and the bytes and tensors that each part of the state keeps of them."""
 
     parameters: int
+    trained_parameters: int
     part_bytes: dict[PartName, int]
-
-    @property
-    def total_bytes(self) -> int:
-        """Bytes of all parts."""
-        return sum(self.part_bytes.values())
+    part_tensors: dict[PartName, int]
 
     def of(self, names: Iterable[PartName]) -> dict[PartName, int]:
         """The bytes of some of the parts."""
         return {name: self.part_bytes[name] for name in names if name in self.part_bytes}
 
+    def num_tensors(self, names: Iterable[PartName] | None = None) -> int:
+        """The tensors of some of the parts, or of all."""
+        return sum(self.part_tensors.get(name, 0) for name in names or self.part_tensors)
+
 
 def content_of(shards: Iterable[Shard], parts: tuple[StatePart, ...]) -> Content:
-    """The content of some shards."""
-    held = list(shards)
-    parameters = sum(shard.parameters for shard in held)
-    return Content(parameters, {part.name: _part_bytes(part, held, parameters) for part in parts})
+    """The content of some shards; those without a parameter do not count."""
+    held = [shard for shard in shards if shard.parameters]
+    trained = [shard for shard in held if shard.is_trained]
+    parameters, trained_parameters = (sum(shard.parameters for shard in some) for some in (held, trained))
+    part_bytes, part_tensors = {}, {}
+    for part in parts:
+        kept, num_kept = (held, parameters) if part.is_kept_of_frozen else (trained, trained_parameters)
+        part_bytes[part.name] = _part_bytes(part, kept, num_kept)
+        part_tensors[part.name] = part.num_statistics * sum(shard.count for shard in kept)
+    return Content(parameters, trained_parameters, part_bytes, part_tensors)
 
 
 def _part_bytes(part: StatePart, shards: list[Shard], parameters: int) -> int:

@@ -24,6 +24,7 @@ class Holding:
     cut: int = 0
     experts: int = 0
     is_hidden_matrix: bool = False
+    is_trained: bool = True
     is_copy: bool = False
 
 
@@ -48,6 +49,9 @@ def stage_spans(inventory: Inventory, parallelism: Parallelism, *, num_layers: i
 
 def share(whole: int, num_parts: int, index: int) -> int:
     """What part `index` gets when `whole` is dealt out evenly and the first parts take the remainder.
+
+    floor(w / n) + (i < w mod n).
+    Source: MLPerf Storage, DLIO checkpointing, for layers over stages; torch.tensor_split for the rest.
 
     >>> [share(126, 16, stage) for stage in (0, 13, 14, 15)]
     [8, 8, 7, 7]
@@ -120,4 +124,4 @@ def _held(group: TensorGroup, *, stage: int, num_stages: int, layers: range) -> 
             pieces = share(group.tensor_parameters, num_stages, stage)
             shape = (pieces,)
     if count and pieces:
-        yield Holding(shape, pieces, count, group.cut, group.experts, group.is_hidden_matrix, is_copy)
+        yield Holding(shape, pieces, count, group.cut, group.experts, group.is_hidden_matrix, group.is_trained, is_copy)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from sizing.layout.cells import Cell, unique_content
@@ -12,23 +12,30 @@ from sizing.layout.parallelism import Parallelism
 from sizing.layout.shards import Shard, content_of
 from sizing.layout.stages import StageSpan, share
 from sizing.state import StatePart
-from sizing.state.saved_state import PartName
+from sizing.state.saved_state import ZERO_STAGE_WITHOUT_WEIGHTS, PartName
 
 WEIGHTS: tuple[PartName, ...] = ("weights",)
 OPTIMIZER: tuple[PartName, ...] = ("master", "moments", "ema")
 PartBytes = dict[PartName, int]
+
+_MODEL_STATES = "mp_rank_MM_model_states.pt"
+
+FLAT_BUFFERS = 3
+"""Tensors in a file of a sharded optimizer: master copy and two moments, each one flat buffer."""
 
 
 @dataclass(frozen=True, slots=True)
 class File:
     """`count` files of one name pattern that a rank writes, and the bytes of them all.
 
-    `dense` and `expert` are the bytes of each part, of dense tensors and of routed experts.
+    `dense` and `expert` are the bytes of each part, of dense tensors and of routed experts; `num_tensors` the
+    tensors that all of the files hold together.
     """
 
     name: str
     dense: PartBytes
     expert: PartBytes
+    num_tensors: int
     count: int = 1
 
     @property
@@ -67,6 +74,7 @@ class Plan:
     parallelism: Parallelism
     parts: tuple[StatePart, ...]
     files_per_rank: int
+    optimizer_prefix: str
 
 
 def writers_of(name: FormatName, plan: Plan) -> tuple[WriterClass, ...]:
@@ -75,7 +83,13 @@ def writers_of(name: FormatName, plan: Plan) -> tuple[WriterClass, ...]:
 
 
 def writers_per_stage(name: FormatName, parallelism: Parallelism) -> int:
-    """Consecutive ranks, from the first of each stage on, that write."""
+    """Consecutive ranks, from the first of each stage on, that write.
+
+    Source: `writers` of the format's row in `formats.py`.
+
+    >>> writers_per_stage("megatron", Parallelism(tensor=8, data=6))
+    8
+    """
     match name:
         case "full":
             return 1
@@ -90,7 +104,8 @@ def writers_per_stage(name: FormatName, parallelism: Parallelism) -> int:
 def _megatron(plan: Plan) -> Iterator[WriterClass]:
     name = f"{_mp_rank(plan)}/model_optim_rng.pt"
     for cell in plan.cells:
-        file = File(name, cell.dense.part_bytes, cell.expert.part_bytes)
+        num_tensors = cell.dense.num_tensors() + cell.expert.num_tensors()
+        file = File(name, cell.dense.part_bytes, cell.expert.part_bytes, num_tensors)
         yield _of_cell(plan, cell, (file,), data_ranks=range(plan.parallelism.expert))
 
 
@@ -98,12 +113,13 @@ def _megatron_distributed_optimizer(plan: Plan) -> Iterator[WriterClass]:
     """The optimizer of the dense tensors is gathered to expert rank 0 alone, their weights stand in each file."""
     weights_name, optimizer_name = (f"{_mp_rank(plan)}/{f}.pt" for f in ("model_optim_rng", "distrib_optim"))
     for cell in plan.cells:
-        weights = File(weights_name, cell.dense.of(WEIGHTS), cell.expert.of(WEIGHTS))
+        num_weights = cell.dense.num_tensors(WEIGHTS) + cell.expert.num_tensors(WEIGHTS)
+        weights = File(weights_name, cell.dense.of(WEIGHTS), cell.expert.of(WEIGHTS), num_weights)
         expert = cell.expert.of(OPTIMIZER)
-        first = File(optimizer_name, cell.dense.of(OPTIMIZER), expert)
+        first = File(optimizer_name, cell.dense.of(OPTIMIZER), expert, FLAT_BUFFERS)
         yield _of_cell(plan, cell, (weights, first), data_ranks=range(1))
         if plan.parallelism.expert > 1:
-            others = File(optimizer_name, {}, expert)
+            others = File(optimizer_name, {}, expert, FLAT_BUFFERS)
             yield _of_cell(plan, cell, (weights, others), data_ranks=range(1, plan.parallelism.expert))
 
 
@@ -117,6 +133,7 @@ def _torch_dist(plan: Plan) -> Iterator[WriterClass]:
                 "__RANK_N.distcp",
                 _shares(dense.part_bytes, ranks, first),
                 _shares(expert.part_bytes, ranks, first),
+                -(-(dense.num_tensors() + expert.num_tensors()) // ranks),
                 plan.files_per_rank,
             )
             yield WriterClass(span.stages, span.layers, range(first, past), ranks, range(1), (file,))
@@ -125,64 +142,62 @@ def _torch_dist(plan: Plan) -> Iterator[WriterClass]:
 def _deepspeed(plan: Plan) -> Iterator[WriterClass]:
     """Rank j of the data ranks is expert rank j mod E and replica floor(j / E) of its experts."""
     p, stage = plan.parallelism, zero_stage_of("deepspeed", plan.parallelism)
-    if stage == 0:
-        yield from _deepspeed_without_zero(plan)
-        return
-    sharded = OPTIMIZER if stage < 3 else (*WEIGHTS, *OPTIMIZER)
     for cell in plan.cells:
+        if stage == 0:
+            for first, past in _runs(p.expert, extra=(1,)):
+                files = tuple(_deepspeed_without_zero(plan, cell, data_rank=first))
+                yield _of_cell(plan, cell, files, data_ranks=range(first, past))
+            continue
+        sharded = OPTIMIZER if stage < ZERO_STAGE_WITHOUT_WEIGHTS else (*WEIGHTS, *OPTIMIZER)
         dense, expert = cell.dense.of(sharded), cell.expert.of(sharded)
-        runs = _runs(
-            p.num_replicas,
-            (dense, p.num_replicas, 1),
-            (expert, p.num_expert_replicas, p.expert),
-            extra=(1, p.expert),
-        )
-        for first, past in runs:
+        dealt = (dense, p.num_replicas, 1), (expert, p.num_expert_replicas, p.expert)
+        for first, past in _runs(p.num_replicas, *dealt, extra=(1, p.expert)):
             shard = File(
-                "[bf16_]zero_pp_rank_D_mp_rank_MM_optim_states.pt",
+                f"{plan.optimizer_prefix}zero_pp_rank_D_mp_rank_MM_optim_states.pt",
                 _shares(dense, p.num_replicas, first),
                 _shares(expert, p.num_expert_replicas, first // p.expert),
+                FLAT_BUFFERS,
             )
-            weights = tuple(_deepspeed_weights(plan, cell, data_rank=first, zero_stage=stage))
+            weights = _deepspeed_weights(plan, cell, data_rank=first, zero_stage=stage)
             yield _of_cell(plan, cell, (*weights, shard), data_ranks=range(first, past))
 
 
-def _deepspeed_without_zero(plan: Plan) -> Iterator[WriterClass]:
-    for cell in plan.cells:
-        for first, past in _runs(plan.parallelism.expert, extra=(1,)):
-            weights = list(_deepspeed_weights(plan, cell, data_rank=first, zero_stage=0))
-            optimizer = File(
-                "mp_rank_MM_model_states.pt" if first == 0 else "expp_rank_E_mp_rank_MM_optim_states.pt",
-                cell.dense.of(OPTIMIZER) if first == 0 else {},
-                cell.expert.of(OPTIMIZER),
-                0 if first == 0 else 1,
-            )
-            yield _of_cell(plan, cell, (*weights, optimizer), data_ranks=range(first, past))
+def _deepspeed_without_zero(plan: Plan, cell: Cell, *, data_rank: int) -> Iterator[File]:
+    """The optimizer stands beside the dense weights, that of the experts in a file of each expert rank."""
+    dense, expert = cell.dense.of(OPTIMIZER), cell.expert.of(OPTIMIZER)
+    for file in _deepspeed_weights(plan, cell, data_rank=data_rank, zero_stage=0):
+        if file.name == _MODEL_STATES:
+            num_tensors = file.num_tensors + cell.dense.num_tensors(OPTIMIZER)
+            yield replace(file, dense=file.dense | dense, num_tensors=num_tensors)
+        else:
+            yield file
+    if cell.expert.parameters:
+        name = "expp_rank_EE_mp_rank_MM_optim_states.pt"
+        yield File(name, {}, expert, cell.expert.num_tensors(OPTIMIZER))
 
 
 def _deepspeed_weights(plan: Plan, cell: Cell, *, data_rank: int, zero_stage: int) -> Iterator[File]:
     """The files with weights that a data rank writes: dense ones by rank 0, experts' by their first replica."""
-    if zero_stage == 3:
-        yield File("zero_pp_rank_D_mp_rank_MM_model_states.pt", {}, {})
+    if zero_stage == ZERO_STAGE_WITHOUT_WEIGHTS:
+        yield File("zero_pp_rank_D_mp_rank_MM_model_states.pt", {}, {}, 0)
         return
-    dense = cell.dense.of(WEIGHTS)
+    dense, num_weights = cell.dense.of(WEIGHTS), cell.dense.num_tensors(WEIGHTS)
     if data_rank == 0:
         if plan.parallelism.pipeline > 1:
-            yield File("mp_rank_MM_model_states.pt", {}, {})
-            yield File("layer_LL-model_TT-model_states.pt", dense, {}, max(1, len(cell.span.layers)))
+            yield File(_MODEL_STATES, {}, {}, 0)
+            yield File("layer_LL-model_TT-model_states.pt", dense, {}, num_weights, max(1, len(cell.span.layers)))
         else:
-            yield File("mp_rank_MM_model_states.pt", dense, {})
+            yield File(_MODEL_STATES, dense, {}, num_weights)
     if data_rank < plan.parallelism.expert and cell.expert.parameters:
-        yield File("layer_L_expert_E_mp_rank_MM_model_states.pt", {}, cell.expert.of(WEIGHTS), _expert_files(plan))
+        num_files = _expert_files(cell, plan.parallelism.expert)
+        weights, num_tensors = cell.expert.of(WEIGHTS), cell.expert.num_tensors(WEIGHTS)
+        yield File("layer_L_expert_E_mp_rank_MM_model_states.pt", {}, weights, num_tensors, num_files)
 
 
-def _expert_files(plan: Plan) -> int:
+def _expert_files(cell: Cell, num_expert_ranks: int) -> int:
     """Files of one expert rank: one per layer and expert that it holds."""
-    with_experts = [h for span in plan.spans[:1] for h in span.holdings if h.experts]
-    if not with_experts:
-        return 1
-    layers = min(h.count for h in with_experts)
-    return layers * with_experts[0].experts // plan.parallelism.expert
+    matrices = [h for h in cell.span.holdings if h.experts]
+    return min(h.count for h in matrices) * matrices[0].experts // num_expert_ranks
 
 
 def _fsdp_sharded(plan: Plan) -> Iterator[WriterClass]:
@@ -202,7 +217,7 @@ def _fsdp_sharded(plan: Plan) -> Iterator[WriterClass]:
         dense, expert = (
             content_of(
                 (
-                    Shard((_chunk(shape[0], ranks, first), *shape[1:]), h.count, h.is_hidden_matrix)
+                    Shard((_chunk(shape[0], ranks, first), *shape[1:]), h.count, h.is_hidden_matrix, h.is_trained)
                     for shape, h in shapes
                     if bool(h.experts) is routed
                 ),
@@ -215,6 +230,7 @@ def _fsdp_sharded(plan: Plan) -> Iterator[WriterClass]:
                 "__RANK_0.distcp",
                 _shares(dense.part_bytes, copies, copy),
                 _shares(expert.part_bytes, copies, copy),
+                -(-(dense.num_tensors() + expert.num_tensors()) // copies),
             )
             yield WriterClass(span.stages, span.layers, range(first, past), ranks, range(copy, copy_past), (file,))
 
@@ -222,7 +238,7 @@ def _fsdp_sharded(plan: Plan) -> Iterator[WriterClass]:
 def _full(plan: Plan) -> Iterator[WriterClass]:
     span = plan.spans[0]
     dense, expert = unique_content(span, plan.parallelism, plan.parts)
-    file = File("checkpoint.pt", dense.part_bytes, expert.part_bytes)
+    file = File("checkpoint.pt", dense.part_bytes, expert.part_bytes, dense.num_tensors() + expert.num_tensors())
     yield WriterClass(span.stages, span.layers, range(1), 1, range(1), (file,))
 
 

@@ -22,13 +22,13 @@ Placement = Literal["layers", "first-stage", "last-stage", "first-and-last-stage
 copy (tied embeddings). `spread`: cut evenly over all stages (a bare parameter count)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TensorGroup:
     """Equal tensors: `count` per layer that holds them, or in all outside the layers, times `experts` if any.
 
     `shape` is that of the whole, uncut tensor; `pieces` the number of equal indivisible parts that tensor
     parallelism may deal out along dimension `cut`. `experts` is the number of routed experts that have such a
-    tensor, 0 where it is none of an expert's.
+    tensor, 0 where it is none of an expert's. Tensors that are not trained have no optimizer state.
     """
 
     name: str
@@ -39,24 +39,25 @@ class TensorGroup:
     count: int = 1
     experts: int = 0
     cut: int = 0
+    is_trained: bool = True
 
-    @property
+    @functools.cached_property
     def is_hidden_matrix(self) -> bool:
         """Whether it is a matrix inside the layers, as against embeddings, head, norms and biases."""
         return self.placement == "layers" and len(self.shape) == 2
 
-    @property
+    @functools.cached_property
     def tensor_parameters(self) -> int:
         """Parameters of one tensor."""
         return math.prod(self.shape)
 
-    @property
+    @functools.cached_property
     def num_tensors(self) -> int:
         """Tensors of the whole group, each logical tensor once."""
         repeats = len(self.layers) if self.placement == "layers" else 1
         return repeats * self.count * max(1, self.experts)
 
-    @property
+    @functools.cached_property
     def num_parameters(self) -> int:
         """Parameters of the whole group, each logical tensor once."""
         return self.num_tensors * self.tensor_parameters
@@ -78,7 +79,13 @@ def num_parameters(inventory: Inventory) -> int:
 
 
 def num_routed_expert_parameters(inventory: Inventory) -> int:
-    """Parameters of all routed experts; shared experts and routers are not among them."""
+    """Parameters of all routed experts; shared experts and routers are not among them.
+
+    Source: definition; `published/model_parameters.json`.
+
+    >>> num_routed_expert_parameters((TensorGroup("expert", (4, 3), 4, layers=range(2), experts=8),))
+    192
+    """
     return sum(group.num_parameters for group in inventory if group.experts)
 
 

@@ -5,14 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 
-from sizing.errors import broken_rule
+from sizing.errors import broken_rule, printable
 from sizing.model.architecture import Architecture
 from sizing.model.catalog import model_named
 from sizing.model.huggingface import architecture_from
-from sizing.model.inventory import Inventory, inventory_of, inventory_of_count, num_parameters
+from sizing.model.inventory import (
+    Inventory,
+    inventory_of,
+    inventory_of_count,
+    num_active_parameters,
+    num_parameters,
+)
 from sizing.provenance import Assumption
+from sizing.units import parse_count
 
 _WAYS = ("preset", "architecture", "huggingface_config", "num_parameters")
 
@@ -27,7 +34,7 @@ class Model(BaseModel):
     huggingface_config: dict[str, JsonValue] | None = Field(
         None, description="the content of a config.json", max_length=500
     )
-    num_parameters: Annotated[int, Field(ge=1, le=10**16)] | None = None
+    num_parameters: Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**16)] | None = None
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
@@ -50,26 +57,49 @@ class ResolvedModel:
     num_parameters: int
     assumptions: tuple[Assumption, ...]
 
+    @property
+    def num_active_parameters(self) -> int:
+        """Parameters that one token passes through."""
+        per_token = self.architecture.num_experts_per_token if self.architecture else None
+        return num_active_parameters(self.inventory, num_experts_per_token=per_token or 1)
 
-def resolve(model: Model) -> ResolvedModel:
-    """The model that a `model` block asks for.
+
+def resolve(model: Model, *, vocabulary_multiple: int | None = None) -> ResolvedModel:
+    """The model that a `model` block asks for, its vocabulary padded to a multiple if one is given.
 
     Raises InvalidInput where the catalog does not know the preset or the config is not understood.
     """
     if model.num_parameters is not None:
         return _of_count(model.num_parameters)
+    name, architecture = _named_architecture(model)
+    padded = _padded(architecture, vocabulary_multiple)
+    inventory = inventory_of(padded)
+    assumptions = (*_filled_in(architecture), *_padding(architecture, padded))
+    return ResolvedModel(name, padded, inventory, num_parameters(inventory), assumptions)
+
+
+def _named_architecture(model: Model) -> tuple[str, Architecture]:
     if model.architecture is not None:
-        return _of_architecture("architecture", model.architecture)
+        return "architecture", model.architecture
     if model.huggingface_config is not None:
         config = model.huggingface_config
         name = str(config.get("_name_or_path") or config.get("model_type") or "huggingface_config")
-        return _of_architecture(name[:100], architecture_from(config))
-    return _of_architecture(str(model.preset), model_named(str(model.preset)).architecture)
+        return printable(name[:100]), architecture_from(config)
+    return str(model.preset), model_named(str(model.preset)).architecture
 
 
-def _of_architecture(name: str, architecture: Architecture) -> ResolvedModel:
-    inventory = inventory_of(architecture)
-    return ResolvedModel(name, architecture, inventory, num_parameters(inventory), tuple(_filled_in(architecture)))
+def _padded(architecture: Architecture, multiple: int | None) -> Architecture:
+    if multiple is None:
+        return architecture
+    return architecture.model_copy(update={"vocab_size": -(-architecture.vocab_size // multiple) * multiple})
+
+
+def _padding(given: Architecture, padded: Architecture) -> list[Assumption]:
+    if padded.vocab_size == given.vocab_size:
+        reason = "not padded; Megatron pads to a multiple of 128 x tensor"
+    else:
+        reason = f"padded from {given.vocab_size}"
+    return [Assumption(field="model.architecture.vocab_size", value=padded.vocab_size, reason=reason)]
 
 
 def _of_count(count: int) -> ResolvedModel:
@@ -92,5 +122,5 @@ def _filled_in(architecture: Architecture) -> list[Assumption]:
     return [
         Assumption(field=f"model.architecture.{field}", value=value, reason="follows from the architecture")
         for field, value in derived.items()
-        if value is not None and getattr(architecture, field) is None
+        if value is not None and getattr(architecture, field) is None and not architecture.traits.latent_attention
     ]

@@ -117,7 +117,9 @@ def interval_of(
     )
 
 
-def overhead_warnings(overhead: Overhead, interval: Interval, *, reliability: Reliability | None) -> Iterator[str]:
+def overhead_warnings(
+    overhead: Overhead, interval: Interval, *, reliability: Reliability | None, restore_seconds: float | None
+) -> Iterator[str]:
     """What a reader must know before believing a small overhead."""
     if overhead.fraction is None:
         return
@@ -130,6 +132,13 @@ def overhead_warnings(overhead: Overhead, interval: Interval, *, reliability: Re
         )
     if reliability is None:
         yield "without reliability the work lost to failures is unknown, and the overhead alone misleads"
+        return
+    if "restart_seconds" not in reliability.model_fields_set and restore_seconds is not None:
+        yield (
+            f"the lost work counts no restart: reading alone takes {seconds_text(restore_seconds)}; "
+            "give reliability.restart_seconds"
+        )
+    if overhead.fraction >= 1:
         return
     at_interval, best = interval.goodput_at_interval_fraction, interval.goodput_at_optimum_fraction
     if at_interval is not None and best is not None and best - at_interval > NOTABLE_GOODPUT_LOSS:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
-from sizing.layout import CheckpointSize, Layout
-from sizing.run.restore import Restore
+from sizing.layout import LaidOut, Parallelism
+from sizing.run.demands import restore_demands, write_demand
 from sizing.run.targets import Targets
-from sizing.storage.limits import Limit
+from sizing.storage.limits import Demand, Direction, serial_steps
+from sizing.storage.profile import Storage
 from sizing.storage.transfer import Numbers
 
 
@@ -25,6 +26,7 @@ class Required(BaseModel):
     write_bytes_per_second: float | None
     write_per_node_bytes_per_second: float | None
     write_target: str
+    write_seconds: float = Field(description="that the target allows")
     restore_bytes_per_second: float | None
 
 
@@ -44,23 +46,23 @@ def required_of(
     targets: Targets,
     *,
     interval_seconds: float,
-    size: CheckpointSize,
-    layout: Layout,
-    write_limits: list[Limit],
-    restore: Restore,
+    laid_out: LaidOut,
+    storage: Storage | None,
+    parallelism: Parallelism,
 ) -> Required:
     """The least write rate for the overhead and stall targets, and read rate for the recovery target."""
     allowed = {"max_overhead_fraction": targets.max_overhead_fraction * interval_seconds}
     if targets.max_stall_seconds is not None:
         allowed["max_stall_seconds"] = targets.max_stall_seconds
     target = min(allowed, key=lambda name: allowed[name])
-    write = _rate(size.written_bytes, allowed[target], write_limits)
+    write = _rate(storage, [write_demand(laid_out)], allowed[target], direction="write")
     return Required(
         write_bytes_per_second=write,
-        write_per_node_bytes_per_second=write / layout.num_writing_nodes if write else None,
+        write_per_node_bytes_per_second=write / laid_out.layout.num_writing_nodes if write else None,
         write_target=target,
+        write_seconds=allowed[target],
         restore_bytes_per_second=(
-            _rate(restore.read_bytes, targets.recovery_seconds, restore.limits)
+            _rate(storage, restore_demands(laid_out, parallelism), targets.recovery_seconds, direction="read")
             if targets.recovery_seconds is not None
             else None
         ),
@@ -76,7 +78,8 @@ def required_warnings(required: Required, targets: Targets) -> Iterator[str]:
         yield f"targets.recovery_seconds: {no_rate}"
 
 
-def _rate(total_bytes: int, seconds: float, limits: list[Limit]) -> float | None:
-    serial = sum(limit.seconds for limit in limits if limit.slack_fraction is None)
+def _rate(storage: Storage | None, demands: Sequence[Demand], seconds: float, *, direction: Direction) -> float | None:
+    serial = sum(serial_steps(storage.profile, demands, direction=direction).values()) if storage else 0.0
+    total_bytes = sum(demand.total_bytes for demand in demands)
     rate = float(least_bytes_per_second(total_bytes, seconds=seconds, serial_seconds=serial))
     return rate if np.isfinite(rate) else None

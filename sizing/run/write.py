@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.cluster import ResolvedNode
-from sizing.layout import Checkpoint, CheckpointSize, Layout
-from sizing.storage.limits import Demand, Limit, Resource, transfer
+from sizing.layout import Checkpoint, LaidOut, Layout
+from sizing.run.demands import write_demand
+from sizing.storage.limits import Limit, Resource, transfer
 from sizing.storage.profile import Storage
 from sizing.units import rate_text, seconds_text
 
@@ -29,6 +30,7 @@ class Write(BaseModel):
     stall_seconds: float = Field(description="for which training stands still")
     drain_seconds: float = Field(description="that go on in the background")
     last_rank_seconds: float
+    last_rank_bottleneck: Resource
     bytes_per_second: float
     per_writer_bytes_per_second: float
     per_node_bytes_per_second: float
@@ -38,20 +40,20 @@ class Write(BaseModel):
     predicted_over_observed: float | None = Field(description="of the rates; 1 where the model is right")
 
 
-def write_of(storage: Storage | None, *, size: CheckpointSize, layout: Layout, checkpoint: Checkpoint) -> Write | None:
+def write_of(storage: Storage | None, *, laid_out: LaidOut, checkpoint: Checkpoint) -> Write | None:
     """The time to write a checkpoint, or None where no write rate is known."""
-    if storage is None:
-        return None
-    demand = Demand(size.written_bytes, layout.num_writers, layout.num_writing_nodes, size.num_files)
-    result = transfer(storage.profile, demand, direction="write")
+    result = transfer(storage.profile, [write_demand(laid_out)], direction="write") if storage else None
     if result is None:
         return None
+    size, layout = laid_out.size, laid_out.layout
     rate, observed = size.written_bytes / result.seconds, checkpoint.observed_write_bytes_per_second
+    last = _last_rank(result.limits, layout.largest_over_mean)
     return Write(
         seconds=result.seconds,
         stall_seconds=result.seconds,
         drain_seconds=0.0,
-        last_rank_seconds=result.serial_seconds + _last_rank(result.limits, layout.largest_over_mean),
+        last_rank_seconds=result.serial_seconds + max(last.values()),
+        last_rank_bottleneck=max(last, key=lambda resource: last[resource]),
         bytes_per_second=rate,
         per_writer_bytes_per_second=rate / layout.num_writers,
         per_node_bytes_per_second=rate / layout.num_writing_nodes,
@@ -62,17 +64,15 @@ def write_of(storage: Storage | None, *, size: CheckpointSize, layout: Layout, c
     )
 
 
-def write_warnings(
-    write: Write | None, *, storage: Storage | None, layout: Layout, node: ResolvedNode
-) -> Iterator[str]:
+def write_warnings(write: Write | None, *, layout: Layout, node: ResolvedNode) -> Iterator[str]:
     """What a reader must know beside the time to write."""
     if write is None:
         yield "no write rate of the storage is known: sizes and requirements only"
         return
     if write.last_rank_seconds > NOTABLE_IMBALANCE * write.seconds:
         yield (
-            f"the largest rank writes {layout.largest_over_mean:.2f} x the mean: where {write.bottleneck}s "
-            f"limit, the last one ends after {seconds_text(write.last_rank_seconds)}, "
+            f"the largest rank writes {layout.largest_over_mean:.2f} x the mean: by the {write.last_rank_bottleneck} "
+            f"limit the last one may end after {seconds_text(write.last_rank_seconds)}, "
             f"not {seconds_text(write.seconds)}"
         )
     ratio = write.predicted_over_observed
@@ -82,13 +82,6 @@ def write_warnings(
             f"{rate_text(write.observed_bytes_per_second or 0)} was observed ({ratio:.2f} x): "
             f"the {write.bottleneck} limit alone does not explain it; another limit is missing"
         )
-    measured = storage.profile.measured if storage else None
-    if measured is not None and measured.num_nodes < layout.num_writing_nodes:
-        yield (
-            f"the storage was measured from {measured.num_nodes} node(s) with {measured.num_ranks} rank(s); "
-            f"that {layout.num_writing_nodes} writing nodes get no more is the cautious reading: "
-            "measure from more nodes"
-        )
     line_rate = node.spec.storage_network_bytes_per_second
     if line_rate is not None and write.per_node_bytes_per_second > line_rate:
         yield (
@@ -97,7 +90,8 @@ def write_warnings(
         )
 
 
-def _last_rank(limits: tuple[Limit, ...], largest_over_mean: float) -> float:
+def _last_rank(limits: tuple[Limit, ...], largest_over_mean: float) -> dict[Resource, float]:
+    """The time of each shared resource, those of writers and nodes stretched by the largest over the mean."""
     stretch = {"writer": largest_over_mean, "node": largest_over_mean}
     shared = [limit for limit in limits if limit.slack_fraction is not None]
-    return max(limit.seconds * stretch.get(limit.resource, 1.0) for limit in shared)
+    return {limit.resource: limit.seconds * stretch.get(limit.resource, 1.0) for limit in shared}

@@ -76,8 +76,8 @@ bitsandbytes 0.4x (block 256, min_8bit_size 4096); torchao (4 bit, block 128).""
 def moment_bytes(moment: Moment, shape: tuple[int, ...], *, dtype: Dtype, is_hidden_matrix: bool) -> int:
     """Bytes that a moment keeps of one tensor.
 
-    value: n b; factored: 4 (rows + columns) for a matrix, else 4 n; q-bit: n q/8 + 4 ceil(n / block), or 4 n
-    below 4,096 parameters. n parameters, b bytes of the dtype.
+    value: n b; factored: 4 (rows + columns) for each matrix of the last two dimensions, else 4 n; q-bit:
+    n q/8 + 4 ceil(n / block), or 4 n below 4,096 parameters. n parameters, b bytes of the dtype.
     Source: as OPTIMIZERS.
 
     >>> moment_bytes(Moment("8-bit"), (512, 512), dtype="fp32", is_hidden_matrix=True) / 512**2
@@ -95,7 +95,8 @@ def _statistic_bytes(rule: Rule, shape: tuple[int, ...], dtype: Dtype) -> int:
     if rule == "value":
         return parameters * BYTES_PER_VALUE[dtype]
     if rule == "factored":
-        return _FACTOR_BYTES * (shape[0] + shape[1] if len(shape) == 2 else parameters)
+        factors = math.prod(shape[:-2]) * (shape[-2] + shape[-1]) if len(shape) > 1 else parameters
+        return _FACTOR_BYTES * factors
     if parameters < SMALLEST_QUANTISED_PARAMETERS:
         return parameters * BYTES_PER_VALUE["fp32"]
     quantised = -(-parameters // _VALUES_PER_BYTE[rule])

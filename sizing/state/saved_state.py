@@ -6,6 +6,7 @@ them and are memory figures.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,15 +22,24 @@ _PART_NAMES: frozenset[PartName] = frozenset(get_args(PartName))
 Habit = Mapping[PartName, Dtype]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StatePart:
-    """One part of the state; `moments` are what the optimizer keeps, empty for the other parts."""
+    """One part of the state; `moments` are what the optimizer keeps, empty for the other parts.
+
+    `is_kept_of_frozen`: also of tensors that are not trained.
+    """
 
     name: PartName
     dtype: Dtype
     moments: tuple[Moment, ...] = ()
+    is_kept_of_frozen: bool = False
 
-    @property
+    @functools.cached_property
+    def num_statistics(self) -> int:
+        """Tensors that the part keeps of one tensor."""
+        return sum(moment.copies for moment in self.moments) if self.name == "moments" else 1
+
+    @functools.cached_property
     def bytes_per_parameter(self) -> int | None:
         """Bytes of every parameter, or None where they depend on the tensor."""
         if self.name != "moments":
@@ -124,8 +134,10 @@ def _habit(training: Training) -> Habit:
 
 def _parts(dtypes: Mapping[PartName, Dtype | None], training: Training) -> tuple[StatePart, ...]:
     moments = OPTIMIZERS[training.optimizer]
+    adapters = training.adapters
+    keeps_frozen = adapters is None or adapters.save_base
     return tuple(
-        StatePart(name, dtype, moments if name == "moments" else ())
+        StatePart(name, dtype, moments if name == "moments" else (), name == "weights" and keeps_frozen)
         for name, dtype in dtypes.items()
         if dtype is not None and (name != "moments" or moments)
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sizing.errors import broken_rule
 from sizing.state.optimizers import OPTIMIZERS, Dtype, Optimizer
@@ -24,6 +24,18 @@ class SavedState(BaseModel):
     ema: Dtype | None = None
 
 
+class Adapters(BaseModel):
+    """Low-rank adapters (LoRA): beside each matrix A in x rank and rank x out, the matrix itself frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rank: Annotated[int, Field(ge=1, le=10_000)]
+    tensors: tuple[Annotated[str, Field(max_length=60)], ...] = Field(
+        ("attention.query", "attention.key_value", "attention.output"), max_length=50
+    )
+    save_base: bool = Field(False, description="save the frozen weights too")
+
+
 class Training(BaseModel):
     """How the model is trained, as far as it decides what is saved."""
 
@@ -33,6 +45,13 @@ class Training(BaseModel):
     precision: Precision = "bf16-mixed"
     optimizer: Optimizer = "adam"
     saved_state: SavedState | None = None
+    adapters: Adapters | None = None
+    frozen: tuple[Annotated[str, Field(max_length=60)], ...] | None = Field(
+        None, max_length=50, description="tensors that are not trained: weights saved, no optimizer state"
+    )
+    vocabulary_padding_multiple: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
+        None, description="pads the vocabulary to a multiple of this x tensor; Megatron's is 128"
+    )
 
     @model_validator(mode="after")
     def _an_override_has_something_to_change(self) -> Self:

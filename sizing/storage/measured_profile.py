@@ -35,6 +35,7 @@ def profile_of(result: BenchmarkResult) -> StorageProfile:
             engine=write.engine,
             num_nodes=write.num_nodes,
             num_ranks=write.num_ranks,
+            warnings=(*result.warnings, *_cached(result.measurements)),
         ),
     )
 
@@ -42,3 +43,10 @@ def profile_of(result: BenchmarkResult) -> StorageProfile:
 def _best(measurements: Sequence[Measurement], operation: Operation) -> Measurement | None:
     usable = [m for m in measurements if m.operation == operation and m.verified and m.cache_policy != "cached"]
     return max(usable, key=lambda m: m.bytes_per_second, default=None)
+
+
+def _cached(measurements: Sequence[Measurement]) -> list[str]:
+    """Why a restore that was measured gives no rate."""
+    if any(m.operation == "restore" and m.cache_policy == "cached" for m in measurements):
+        return ["the restore may have read from the page cache, so it gives no read rate"]
+    return []

@@ -19,6 +19,7 @@ class MeasuredOn(BaseModel):
     engine: Annotated[str, Field(max_length=64)]
     num_nodes: Annotated[int, Field(ge=1, le=1_000_000)]
     num_ranks: Annotated[int, Field(ge=1, le=1_000_000)]
+    warnings: tuple[Annotated[str, Field(max_length=2000)], ...] = Field((), max_length=100)
 
 
 class StorageProfile(BaseModel):

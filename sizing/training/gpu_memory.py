@@ -9,8 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from sizing.cluster import ResolvedNode
 from sizing.layout import LaidOut, Parallelism
 from sizing.layout.formats import FORMATS
+from sizing.layout.shards import Content
 from sizing.state import Training, resident_parts
 from sizing.state.training import Framework, Precision
+from sizing.units import decimal_bytes_text
 
 GRADIENT_BYTES_PER_PARAMETER: dict[tuple[Framework, Precision], int] = {
     ("megatron", "bf16-mixed"): 4,
@@ -50,11 +52,11 @@ def gpu_memory(training: Training, laid_out: LaidOut, *, parallelism: Parallelis
     Source: as GRADIENT_BYTES_PER_PARAMETER; `published/state_memory_per_gpu.json` agrees.
     """
     state_bytes = sum(
-        _state_bytes(training, laid_out, parameters=parameters, num_sharing=num_sharing)
-        for parameters, num_sharing in (
-            (laid_out.max_dense_parameters, _sharing(laid_out, parallelism, parallelism.num_replicas)),
+        _state_bytes(training, laid_out, content, num_sharing=num_sharing)
+        for content, num_sharing in (
+            (laid_out.max_dense, _sharing(laid_out, parallelism, parallelism.num_replicas)),
             (
-                laid_out.max_expert_parameters,
+                laid_out.max_expert,
                 _sharing(laid_out, parallelism, parallelism.num_expert_replicas),
             ),
         )
@@ -74,17 +76,16 @@ def _sharing(laid_out: LaidOut, parallelism: Parallelism, num_replicas: int) -> 
     return num_replicas if FORMATS[laid_out.size.format].shards_optimizer else 1
 
 
-def _state_bytes(training: Training, laid_out: LaidOut, *, parameters: int, num_sharing: int) -> float:
+def _state_bytes(training: Training, laid_out: LaidOut, content: Content, *, num_sharing: int) -> float:
     weights, optimizer = _weights_and_optimizer(training)
     gradients = GRADIENT_BYTES_PER_PARAMETER[training.framework, training.precision]
-    stage = 3 if training.framework == "fsdp2" else laid_out.zero_stage
-    if training.framework == "megatron":
-        stage = 1
-    shared = optimizer + (gradients if stage >= 2 else 0) + (weights if stage >= 3 else 0)
-    whole = weights + optimizer + gradients - shared
-    if stage == 0:
-        return parameters * (weights + optimizer + gradients)
-    return parameters * (whole + shared / num_sharing)
+    stage = {"megatron": 1, "fsdp2": 3}.get(training.framework, laid_out.zero_stage)
+    parts = (
+        (content.trained_parameters * optimizer, stage >= 1),
+        (content.trained_parameters * gradients, stage >= 2),
+        (content.parameters * weights, stage >= 3),
+    )
+    return sum(num_bytes / num_sharing if is_shared else num_bytes for num_bytes, is_shared in parts)
 
 
 def _weights_and_optimizer(training: Training) -> tuple[float, float]:
@@ -98,7 +99,7 @@ def memory_warnings(memory: GpuMemory) -> Iterator[str]:
     """What a reader must know before believing that the layout runs."""
     if memory.state_fits is False:
         yield (
-            f"the training state needs {memory.gpu_state_bytes / 1e9:.1f} GB on the fullest GPU, which has "
-            f"{(memory.gpu_memory_bytes or 0) / 1e9:.0f} GB: this layout cannot run; "
+            f"the training state needs {decimal_bytes_text(memory.gpu_state_bytes)} on the fullest GPU, which has "
+            f"{decimal_bytes_text(memory.gpu_memory_bytes or 0)}: this layout cannot run; "
             "raise parallelism.tensor or parallelism.pipeline"
         )

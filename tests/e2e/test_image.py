@@ -41,7 +41,16 @@ def test_the_service_image_serves_without_torch(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_the_agent_image_measures(tmp_path: Path) -> None:
     programs = installed("agent", tmp_path / "venv")
-    run: list[str | Path] = [programs / "ckpt-bench", "run", "--target", tmp_path, "--bytes-per-rank", "1MiB", "--repetitions", "1"]
+    run: list[str | Path] = [
+        programs / "ckpt-bench",
+        "run",
+        "--target",
+        tmp_path,
+        "--bytes-per-rank",
+        "1MiB",
+        "--repetitions",
+        "1",
+    ]
     subprocess.run(run, cwd=tmp_path, capture_output=True, check=True, timeout=300)
 
 

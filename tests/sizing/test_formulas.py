@@ -1,45 +1,41 @@
-"""Every public formula states its source and an example that a reader can recompute."""
+"""Every public function that returns a number states its source and an example that a reader can recompute."""
 
+import importlib
 import inspect
+import pkgutil
 from collections.abc import Callable, Iterator
-from types import ModuleType
 
 import pytest
 
-from sizing.layout import placement, replication, shards
-from sizing.model import formulas, inventory
-from sizing.run import failures, interval, overhead, requirements
-from sizing.state import optimizers
-from sizing.storage import transfer
+import sizing
+from sizing import cluster, layout, model, run, state, storage, training
 
-MODULES_OF_FORMULAS = (formulas, transfer, interval)
-FORMULAS_ELSEWHERE = (
-    inventory.num_parameters,
-    shards.shard_of,
-    placement.place_writers,
-    replication.copies_in_files,
-    optimizers.moment_bytes,
-    failures.mtbf_seconds,
-    overhead.overhead_fraction,
-    requirements.least_bytes_per_second,
-)
+NUMBERS = {"int", "float", "Numbers"}
+STEPS = (model, state, cluster, layout, training, storage, run)
 
 
-def public_functions(module: ModuleType) -> Iterator[Callable[..., object]]:
-    for name, member in vars(module).items():
-        if inspect.isfunction(member) and member.__module__ == module.__name__ and not name.startswith("_"):
-            yield member
+def public_functions() -> Iterator[Callable[..., object]]:
+    """Of every module of every step of the calculation."""
+    for step in STEPS:
+        for found in pkgutil.iter_modules(step.__path__):
+            module = importlib.import_module(f"{step.__name__}.{found.name}")
+            for name, member in vars(module).items():
+                if inspect.isfunction(member) and member.__module__ == module.__name__ and name[0] != "_":
+                    yield member
 
 
-FORMULAS = [f for module in MODULES_OF_FORMULAS for f in public_functions(module)] + list(FORMULAS_ELSEWHERE)
+FORMULAS = [f for f in public_functions() if inspect.signature(f).return_annotation in NUMBERS]
 
 
-@pytest.mark.parametrize("formula", FORMULAS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("formula", FORMULAS, ids=lambda f: f.__qualname__)
 def test_a_formula_states_its_source_and_an_example(formula: Callable[..., object]) -> None:
     text = inspect.getdoc(formula) or ""
     assert "Source:" in text
     assert ">>>" in text
 
 
-def test_the_walk_finds_formulas() -> None:
-    assert len(FORMULAS) >= 15
+def test_the_walk_finds_the_formulas_of_every_step() -> None:
+    found = {formula.__name__ for formula in FORMULAS}
+    known = {"num_parameters", "moment_bytes", "copies_in_files", "container_bytes", "shared_seconds"}
+    assert known | {"goodput_fraction", "overhead_fraction", "least_bytes_per_second", "mtbf_seconds"} <= found
+    assert sizing.__version__

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from sizing.cli.flags import FLAGS
+from sizing.cli.flags import FLAGS, Flag, with_flags
 from sizing.report import answer
-from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
+from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 
 REFERENCE_FLAGS = (
     "--model megatron-1t --tensor 8 --pipeline 64 --data 6 --node dgx-a100 --gpus 3072 --observed-bytes 13.8TB "
@@ -69,13 +69,33 @@ def test_yaml_is_read_and_flags_are_set_over_it(tmp_path: Path) -> None:
     assert report["write"]["bytes_per_second"] == pytest.approx(273e9)
 
 
-def test_every_flag_names_a_field_of_the_scenario() -> None:
-    for flag in FLAGS:
-        owner: Any = Scenario
-        for name in flag.field.split("."):
-            field = owner.model_fields[name]
-            choices = getattr(field.annotation, "__args__", (field.annotation,))
-            owner = next((c for c in choices if hasattr(c, "model_fields")), None)
+VALUES = {
+    "--model": "mixtral-8x7b",
+    "--parameters": "1e9",
+    "--framework": "deepspeed",
+    "--precision": "fp16-mixed",
+    "--optimizer": "lion",
+    "--node": "dgx-a100",
+    "--gpus": "1",
+    "--format": "deepspeed",
+    "--zero-stage": "2",
+    "--max-overhead": "0.1",
+    "--failures-per-node-day": "0.01",
+}
+"""Where 1 is no value that the flag takes."""
+
+
+@pytest.mark.parametrize("flag", FLAGS, ids=lambda flag: flag.name)
+def test_every_flag_takes_a_value_and_sets_its_field(flag: Flag) -> None:
+    text = VALUES.get(flag.name, "1")
+    model: dict[str, Any] = {} if flag.field.startswith("model.") else {"model": {"preset": "gpt2"}}
+    if flag.name == "--restart":
+        model["reliability"] = {"mtbf_seconds": 3600}
+    scenario = scenario_from(with_flags(model, {flag.parameter: text}))
+    owner: Any = scenario
+    for name in flag.field.split("."):
+        owner = getattr(owner, name)
+    assert owner == text or float(owner) == float(text)
 
 
 def test_check_exits_with_1_where_a_target_is_missed() -> None:
@@ -96,6 +116,9 @@ def test_check_exits_with_1_where_a_target_is_missed() -> None:
         (["binary.json"], "binary.json is not a text file"),
         (["twice.json"], "the field 'model' stands twice"),
         (["deep.json"], "deep.json cannot be parsed"),
+        (["twice.yaml"], "the field 'model' stands twice"),
+        (["/dev/zero"], "/dev/zero is larger than 64.00 MiB"),
+        (["surrogate.json"], "model.preset must be"),
         (["nan.json"], "targets.max_overhead_fraction must be a finite number, got nan"),
         (["unknown.yaml"], "modle is not a known field, got 'gpt2': did you mean model."),
         (["--model", "gpt2", "--tensor", "0"], "parallelism.tensor must be at least 1, got '0'"),
@@ -118,6 +141,8 @@ def test_bad_input_ends_with_one_sentence_and_exit_code_2(tmp_path: Path, argume
         "binary.json": b"\xff\xfe\x00\x80",
         "twice.json": '{"model": {"preset": "gpt2"}, "model": {"preset": "gpt3-175b"}}',
         "deep.json": "[" * 100_000,
+        "twice.yaml": "model: {preset: gpt2}\nmodel: {preset: gpt3-175b}\n",
+        "surrogate.json": '{"model": {"preset": "\\ud800"}}',
         "nan.json": '{"model": {"preset": "gpt2"}, "targets": {"max_overhead_fraction": NaN}}',
         "unknown.yaml": "modle: gpt2\nmodel: {preset: gpt2}\n",
         "empty.json": "{}",
@@ -147,7 +172,8 @@ def test_validate_shows_prediction_truth_and_the_explained_miss() -> None:
 
 
 def test_the_catalogs_are_listed_with_their_sources() -> None:
-    models, nodes = ckpt_size("models").stdout, ckpt_size("nodes").stdout
+    models, nodes, formats = (ckpt_size(verb).stdout for verb in ("models", "nodes", "formats"))
+    assert "[bf16_]zero_pp_rank_D" in formats
     assert "megatron-1t" in models
     assert "arXiv 2104.04473" in models
     assert "dgx-a100" in nodes

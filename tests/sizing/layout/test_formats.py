@@ -1,5 +1,6 @@
 """Formats: who writes which bytes, what is read again, and what the data-parallel degree never changes."""
 
+import re
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
 from sizing.layout.formats import FORMATS
-from sizing.report import SizingReport, answer
+from sizing.report import SizingReport, answer, manifest_of
 from sizing.scenario import scenario_from
 
 FRAMEWORKS = {"deepspeed": "deepspeed", "fsdp-sharded": "fsdp2", "full": "fsdp2"}
@@ -83,6 +84,31 @@ def test_writers_write_the_total_to_the_byte(world: tuple[str, dict[str, Any]]) 
     assert sum(part.total_bytes for part in size.parts.values()) == size.total_bytes
     assert sum(row.replicated_bytes for row in size.replicated) == size.replicated_bytes
     assert size.num_files == sum(c.num_ranks * f.count for c in layout.rank_classes for f in c.files)
+
+
+@given(worlds(), st.sampled_from(["adam", "adafactor", "adam-8bit", "muon"]))
+@settings(max_examples=300, deadline=None)
+def test_every_file_of_the_manifest_has_a_name_of_its_own_and_all_together_the_total(
+    world: tuple[str, dict[str, Any]], optimizer: str
+) -> None:
+    name, degrees = world
+    framework = FRAMEWORKS.get(name, "megatron")
+    scenario = scenario_from(
+        {
+            "model": {"architecture": MIXTURE},
+            "training": {"framework": framework, "optimizer": optimizer},
+            "parallelism": degrees,
+            "checkpoint": {"format": name},
+        }
+    )
+    rows = list(manifest_of(scenario))
+    report = answer(scenario)
+    assert sum(row.bytes for row in rows) == report.checkpoint.total_bytes
+    assert len(rows) == report.checkpoint.num_files
+    names = [row.file for row in rows]
+    assert len(set(names)) == len(names)
+    assert not any(re.search(r"TT|PPP|EE|MM|LL|RANK|_[DNLE][._]|\[", file) for file in names)
+    assert {row.rank for row in rows} <= set(range(report.layout.num_gpus))
 
 
 @given(worlds(), st.integers(2, 5))
@@ -164,6 +190,65 @@ def test_fsdp_shards_rows_and_the_copies_of_a_shard_share_its_writing() -> None:
     assert hybrid.restore.read_bytes == 8 * sharded.restore.read_bytes
 
 
+def test_what_one_rank_reads_alone_takes_as_long_as_one_rank_takes() -> None:
+    profile = {"read_bytes_per_second": "1 TB/s", "writer_read_bytes_per_second": "1 GB/s"}
+    document = {
+        "model": {"preset": "llama-3.1-8b"},
+        "training": {"framework": "fsdp2"},
+        "parallelism": {"data": 1024},
+        "checkpoint": {"format": "full"},
+        "storage": {"profile": profile},
+    }
+    assert answer(scenario_from(document)).restore.seconds == pytest.approx(12 * 8.030261248)
+
+
+def test_a_gathered_optimizer_is_read_by_the_nodes_that_wrote_it() -> None:
+    """4.87 TB of optimizer state through 16 nodes at 8 GB/s, after 104 TB of weights through 2,048."""
+    document = {
+        "model": {"preset": "llama-3.1-405b"},
+        "parallelism": {"tensor": 8, "pipeline": 16, "data": 128},
+        "checkpoint": {"format": "megatron-distributed-optimizer"},
+        "storage": {"profile": {"node_read_bytes_per_second": "8 GB/s"}},
+    }
+    weights, optimizer = 128 * 2 * 405.853e9 / (2048 * 8e9), 12 * 405.853e9 / (16 * 8e9)
+    assert answer(scenario_from(document)).restore.seconds == pytest.approx(weights + optimizer, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("degrees", "gpus_per_node", "busiest_over_mean"),
+    [({"tensor": 4, "pipeline": 3}, 8, 8 / 6), ({"tensor": 8}, 6, 6 / 4)],
+)
+def test_the_fullest_node_decides_where_nodes_limit(
+    degrees: dict[str, int], gpus_per_node: int, busiest_over_mean: float
+) -> None:
+    document = {
+        "model": {"num_parameters": 12 * 10**9},
+        "parallelism": degrees,
+        "cluster": {"node_spec": {"gpus_per_node": gpus_per_node}},
+        "storage": {"profile": {"node_write_bytes_per_second": "1 GB/s"}},
+    }
+    write = answer(scenario_from(document)).write
+    assert write is not None
+    assert write.seconds == pytest.approx(14 * 12 / 2 * busiest_over_mean)
+
+
+def test_gathering_more_than_the_host_has_is_warned_about() -> None:
+    report = report_of("full", {"preset": "llama-3.1-405b"}, data=64)
+    assert report.host_memory.gathered_bytes == 12 * 405_853_388_800
+    assert report.host_memory.fits is False
+    assert any("choose a format in which every rank writes" in warning for warning in report.warnings)
+    assert report_of("fsdp-sharded", {"preset": "llama-3.1-405b"}, data=64).host_memory.gathered_bytes == 0
+
+
+def test_factored_states_of_fused_experts_are_as_small_as_those_of_each() -> None:
+    sharded, full = (
+        report_of(name, {"preset": "mixtral-8x7b"}, {"optimizer": "adafactor"}, data=8).checkpoint
+        for name in ("fsdp-sharded", "full")
+    )
+    assert sharded.logical_bytes == full.logical_bytes
+    assert sharded.total_bytes == pytest.approx(full.total_bytes, rel=0.01)
+
+
 def test_fsdp_ranks_without_rows_of_a_small_tensor_write_less() -> None:
     tiny = {
         "family": "llama",
@@ -196,7 +281,8 @@ def test_fsdp_ranks_without_rows_of_a_small_tensor_write_less() -> None:
             {"training": {"framework": "fsdp2"}, "parallelism": {"tensor": 2}},
             "parallelism.tensor must be 1 with format fsdp-sharded, got 2",
         ),
-        ({"parallelism": {"zero_stage": 2}}, "parallelism.zero_stage must be one of 0 with format megatron, got 2"),
+        ({"parallelism": {"zero_stage": 2}}, "parallelism.zero_stage belongs to the format deepspeed, got 2"),
+        ({"checkpoint": {"files_per_rank": 2}}, "checkpoint.files_per_rank belongs to the format torch-dist, got 2"),
         ({"parallelism": {"shard_group": 2, "data": 4}}, "parallelism.shard_group belongs to the format fsdp-sharded"),
         ({"parallelism": {"shard_group": 3, "data": 4}}, "does not divide data x context = 4"),
         ({"parallelism": {"expert": 3, "data": 4}}, "does not divide tensor x context x data = 4"),

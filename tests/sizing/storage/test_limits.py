@@ -44,7 +44,7 @@ def profiles(draw: st.DrawFn) -> StorageProfile:
     ],
 )
 def test_the_resource_that_takes_longest_is_named(profile: dict[str, float], seconds: float, bottleneck: str) -> None:
-    result = transfer(StorageProfile.model_validate(profile), DEMAND, direction="write")
+    result = transfer(StorageProfile.model_validate(profile), [DEMAND], direction="write")
     assert result is not None
     assert result.seconds == pytest.approx(seconds, rel=1e-5)
     assert result.bottleneck == bottleneck
@@ -52,21 +52,21 @@ def test_the_resource_that_takes_longest_is_named(profile: dict[str, float], sec
 
 
 def test_a_profile_without_rates_for_a_direction_gives_no_time() -> None:
-    assert transfer(StorageProfile(read_bytes_per_second=1e9), DEMAND, direction="write") is None
+    assert transfer(StorageProfile(read_bytes_per_second=1e9), [DEMAND], direction="write") is None
 
 
 def test_reading_uses_the_read_rates_alone() -> None:
     profile = StorageProfile(
         write_bytes_per_second=1e9, read_bytes_per_second=1e12, device_to_host_bytes_per_second=1e6
     )
-    result = transfer(profile, DEMAND, direction="read")
+    result = transfer(profile, [DEMAND], direction="read")
     assert result is not None
     assert result.seconds == pytest.approx(13.8)
 
 
 def test_slack_is_what_a_resource_could_have_idled() -> None:
     profile = StorageProfile(write_bytes_per_second=1024e9, node_write_bytes_per_second=8e9)
-    result = transfer(profile, DEMAND, direction="write")
+    result = transfer(profile, [DEMAND], direction="write")
     assert result is not None
     assert {limit.resource: limit.slack_fraction for limit in result.limits} == {
         "node": 0.0,
@@ -76,7 +76,7 @@ def test_slack_is_what_a_resource_could_have_idled() -> None:
 
 @given(profiles())
 def test_no_estimate_beats_any_single_limit(profile: StorageProfile) -> None:
-    result = transfer(profile, DEMAND, direction="write")
+    result = transfer(profile, [DEMAND], direction="write")
     assert result is not None
     assert all(result.seconds >= limit.seconds for limit in result.limits)
 
@@ -85,8 +85,8 @@ def test_no_estimate_beats_any_single_limit(profile: StorageProfile) -> None:
 def test_twice_the_bandwidth_halves_the_transfer_part_alone(profile: StorageProfile) -> None:
     shared = ("write_bytes_per_second", "node_write_bytes_per_second", "writer_write_bytes_per_second")
     doubled = {name: 2 * rate for name in shared if (rate := getattr(profile, name)) is not None}
-    before = transfer(profile, DEMAND, direction="write")
-    after = transfer(profile.model_copy(update=doubled), DEMAND, direction="write")
+    before = transfer(profile, [DEMAND], direction="write")
+    after = transfer(profile.model_copy(update=doubled), [DEMAND], direction="write")
     assert before is not None
     assert after is not None
     assert after.serial_seconds == before.serial_seconds
@@ -101,3 +101,12 @@ def test_the_equations_take_arrays_and_agree_with_the_scalar_answer() -> None:
     seconds = transfer_seconds(files_seconds(512, files_per_second=1024), by_node, by_system)
     assert np.shape(seconds) == (2, 2)
     assert np.asarray(seconds)[0, 1] == pytest.approx(0.5 + 26.953125)
+
+
+def test_steps_follow_each_other_each_at_its_own_limit() -> None:
+    profile = StorageProfile(read_bytes_per_second=100.0, writer_read_bytes_per_second=1.0)
+    everyone, one_rank = Demand(1_000, 1_000, 125, 1), Demand(50, 1, 1, 1)
+    result = transfer(profile, [everyone, one_rank], direction="read")
+    assert result is not None
+    assert result.seconds == pytest.approx(10 + 50)
+    assert result.bottleneck == "writer"

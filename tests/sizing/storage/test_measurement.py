@@ -84,6 +84,16 @@ def test_a_read_that_may_have_come_from_memory_is_no_storage_rate() -> None:
     assert profile.read_bytes_per_second is None
 
 
+def test_the_warnings_of_the_run_reach_the_report() -> None:
+    measured = result(measurement(), measurement("restore", cache_policy="cached"), warnings=["the run was short"])
+    profile = profile_of(measured).model_dump(exclude_none=True)
+    document = {"model": {"preset": "gpt2"}, "parallelism": {"tensor": 2}, "storage": {"profile": profile}}
+    warnings = " ".join(answer(scenario_from(document)).warnings)
+    assert "run run-1: the run was short" in warnings
+    assert "may have read from the page cache" in warnings
+    assert "measured with" not in warnings
+
+
 def test_a_run_without_a_verified_write_gives_no_profile() -> None:
     with pytest.raises(InvalidInput, match="must hold a verified write"):
         profile_of(result(measurement(verified=False)))
@@ -102,4 +112,5 @@ def test_a_measured_profile_sizes_and_says_how_little_of_the_cluster_it_saw() ->
     )
     assert report.write is not None
     assert report.write.seconds == pytest.approx(14.0)
-    assert any("measured from 1 node(s) with 2 rank(s)" in warning for warning in report.warnings)
+    warning = "measured with 2 rank(s) on 1 node(s), here 16 write from 2"
+    assert any(warning in found for found in report.warnings)

@@ -1,0 +1,44 @@
+"""JSON and YAML as people send them: parsed strictly, so that nothing is read otherwise than it was meant."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable
+from typing import Any
+
+import yaml
+
+
+def parsed_json(text: str | bytes) -> Any:
+    """The document in a JSON text.
+
+    Raises ValueError or RecursionError where it is none, or an object repeats a field.
+    """
+    return json.loads(text, object_pairs_hook=_without_repeats)
+
+
+def parsed_yaml(text: str) -> Any:
+    """The document in a YAML text, plain data only.
+
+    Raises ValueError, yaml.YAMLError or RecursionError where it is none, or a mapping repeats a field.
+    """
+    return yaml.load(text, Loader=_StrictLoader)  # noqa: S506  a SafeLoader
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """A SafeLoader that refuses repeated fields instead of keeping the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """The mapping of a node."""
+        names = [self.construct_object(key, deep=True) for key, _ in node.value]
+        _without_repeats([(name, None) for name in names])
+        return super().construct_mapping(node, deep)
+
+
+def _without_repeats(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the field {repeated!r} stands twice in one object")
+    return document

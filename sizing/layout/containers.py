@@ -1,0 +1,54 @@
+"""What the file formats add to the tensors: headers, directories, pickles; and the small state beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+ContainerName = Literal["torch-zip", "distcp"]
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """Bytes that a container adds: per file, and per tensor in it."""
+
+    bytes_per_file: int
+    bytes_per_tensor: int
+
+
+CONTAINERS: dict[ContainerName, Container] = {
+    "torch-zip": Container(bytes_per_file=1_350, bytes_per_tensor=317),
+    "distcp": Container(bytes_per_file=0, bytes_per_tensor=1_577),
+}
+"""Source: measured with torch 2.13, state dicts of 1, 10, 100 and 1,000 tensors with names of 45 characters: torch.save
+added 1,669, 4,229, 32,095 and 318,311 bytes, a .distcp file 1,577 bytes per tensor."""
+
+METADATA_BYTES_PER_SHARD = 180
+METADATA_BYTES_PER_TENSOR = 260
+"""Of `.metadata` in a distributed checkpoint. Source: fitted to the four sizes in
+`published/framework_checkpoints.json`, 225 tensors on 1, 2, 4 and 8 ranks, which it meets within 10 %."""
+
+GENERATOR_STATE_BYTES = 5_056 + 16 + 3_755 + 2_675
+"""Of one rank's random-number generators: torch on CPU and CUDA, Python, NumPy. Source: measured, torch 2.13."""
+
+
+def container_bytes(container: Container, *, num_files: int, num_tensors: int) -> int:
+    """Bytes that containers add: files x bytes per file + tensors x bytes per tensor.
+
+    Source: as CONTAINERS.
+
+    >>> container_bytes(CONTAINERS["torch-zip"], num_files=1, num_tensors=1000)
+    318350
+    """
+    return num_files * container.bytes_per_file + num_tensors * container.bytes_per_tensor
+
+
+def metadata_bytes(*, num_tensors: int, num_shards: int) -> int:
+    """Size of `.metadata`, which rank 0 writes and every rank reads: 260 x tensors + 180 x shards.
+
+    Source: as METADATA_BYTES_PER_SHARD.
+
+    >>> metadata_bytes(num_tensors=225, num_shards=8 * 225)
+    382500
+    """
+    return num_tensors * METADATA_BYTES_PER_TENSOR + num_shards * METADATA_BYTES_PER_SHARD

@@ -1,0 +1,28 @@
+"""What a measured storage profile did not see of the layout that it is used for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sizing.layout import Layout
+from sizing.storage.profile import Storage
+
+
+def measurement_warnings(storage: Storage | None, *, layout: Layout) -> Iterator[str]:
+    """Where the benchmark's ranks and nodes are not those of the layout, and what the benchmark itself warned of."""
+    measured = storage.profile.measured if storage else None
+    if measured is None:
+        return
+    seen, asked = (measured.num_ranks, measured.num_nodes), (layout.num_writers, layout.num_writing_nodes)
+    if seen != asked:
+        reading = (
+            "that more nodes get no more is the cautious reading"
+            if measured.num_nodes < layout.num_writing_nodes
+            else "whether other writers get the same is not known"
+        )
+        yield (
+            f"the storage was measured with {seen[0]} rank(s) on {seen[1]} node(s), here {asked[0]} write from "
+            f"{asked[1]}: {reading}; measure as many"
+        )
+    for warning in measured.warnings:
+        yield f"run {measured.run_id}: {warning}"

@@ -1,0 +1,52 @@
+"""Predicted against real: the files that torch really writes have the predicted names and sizes."""
+
+import subprocess
+import sys
+
+import pytest
+
+from io_bench.validation.cases import CASES, Case
+from io_bench.validation.comparison import TOLERANCE, FileComparison, compared
+from io_bench.validation.tiny_llama import TINY, TinyLlama
+from sizing.model import num_parameters
+from sizing.model.inventory import inventory_of
+
+QUICK = ("FSDP2, DCP, fp32, 2 ranks", "HSDP, DCP, 2 copies of 2 shards", "tensor parallel, torch.save per rank")
+
+
+def check(case: Case) -> None:
+    files = compared(case)
+    assert files
+    assert all(file.agrees for file in files), files
+    predicted, real = (sum(sizes) for sizes in zip(*((f.predicted_bytes, f.real_bytes) for f in files), strict=True))
+    assert predicted == pytest.approx(real, rel=TOLERANCE)
+
+
+def test_the_tiny_model_has_the_parameters_of_its_architecture() -> None:
+    built = sum(parameter.numel() for parameter in TinyLlama(TINY).parameters())
+    assert built == num_parameters(inventory_of(TINY))
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.name in QUICK], ids=lambda case: case.name)
+def test_files_saved_for_real_are_those_predicted(case: Case) -> None:
+    check(case)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", [case for case in CASES if case.name not in QUICK], ids=lambda case: case.name)
+def test_the_other_ways_to_save_are_predicted_too(case: Case) -> None:
+    check(case)
+
+
+@pytest.mark.parametrize(("predicted", "real"), [(None, 100), (100, None), (1000, 1006), (1000, 994), (7400, 6890)])
+def test_a_missing_file_and_a_wrong_size_do_not_agree(predicted: int | None, real: int | None) -> None:
+    assert not FileComparison("case", "file", predicted, real).agrees
+
+
+@pytest.mark.long
+def test_ckpt_bench_validate_shows_every_file() -> None:
+    found = subprocess.run(
+        [sys.executable, "-m", "io_bench", "validate"], capture_output=True, text=True, timeout=900, check=False
+    )
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.count("within 0.5 %") == 22

@@ -1,0 +1,99 @@
+"""What stands beside the model's own state: padding, adapters, frozen parts, containers, small state."""
+
+from typing import Any
+
+import pytest
+
+from sizing.errors import InvalidInput
+from sizing.layout.containers import metadata_bytes
+from sizing.published import published
+from sizing.report import SizingReport, answer
+from sizing.scenario import scenario_from
+
+HIDDEN, LAYERS, RANK = 4096, 32, 16
+
+
+def report_of(training: dict[str, Any], **blocks: Any) -> SizingReport:
+    return answer(scenario_from({"model": {"preset": "llama-2-7b"}, "training": training} | blocks))
+
+
+@pytest.mark.parametrize(("tensor", "padded"), [(1, 50304), (8, 51200)])
+def test_the_vocabulary_is_padded_to_a_multiple_times_the_tensor_degree(tensor: int, padded: int) -> None:
+    """Megatron's GPT-2 vocabulary of 50,257 becomes 50,304, and 51,200 on 8 tensor ranks."""
+    model = {"architecture": {"family": "gpt2", "hidden_size": 1024, "num_layers": 2, "num_attention_heads": 16}}
+    model["architecture"]["vocab_size"] = 50257
+    blocks: dict[str, Any] = {"model": model, "parallelism": {"tensor": tensor}}
+    plain = report_of({}, **blocks)
+    report = report_of({"vocabulary_padding_multiple": 128}, **blocks)
+    assert report.model.num_parameters - plain.model.num_parameters == (padded - 50257) * 1024
+    assumed = {a.field: a for a in report.assumptions}["model.architecture.vocab_size"]
+    assert (assumed.value, assumed.reason) == (padded, "padded from 50257")
+    not_padded = {a.field: a for a in plain.assumptions}["model.architecture.vocab_size"]
+    assert "not padded" in not_padded.reason
+
+
+def test_only_the_adapters_are_saved_unless_the_base_is_asked_for() -> None:
+    adapters = {"rank": RANK, "tensors": ["attention.query", "attention.output"]}
+    report = report_of({"adapters": adapters})
+    adapter_parameters = LAYERS * 2 * 2 * RANK * HIDDEN
+    assert report.model.num_trained_parameters == adapter_parameters
+    assert report.checkpoint.logical_bytes == 14 * adapter_parameters
+    with_base = report_of({"adapters": adapters | {"save_base": True}})
+    assert with_base.checkpoint.logical_bytes == 14 * adapter_parameters + 2 * 6_738_415_616
+
+
+def test_adapters_are_cut_with_their_matrix() -> None:
+    """Cut by outputs, the second adapter is dealt out and the first repeated; cut by inputs, the other way round."""
+    adapters = {"rank": RANK, "tensors": ["attention.query", "ffn.down"]}
+    report = report_of({"adapters": adapters}, parallelism={"tensor": 8})
+    copies = {row.tensors: row.copies for row in report.checkpoint.replicated}
+    assert copies == {"attention.query.adapter_in": 8, "ffn.down.adapter_out": 8}
+    assert sum(c.num_ranks * c.bytes_per_rank for c in report.layout.rank_classes) == report.checkpoint.total_bytes
+
+
+def test_a_frozen_part_keeps_its_weights_and_no_optimizer_state() -> None:
+    plain, frozen = report_of({}), report_of({"frozen": ["embedding"]})
+    embedding = 32_000 * HIDDEN
+    assert plain.checkpoint.logical_bytes - frozen.checkpoint.logical_bytes == 12 * embedding
+    assert plain.training.gpu_state_bytes - frozen.training.gpu_state_bytes == 16 * embedding
+
+
+@pytest.mark.parametrize(
+    ("training", "sentence"),
+    [
+        ({"frozen": ["embeding"]}, "training.frozen must name tensors of the model, got 'embeding': this model has"),
+        ({"adapters": {"rank": 8, "tensors": ["norm"]}}, "training.adapters.tensors must name tensors of the model"),
+        ({"adapters": {"rank": 0}}, "training.adapters.rank must be at least 1, got 0"),
+    ],
+)
+def test_names_that_no_tensor_has_are_refused(training: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        report_of(training)
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4, 8])
+def test_the_metadata_of_a_distributed_checkpoint_has_about_the_size_measured(ranks: int) -> None:
+    facts = published("framework_checkpoints")["dcp_metadata"]["measured_bytes"]
+    measured = facts[f"{ranks} rank{'s' if ranks > 1 else ''}"]
+    tensors = 3 * (8 * 9 + 3)
+    assert metadata_bytes(num_tensors=tensors, num_shards=tensors * ranks) == pytest.approx(measured, rel=0.1)
+
+
+def test_metadata_matters_on_thousands_of_ranks() -> None:
+    """0.6 GB at 1,024 shards of 1,137 x 3 tensors. On 16,384 ranks it stays below the 10 GB of one shard on every
+    rank: keys and values have only 1,024 rows, and 53,248 or 128,256 rows by fours and eights do not reach all."""
+    sizes = []
+    for ranks in (1_024, 16_384):
+        report = report_of({"framework": "fsdp2"}, model={"preset": "llama-3.1-405b"}, parallelism={"data": ranks})
+        sizes.append(report.checkpoint.small_state_bytes[".metadata"])
+    assert sizes[0] == pytest.approx(0.6e9, rel=0.06)
+    on_every_rank = 1_137 - 4 * 126 - 2
+    shards = on_every_rank * 16_384 + 2 * 126 * 1_024 + 2 * 126 * (53_248 // 4) + 2 * (128_256 // 8)
+    assert sizes[1] == pytest.approx(180 * 3 * shards, rel=0.001)
+
+
+def test_containers_and_generators_do_not_matter_in_few_large_files() -> None:
+    report = report_of({}, model={"preset": "megatron-1t"}, parallelism={"tensor": 8, "pipeline": 64})
+    size = report.checkpoint
+    assert (size.container_bytes + sum(size.small_state_bytes.values())) / size.total_bytes < 1e-5
