@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import tomllib
+from datetime import date
 from importlib import resources
 from typing import Annotated
 
@@ -38,6 +39,7 @@ class CatalogNode(BaseModel):
 
     name: str
     source: str
+    read_on: date
     spec: NodeSpec
 
 

@@ -43,7 +43,9 @@ def manifest(laid_out: LaidOut, parallelism: Parallelism, *, gpus_per_node: int)
         )
     for writer in laid_out.writers:
         for stage, inner, outer in _positions(writer):
-            rank = stage * parallelism.ranks_per_stage + writer.inner_size * outer + inner
+            position = writer.inner_size * outer + inner
+            replica, tensor = divmod(position, parallelism.tensor)
+            rank = parallelism.rank_of(tensor=tensor, replica=replica, stage=stage)
             for file in writer.files:
                 names = {"TT": f"{inner:02d}", "PPP": f"{stage:03d}", "EEE": f"{outer:03d}"}
                 names |= {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -11,6 +11,13 @@ from sizing.errors import broken_rule
 Degree = Annotated[int, Field(ge=1, le=1_000_000)]
 TensorDegree = Annotated[int, Field(ge=1, le=4096)]
 _MOST_GPUS = 100_000_000
+
+
+Axis = Literal["tensor", "context", "expert", "data", "pipeline"]
+RankOrder = tuple[Axis, Axis, Axis, Axis, Axis]
+
+DEFAULT_RANK_ORDER: RankOrder = ("tensor", "context", "expert", "data", "pipeline")
+"""Megatron-LM's tp-cp-ep-dp-pp, core/parallel_state.py."""
 
 
 class Parallelism(BaseModel):
@@ -35,6 +42,7 @@ class Parallelism(BaseModel):
     shard_group: Degree | None = Field(
         None, description="FSDP ranks that shard one copy of the state; all of data x context where not given"
     )
+    rank_order: RankOrder = Field(DEFAULT_RANK_ORDER, description="axes of the rank number, the fastest first")
     layers_per_stage: tuple[Annotated[int, Field(ge=0, le=10_000)], ...] | None = Field(
         None, max_length=10_000, description="layers of each pipeline stage, first stage first"
     )
@@ -46,6 +54,8 @@ class Parallelism(BaseModel):
                 f"has degrees that multiply to {self.num_gpus:,} GPUs, more than {_MOST_GPUS:,}",
                 "lower a degree",
             )
+        if len(set(self.rank_order)) != len(self.rank_order):
+            raise broken_rule("has a rank_order that repeats an axis", "name each axis once")
         if self.layers_per_stage is not None and len(self.layers_per_stage) != self.pipeline:
             raise broken_rule(
                 f"has layers_per_stage for {len(self.layers_per_stage)} stages and pipeline {self.pipeline}",
@@ -93,6 +103,35 @@ class Parallelism(BaseModel):
     def shard_ranks(self) -> int:
         """FSDP ranks that shard one copy of the state."""
         return self.shard_group or self.num_replicas
+
+    @property
+    def strides(self) -> dict[Axis, int]:
+        """By how much the rank number grows along each axis.
+
+        Experts are carved out of context and data, so they have no stride of their own.
+        """
+        sizes = {"tensor": self.tensor, "context": self.context, "data": self.data, "pipeline": self.pipeline}
+        strides: dict[Axis, int] = {}
+        stride = 1
+        for axis in self.rank_order:
+            if axis != "expert":
+                strides[axis] = stride
+                stride *= sizes[axis]
+        return strides
+
+    def rank_of(self, *, tensor: int, replica: int, stage: int) -> int:
+        """The number of the rank that holds tensor rank `tensor` of a stage in a replica (context fastest).
+
+        >>> Parallelism(tensor=8, pipeline=64, data=6).rank_of(tensor=1, replica=2, stage=3)
+        161
+        """
+        strides = self.strides
+        return (
+            tensor * strides["tensor"]
+            + replica % self.context * strides["context"]
+            + replica // self.context * strides["data"]
+            + stage * strides["pipeline"]
+        )
 
     @property
     def num_gpus(self) -> int:

@@ -1,4 +1,4 @@
-"""Where the writers stand: ranks on nodes in the order tensor, context, data, pipeline."""
+"""Where the writers stand: ranks on nodes in the order of their axes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
+from sizing.errors import InvalidInput
 from sizing.layout.parallelism import Parallelism
+
+MOST_WRITERS_PLACED = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,34 +23,62 @@ class WriterPlacement:
 
 
 def place_writers(parallelism: Parallelism, *, writers_per_stage: int, gpus_per_node: int) -> WriterPlacement:
-    """The nodes on which the writers stand: the first `writers_per_stage` ranks of every stage.
+    """The nodes on which the writers stand: of every stage all tensor ranks of its first replicas.
 
-    Rank = t + T (c + C (d + D p)) for tensor rank t of T, context c of C, data d of D, stage p; node =
-    floor(rank / gpus_per_node). So stage p starts at rank p T C D, and replica 0 writes from its first T ranks.
-    Source: Megatron-LM, core/parallel_state.py, default order tp-cp-ep-dp-pp.
+    Rank = sum over axes of its number x the product of the degrees before it in `rank_order`; by default
+    t + T (c + C (d + D p)) for tensor rank t of T, context c of C, data d of D, stage p. Node =
+    floor(rank / gpus_per_node). Replica 0 is c = d = 0.
+    Source: Megatron-LM, core/parallel_state.py, RankGenerator.
 
     >>> place_writers(Parallelism(tensor=8, pipeline=64, data=6), writers_per_stage=8, gpus_per_node=8)
     WriterPlacement(num_nodes=64, most_per_node=8)
     >>> place_writers(Parallelism(tensor=1, pipeline=4, data=2), writers_per_stage=1, gpus_per_node=8)
     WriterPlacement(num_nodes=1, most_per_node=4)
     """
-    stride = parallelism.ranks_per_stage
-    if writers_per_stage == stride:
-        return WriterPlacement(-(-parallelism.num_gpus // gpus_per_node), min(parallelism.num_gpus, gpus_per_node))
-    full_nodes = max(0, writers_per_stage // gpus_per_node - 1)
-    block = writers_per_stage - full_nodes * gpus_per_node
-    stages_per_period = gpus_per_node // math.gcd(stride, gpus_per_node)
-    periods, rest = divmod(parallelism.pipeline, stages_per_period)
-    whole = _writers_by_node(min(parallelism.pipeline, stages_per_period), block, stride, gpus_per_node)
-    part = _writers_by_node(rest, block, stride, gpus_per_node)
-    partly_filled = max(periods, 1) * len(whole) + len(part) * bool(periods)
-    return WriterPlacement(
-        partly_filled + parallelism.pipeline * full_nodes, max(*whole, gpus_per_node if full_nodes else 0)
-    )
+    if writers_per_stage == parallelism.ranks_per_stage:
+        nodes = -(-parallelism.num_gpus // gpus_per_node)
+        return WriterPlacement(nodes, min(parallelism.num_gpus, gpus_per_node))
+    strides = parallelism.strides
+    if writers_per_stage > MOST_WRITERS_PLACED:
+        raise _too_many(writers_per_stage)
+    replicas = np.arange(-(-writers_per_stage // parallelism.tensor))
+    in_stage = (
+        np.arange(min(parallelism.tensor, writers_per_stage)) * strides["tensor"]
+        + (replicas % parallelism.context * strides["context"])[:, None]
+        + (replicas // parallelism.context * strides["data"])[:, None]
+    ).ravel()
+    return _placed(in_stage, parallelism, gpus_per_node=gpus_per_node)
 
 
-def _writers_by_node(num_stages: int, block: int, stride: int, gpus_per_node: int) -> list[int]:
-    """Writers on each node that has any. A period of stages starts on a fresh node."""
-    ranks = np.arange(num_stages)[:, None] * stride + np.arange(block)
+def _placed(in_stage: npt.NDArray[np.int64], parallelism: Parallelism, *, gpus_per_node: int) -> WriterPlacement:
+    """The nodes of the same ranks of every stage; stages that begin equally on a node place them equally."""
+    stride = parallelism.strides["pipeline"]
+    period = gpus_per_node // math.gcd(stride, gpus_per_node)
+    disjoint = parallelism.rank_order[-1] == "pipeline"
+    periods, rest = divmod(parallelism.pipeline, period) if disjoint else (0, parallelism.pipeline)
+    whole = _writers_by_node(in_stage, min(parallelism.pipeline, period) if disjoint else rest, stride, gpus_per_node)
+    if not disjoint:
+        return WriterPlacement(len(whole), max(whole))
+    part = _writers_by_node(in_stage, rest, stride, gpus_per_node)
+    return WriterPlacement(max(periods, 1) * len(whole) + len(part) * bool(periods), max(whole))
+
+
+def _writers_by_node(in_stage: npt.NDArray[np.int64], num_stages: int, stride: int, gpus_per_node: int) -> list[int]:
+    """Writers on each node that has any.
+
+    Raises InvalidInput for more of them than are worth walking over.
+    """
+    if num_stages * len(in_stage) > MOST_WRITERS_PLACED:
+        raise _too_many(num_stages * len(in_stage))
+    ranks = np.arange(num_stages)[:, None] * stride + in_stage
     counts: list[int] = np.unique(ranks // gpus_per_node, return_counts=True)[1].tolist()
     return counts
+
+
+def _too_many(num_writers: int) -> InvalidInput:
+    return InvalidInput.of(
+        "parallelism",
+        f"must have at most {MOST_WRITERS_PLACED:,} writers to place on nodes",
+        value=num_writers,
+        remedy="lower a degree",
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import tomllib
+from datetime import date
 from importlib import resources
 
 from pydantic import BaseModel, ConfigDict
@@ -22,6 +23,7 @@ class CatalogModel(BaseModel):
 
     name: str
     source: str
+    read_on: date
     num_parameters: int | None = None
     num_parameters_source: str | None = None
     architecture: Architecture

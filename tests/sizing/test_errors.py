@@ -131,6 +131,22 @@ def sentences(document: object) -> str:
             "training.saved_state must leave something to save",
         ),
         (
+            {
+                "model": {"num_parameters": 10**12},
+                "parallelism": {
+                    "tensor": 4096,
+                    "pipeline": 10_000,
+                    "data": 2,
+                    "rank_order": ["pipeline", "tensor", "context", "expert", "data"],
+                },
+            },
+            "parallelism must have at most 4,000,000 writers to place on nodes, got 40960000: lower a degree.",
+        ),
+        (
+            {"model": {"preset": "gpt2"}, "parallelism": {"rank_order": ["data"] * 5}},
+            "parallelism has a rank_order that repeats an axis",
+        ),
+        (
             {"model": {"preset": "gpt2"}, "parallelism": {"data": 1_000_000, "context": 1_000_000}},
             "has degrees that multiply to 1,000,000,000,000 GPUs, more than 100,000,000",
         ),

@@ -1,5 +1,7 @@
 """The slow and plain way: every rank of a small world, one by one, layer by layer."""
 
+import itertools
+
 from sizing.layout import Parallelism
 from sizing.model.inventory import Inventory, TensorGroup
 
@@ -18,16 +20,14 @@ def parameters_by_rank(inventory: Inventory, parallelism: Parallelism, num_layer
 
 
 def writing_nodes(parallelism: Parallelism, gpus_per_node: int) -> dict[int, int]:
-    """Writers on each node, by walking over every rank of the world."""
+    """Writers on each node, by walking over every rank of the world in its order."""
+    axes = [axis for axis in parallelism.rank_order if axis != "expert"]
+    sizes = [getattr(parallelism, axis) for axis in reversed(axes)]
     nodes: dict[int, int] = {}
-    rank = 0
-    for _stage in range(parallelism.pipeline):
-        for data in range(parallelism.data):
-            for context in range(parallelism.context):
-                for _tensor in range(parallelism.tensor):
-                    if data == context == 0:
-                        nodes[rank // gpus_per_node] = nodes.get(rank // gpus_per_node, 0) + 1
-                    rank += 1
+    for rank, numbers in enumerate(itertools.product(*map(range, sizes))):
+        at = dict(zip(reversed(axes), numbers, strict=True))
+        if at["data"] == at["context"] == 0:
+            nodes[rank // gpus_per_node] = nodes.get(rank // gpus_per_node, 0) + 1
     return nodes
 
 

@@ -1,5 +1,6 @@
 """Rank classes, replication and placement equal a brute-force walk over every rank."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from sizing.layout import Parallelism
 from sizing.layout.cells import cells_of
+from sizing.layout.parallelism import DEFAULT_RANK_ORDER, Axis
 from sizing.layout.placement import WriterPlacement, place_writers
 from sizing.layout.stages import stage_spans
 from sizing.model.inventory import TensorGroup, inventory_of
@@ -64,6 +66,7 @@ def small_worlds(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 BYTES_PER_PARAMETER = 14
+PIPELINE_BEFORE_DATA: tuple[Axis, ...] = ("tensor", "context", "expert", "pipeline", "data")
 
 
 @given(small_worlds())
@@ -96,12 +99,14 @@ def test_a_bare_count_is_shared_out_to_the_last_parameter(count: int, tensor: in
     st.integers(1, 6),
     st.integers(1, 3),
     st.sampled_from([1, 3, 4, 8, 16]),
+    st.just(DEFAULT_RANK_ORDER) | st.permutations(DEFAULT_RANK_ORDER),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=400, deadline=None)
 def test_writers_stand_on_the_nodes_that_a_walk_over_all_ranks_finds(
-    tensor: int, pipeline: int, data: int, context: int, gpus_per_node: int
+    tensor: int, pipeline: int, data: int, context: int, gpus_per_node: int, order: Sequence[Axis]
 ) -> None:
-    parallelism = Parallelism(tensor=tensor, pipeline=pipeline, data=data, context=context)
+    degrees = {"tensor": tensor, "pipeline": pipeline, "data": data, "context": context}
+    parallelism = Parallelism.model_validate(degrees | {"rank_order": order})
     nodes = writing_nodes(parallelism, gpus_per_node)
     expected = WriterPlacement(len(nodes), max(nodes.values()))
     assert place_writers(parallelism, writers_per_stage=tensor, gpus_per_node=gpus_per_node) == expected
@@ -159,3 +164,43 @@ def test_a_hundred_thousand_gpus_need_no_more_rank_classes_than_eight() -> None:
     large = report_of({"preset": "megatron-1t"}, tensor=8, pipeline=128, data=100)
     assert large.layout.num_gpus == 102_400
     assert len(large.layout.rank_classes) <= len(small.layout.rank_classes)
+
+
+@pytest.mark.parametrize(("order", "num_nodes"), [(DEFAULT_RANK_ORDER, 8), (PIPELINE_BEFORE_DATA, 4)])
+def test_the_rank_order_decides_how_many_nodes_write(order: tuple[Axis, ...], num_nodes: int) -> None:
+    """Eight stages of four tensor ranks: one stage per node, or two where the stages follow each other."""
+    degrees = {"tensor": 4, "pipeline": 8, "data": 6, "rank_order": order}
+    layout = report_of({"preset": "gpt3-175b"}, **degrees).layout
+    assert layout.num_writing_nodes == num_nodes
+    assert layout.max_writers_per_node == 32 // num_nodes
+
+
+@given(st.sampled_from([1, 2]), st.integers(1, 4), st.sampled_from([1, 2, 4]), st.integers(1, 3))
+@settings(max_examples=60, deadline=None)
+def test_expert_ranks_hold_what_a_walk_over_every_expert_finds(
+    tensor: int, pipeline: int, expert: int, replicas: int
+) -> None:
+    architecture = UNEVEN | {
+        "family": "qwen3",
+        "num_attention_heads": 4,
+        "num_kv_heads": 2,
+        "num_experts": 8,
+        "num_experts_per_token": 2,
+        "expert_ffn_hidden_size": 10,
+        "first_dense_layers": 3,
+    }
+    degrees = {"tensor": tensor, "pipeline": pipeline, "expert": expert, "data": expert * replicas}
+    scenario = scenario_from({"model": {"architecture": architecture}, "parallelism": degrees})
+    assert scenario.model.architecture is not None
+    inventory = inventory_of(scenario.model.architecture)
+    dense = tuple(group for group in inventory if not group.experts)
+    routed = tuple(group for group in inventory if group.experts)
+    held = parameters_by_rank(dense, scenario.parallelism, 7)
+    one_expert = parameters_by_rank(routed, scenario.parallelism, 7)
+    expected = [
+        BYTES_PER_PARAMETER * (held[at] + sum(one_expert[at] for number in range(8) if number // (8 // expert) == rank))
+        for at in held
+        for rank in range(expert)
+    ]
+    classes = answer(scenario).layout.rank_classes
+    assert sorted(c.bytes_per_rank for c in classes for _ in range(c.num_ranks)) == sorted(expected)
