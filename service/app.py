@@ -1,52 +1,63 @@
-"""The application: routes, errors and limits put together."""
+"""The application: routes, errors and headers around an open database."""
 
 from __future__ import annotations
 
-from fastapi import FastAPI, Request
-from sqlalchemy import Engine
-from starlette.middleware.base import RequestResponseEndpoint
-from starlette.responses import Response
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
-from service import problems
-from service.body_check import BodyCheck
-from service.docs_page import add_docs
+from fastapi import FastAPI
+
+from service.database import open_database
+from service.database.schema import migrate
+from service.docs_pages import add_docs_pages
+from service.openapi import correct
+from service.problems import add_problem_handlers
 from service.routes import catalogs, health, scenarios, sizings
+from service.security_headers import SecurityHeaders
 from service.settings import Settings
 from sizing import __version__
 
-_HEADERS = {
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-}
-_API_POLICY = "default-src 'none'; frame-ancestors 'none'"
-_DOCS_POLICY = (
-    "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data:; connect-src 'self'; frame-ancestors 'none'"
-)
+ROUTERS = (sizings.router, catalogs.router, scenarios.router, health.router)
 
 
-def create_app(engine: Engine, settings: Settings) -> FastAPI:
-    """The service on an opened database."""
-    app = FastAPI(
+class Service(FastAPI):
+    """A FastAPI application with a corrected OpenAPI document."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The OpenAPI document, made once."""
+        if self.openapi_schema is None:
+            correct(super().openapi())
+        return super().openapi()
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The service over its database, which is brought to this version's schema.
+
+    Raises CannotServe where the database cannot be used.
+    """
+    database = open_database(settings.database_url)
+    migrate(database)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        database.close()
+
+    app = Service(
         title="checkpoint-sizing",
-        summary="What storage a training cluster needs for its checkpoints",
+        summary="What storage does a training cluster need for its checkpoints?",
         version=__version__,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+        generate_unique_id_function=lambda route: route.name,
     )
-    app.state.engine = engine
-    for routes in (sizings, catalogs, scenarios, health):
-        app.include_router(routes.router)
-    add_docs(app)
-    problems.add_handlers(app)
-    app.middleware("http")(_with_security_headers)
-    app.add_middleware(BodyCheck, max_bytes=settings.max_body_bytes)
+    app.state.settings, app.state.database = settings, database
+    app.add_middleware(SecurityHeaders)
+    add_problem_handlers(app)
+    for router in ROUTERS:
+        app.include_router(router)
+    add_docs_pages(app)
     return app
-
-
-async def _with_security_headers(request: Request, call_next: RequestResponseEndpoint) -> Response:
-    response = await call_next(request)
-    is_page = request.url.path.startswith("/docs")
-    response.headers.update(_HEADERS | {"Content-Security-Policy": _DOCS_POLICY if is_page else _API_POLICY})
-    return response

@@ -1,130 +1,123 @@
-"""`ckpt-serve`: start the service, and manage its tokens."""
+"""`ckpt-serve`: the service, and the tokens that it takes.
+
+Exit code 0 for a command that was done, 2 for what cannot be done or served as asked. A service that was told
+to stop finishes its requests and ends by the signal that told it.
+"""
 
 from __future__ import annotations
 
-import errno
-import socket
 import sys
-from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-import uvicorn
-from pydantic import TypeAdapter, ValidationError
 from rich import box
 from rich.console import Console
 from rich.table import Table
-from sqlalchemy import Engine
 
-from service.access import create_token, revoke_token, tokens
 from service.app import create_app
-from service.database.connection import opened, shown_url
+from service.database import Database, open_database, tokens
+from service.database.schema import migrate
+from service.database.tables import SCOPES
+from service.errors import validated
+from service.listening import listen, serve, url_of
 from service.settings import Settings
-from sizing.errors import InvalidInput, SizingError
-from sizing.units import PositiveSeconds
+from sizing import __version__
+from sizing.errors import SizingError
 
 EXIT_BAD_INPUT = 2
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, invoke_without_command=True)
-token_app = typer.Typer(no_args_is_help=True, help="Create, list and revoke the tokens that storing needs.")
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+token_app = typer.Typer(help="Create, list and revoke the tokens that storing needs.", no_args_is_help=True)
 app.add_typer(token_app, name="token")
 
-DatabaseUrl = Annotated[
-    str | None,
-    typer.Option(metavar="URL", help="Database; or DATABASE_URL; or SQLite in the current folder"),
-]
+
+def _help(setting: str) -> str:
+    field = Settings.model_fields[setting]
+    variable = field.validation_alias or f"CKPT_SERVE_{setting.upper()}"
+    default = "a file in the data directory" if field.default_factory else field.default
+    return f"{field.description}  [env: {variable}; default: {default}]"
+
+
+DatabaseUrl = Annotated[str | None, typer.Option("--database-url", metavar="URL", help=_help("database_url"))]
 
 
 def main() -> None:
-    """Run `ckpt-serve`; the exit code is 2 for bad input."""
+    """Run `ckpt-serve`."""
     try:
-        app()
+        app(prog_name="ckpt-serve")
     except SizingError as error:
-        print(f"error: {error}", file=sys.stderr)
+        for line in str(error).splitlines():
+            typer.echo(f"error: {line}", err=True)
         sys.exit(EXIT_BAD_INPUT)
 
 
-@app.callback()
-def serve(
+@app.callback(invoke_without_command=True)
+def ckpt_serve(
     context: typer.Context,
-    host: Annotated[str, typer.Option(help="Address to listen on; loopback unless told otherwise")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on")] = 8000,
+    *,
+    host: Annotated[str | None, typer.Option(metavar="ADDRESS", help=_help("host"))] = None,
+    port: Annotated[str | None, typer.Option(metavar="N", help=_help("port"))] = None,
     database_url: DatabaseUrl = None,
+    max_body_bytes: Annotated[str | None, typer.Option(metavar="SIZE", help=_help("max_body_bytes"))] = None,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
-    """Serve the REST API."""
+    """Serve checkpoint sizing over REST, until stopped. The commands below manage tokens instead."""
+    if version:
+        typer.echo(f"ckpt-serve {__version__}")
+        raise typer.Exit
     if context.invoked_subcommand is not None:
         return
-    settings = _settings(database_url)
-    engine = opened(settings.database_url)
-    listener = _listening(host, port)
-    address = f"http://{host}:{listener.getsockname()[1]}"
-    print(f"Database {shown_url(engine)}")
-    print(f"API pages on {address}/docs; try: curl {address}/v1/models", flush=True)
-    server = uvicorn.Server(uvicorn.Config(create_app(engine, settings), log_level="warning", server_header=False))
-    server.run(sockets=[listener])
+    settings = _settings(host=host, port=port, database_url=database_url, max_body_bytes=max_body_bytes)
+    with listen(settings.host, settings.port) as listener:
+        service = create_app(settings)
+        typer.echo(f"Database {service.state.database.name}")
+        typer.echo(f"API pages on {url_of(listener)}/docs")
+        serve(service, listener)
 
 
 @token_app.command("create")
 def token_create(
-    name: Annotated[str, typer.Option(help="Who holds it")],
-    scope: Annotated[str, typer.Option(help="What it may do: write")] = "write",
-    expires: Annotated[str | None, typer.Option(metavar="TIME", help="Lifetime: 90d; no end where not given")] = None,
+    context: typer.Context,
+    name: Annotated[str, typer.Option(help="What the token is for; no two have the same.")],
+    scope: Annotated[str, typer.Option(metavar="|".join(SCOPES), help="What it allows.")] = "write",
+    expires: Annotated[str | None, typer.Option(metavar="TIME", help="How long it holds, such as 90d.")] = None,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Create a token and print its secret, once."""
-    if scope != "write":
-        raise InvalidInput.of("--scope", "must be write", value=scope, remedy="leave it out")
-    print(create_token(_engine(database_url), name=name, scope="write", lifetime=_lifetime(expires)))
+    """Create a token and print it. It is shown this once."""
+    new = validated(
+        tokens.NewToken, lambda: tokens.NewToken.model_validate({"name": name, "scope": scope, "expires": expires})
+    )
+    typer.echo(tokens.create_token(_database(context, database_url), new))
 
 
 @token_app.command("list")
-def token_list(database_url: DatabaseUrl = None) -> None:
-    """List the tokens; their secrets are not kept."""
-    table = Table("name", "scope", "created", "expires", "revoked", box=box.SIMPLE_HEAD)
-    for token in tokens(_engine(database_url)):
-        moments = (token.created_at, token.expires_at, token.revoked_at)
-        table.add_row(token.name, token.scope, *(f"{m:%Y-%m-%d %H:%M}" if m else "-" for m in moments))
-    Console().print(table)
+def token_list(context: typer.Context, database_url: DatabaseUrl = None) -> None:
+    """List the tokens, without their secrets."""
+    table = Table("name", "scope", "state", "created", "expires", box=box.SIMPLE_HEAD)
+    for row in tokens.list_tokens(_database(context, database_url)):
+        moments = (f"{moment:%Y-%m-%d %H:%M} UTC" if moment else "-" for moment in (row.created_at, row.expires_at))
+        table.add_row(row.name, row.scope, row.state, *moments)
+    Console(highlight=False).print(table)
 
 
 @token_app.command("revoke")
-def token_revoke(name: Annotated[str, typer.Option(help="Its name")], database_url: DatabaseUrl = None) -> None:
-    """Let a token be of no use from now on."""
-    revoke_token(_engine(database_url), name)
-    print(f"Revoked {name}.")
+def token_revoke(
+    context: typer.Context,
+    name: Annotated[str, typer.Option(help="Its name.")],
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Make a token worthless, from the next request on."""
+    tokens.revoke_token(_database(context, database_url), name)
 
 
-def _settings(database_url: str | None) -> Settings:
-    return Settings(database_url=database_url) if database_url else Settings()
+def _database(context: typer.Context, url: str | None) -> Database:
+    """The database that the command names, or `ckpt-serve` before it, or else the settings."""
+    before = context.find_root().params["database_url"]
+    database = open_database(_settings(database_url=url or before).database_url)
+    migrate(database)
+    return database
 
 
-def _engine(database_url: str | None) -> Engine:
-    return opened(_settings(database_url).database_url)
-
-
-def _lifetime(text: str | None) -> timedelta | None:
-    if text is None:
-        return None
-    try:
-        return timedelta(seconds=TypeAdapter(PositiveSeconds).validate_python(text))
-    except ValidationError:
-        raise InvalidInput.of("--expires", "must be a duration", value=text, remedy="write 90d or 12h") from None
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    """A socket bound to the address, before anything else starts.
-
-    Raises InvalidInput where that cannot be.
-    """
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(2048)
-    except OSError as error:
-        in_use = error.errno == errno.EADDRINUSE
-        field, value = ("--port", str(port)) if in_use else ("--host", host)
-        rule = f"must be free to listen on ({error.strerror})"
-        raise InvalidInput.of(field, rule, value=value, remedy="choose another") from None
-    return listener
+def _settings(**flags: str | None) -> Settings:
+    given: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
+    return validated(Settings, lambda: Settings(**given))

@@ -1,126 +1,151 @@
-"""Every error as application/problem+json (RFC 9457), by one table from exception to status."""
+"""RFC 9457 problem documents, and the one table from exception to HTTP."""
 
 from __future__ import annotations
 
+import dataclasses
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict
-from sqlalchemy.exc import OperationalError
+from pydantic import BaseModel, computed_field
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as NoConnection
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 
-from sizing.errors import InvalidInput, Problem, explain_details
-from sizing.scenario import Scenario
+from service.database.engine import is_full
+from service.errors import (
+    BodyTooLarge,
+    InvalidJson,
+    MissingScope,
+    NotAuthenticated,
+    NotFound,
+    NotReady,
+    UnsupportedMediaType,
+)
+from service.security_headers import SECURITY_HEADERS
+from sizing.errors import InvalidInput, Problem, shown
 
 MEDIA_TYPE = "application/problem+json"
-logger = logging.getLogger(__name__)
+
+_log = logging.getLogger(__name__)
 
 
-class FieldProblem(BaseModel):
-    """One field that breaks a rule."""
+@pydantic_dataclass(frozen=True)
+class FieldProblem(Problem):
+    """One thing that is wrong: which field, its rule, the value found, the remedy; and all in a sentence."""
 
-    model_config = ConfigDict(frozen=True)
-
-    field: str
-    rule: str
-    value: str
-    remedy: str
-    sentence: str
+    sentence = computed_field(description="the problem as one sentence")(Problem.sentence)
 
 
 class ProblemDocument(BaseModel):
-    """What a client gets instead of an answer; `code` is stable."""
+    """An error as RFC 9457 has it. `code` is stable: programs branch on it. `detail` is for people."""
 
-    model_config = ConfigDict(frozen=True)
-
-    type: str = "about:blank"
+    type: str
     title: str
     status: int
     detail: str
     code: str
-    errors: list[FieldProblem] = []
+    errors: list[FieldProblem]
 
 
-class ServiceError(Exception):
-    """An error with a status, a stable code and a sentence for the client."""
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What one kind of error is over HTTP."""
 
-    def __init__(self, status: HTTPStatus, code: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(detail)
-        self.status, self.code, self.detail, self.headers = status, code, detail, headers
+    status: int
+    code: str
+    title: str
+    headers: Mapping[str, str] = field(default_factory=dict)
 
-
-def not_found(what: str, name: str) -> ServiceError:
-    """The error for something that is not there."""
-    return ServiceError(HTTPStatus.NOT_FOUND, "not-found", f"There is no {what} {name!r}.")
-
-
-def problem_response(
-    status: HTTPStatus,
-    code: str,
-    detail: str,
-    problems: tuple[Problem, ...] = (),
-    headers: Mapping[str, str] | None = None,
-) -> JSONResponse:
-    """A problem document as a response."""
-    errors = [
-        FieldProblem(field=p.field, rule=p.rule, value=p.value, remedy=p.remedy, sentence=p.sentence) for p in problems
-    ]
-    document = ProblemDocument(title=status.phrase, status=status, detail=detail, code=code, errors=errors)
-    return JSONResponse(document.model_dump(), status, headers, media_type=MEDIA_TYPE)
+    def response(self, problems: Iterable[Problem]) -> Response:
+        """The problem document."""
+        errors = [FieldProblem(**dataclasses.asdict(problem)) for problem in problems]
+        document = ProblemDocument(
+            type=f"urn:problem-type:checkpoint-sizing:{self.code}",
+            title=self.title,
+            status=self.status,
+            detail="\n".join(problem.sentence for problem in errors),
+            code=self.code,
+            errors=errors,
+        )
+        return Response(document.model_dump_json(), self.status, self.headers, MEDIA_TYPE)
 
 
-def invalid_input(error: InvalidInput) -> JSONResponse:
-    """The response to a scenario that breaks a rule."""
-    return problem_response(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input", str(error), error.problems)
-
-
-def add_handlers(app: FastAPI) -> None:
-    """Let every exception of the app become a problem document."""
-
-    @app.exception_handler(InvalidInput)
-    async def of_input(_: Request, error: InvalidInput) -> JSONResponse:
-        return invalid_input(error)
-
-    @app.exception_handler(RequestValidationError)
-    async def of_request(_: Request, error: RequestValidationError) -> JSONResponse:
-        details: Any = error.errors()
-        if any(detail["type"] == "json_invalid" for detail in details):
-            return problem_response(HTTPStatus.BAD_REQUEST, "invalid-json", "The body is not valid JSON.")
-        return invalid_input(explain_details(details, Scenario, skip=1))
-
-    @app.exception_handler(ServiceError)
-    async def of_service(_: Request, error: ServiceError) -> JSONResponse:
-        return problem_response(error.status, error.code, error.detail, headers=error.headers)
-
-    @app.exception_handler(HTTPException)
-    async def of_http(_: Request, error: HTTPException) -> JSONResponse:
-        status = HTTPStatus(error.status_code)
-        code = status.phrase.lower().replace(" ", "-")
-        return problem_response(status, code, f"{status.phrase}: {status.description}.", headers=error.headers)
-
-    @app.exception_handler(OperationalError)
-    async def of_database(_: Request, error: OperationalError) -> JSONResponse:
-        logger.error("database: %s", error.orig)
-        if "full" in str(error.orig):
-            detail = "The database has no space left; nothing was stored."
-            return problem_response(HTTPStatus.INSUFFICIENT_STORAGE, "storage-full", detail)
-        detail = "The database cannot be reached; nothing was stored. Try again later."
-        return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, "database-unavailable", detail)
-
-    @app.exception_handler(Exception)
-    async def of_defect(_: Request, error: Exception) -> JSONResponse:
-        logger.exception("unexpected", exc_info=error)
-        detail = "Something unexpected went wrong here; it has been logged."
-        return problem_response(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", detail)
-
-
-RESPONSES: dict[int | str, dict[str, Any]] = {
-    status: {"model": ProblemDocument, "description": HTTPStatus(status).phrase, "content": {MEDIA_TYPE: {}}}
-    for status in (400, 413, 422)
+KINDS: dict[type[InvalidInput], Kind] = {
+    InvalidJson: Kind(400, "invalid-json", "The body is not JSON"),
+    NotAuthenticated: Kind(401, "unauthorized", "A token is needed", {"WWW-Authenticate": "Bearer"}),
+    MissingScope: Kind(
+        403, "missing-scope", "The token does not allow this", {"WWW-Authenticate": 'Bearer error="insufficient_scope"'}
+    ),
+    NotFound: Kind(404, "not-found", "There is no such thing"),
+    BodyTooLarge: Kind(413, "too-large", "The body is too large", {"Connection": "close"}),
+    UnsupportedMediaType: Kind(415, "unsupported-media-type", "The body must be declared as JSON"),
+    InvalidInput: Kind(422, "invalid-input", "The input breaks a rule"),
+    NotReady: Kind(503, "not-ready", "The service is not ready"),
 }
-"""How OpenAPI shows the errors that any route with a body may give."""
+METHOD_NOT_ALLOWED = Kind(405, "method-not-allowed", "The route does not know this method")
+INTERNAL_ERROR = Kind(500, "internal", "The service failed")
+DATABASE_UNAVAILABLE = Kind(503, "database-unavailable", "The database is unavailable", {"Retry-After": "5"})
+DATABASE_FULL = Kind(507, "storage-full", "The database is full")
+
+
+def add_problem_handlers(app: FastAPI) -> None:
+    """Let every error of `app` be answered with a problem document."""
+    for kind in KINDS:
+        app.exception_handler(kind)(_refusal)
+    app.exception_handler(RequestValidationError)(_invalid_request)
+    app.exception_handler(HTTPException)(_http_error)
+    for failure in (OperationalError, InterfaceError, NoConnection):
+        app.exception_handler(failure)(_database_failure)
+    app.exception_handler(Exception)(_internal_error)
+
+
+def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What OpenAPI says of a route that can answer with these problems."""
+    return {status: {"model": ProblemDocument, "description": HTTPStatus(status).phrase} for status in statuses}
+
+
+async def _refusal(_: Request, error: InvalidInput) -> Response:
+    kind = next(KINDS[ancestor] for ancestor in type(error).__mro__ if ancestor in KINDS)
+    return kind.response(error.problems)
+
+
+async def _invalid_request(_: Request, error: RequestValidationError) -> Response:
+    """What `explained` has not seen: that there is no body."""
+    return KINDS[InvalidInput].response(
+        Problem(".".join(map(str, details["loc"])), f"is invalid ({details['msg']})", "", "send what /docs shows")
+        for details in error.errors()
+    )
+
+
+async def _http_error(request: Request, error: HTTPException) -> Response:
+    path = shown(request.url.path)
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        return KINDS[NotFound].response([Problem("path", "must be a route", path, "see /docs for the routes")])
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        allowed = (error.headers or {}).get("Allow", "")
+        kind = dataclasses.replace(METHOD_NOT_ALLOWED, headers={"Allow": allowed})
+        return kind.response(
+            [Problem("method", f"must be one of {allowed} at {path}", request.method, "use one of these")]
+        )
+    status = HTTPStatus(error.status_code)
+    return Kind(status, f"http-{status.value}", status.phrase).response([])
+
+
+async def _database_failure(_: Request, error: SQLAlchemyError) -> Response:
+    _log.error("The database failed: %s", str(error).partition("\n")[0])
+    if isinstance(error, DBAPIError) and is_full(error):
+        return DATABASE_FULL.response([Problem("database", "is full", "", "free space, or delete scenarios")])
+    return DATABASE_UNAVAILABLE.response([Problem("database", "is unavailable", "", "try again later")])
+
+
+async def _internal_error(_: Request, __: Exception) -> Response:
+    """The outermost handler. The server logs the exception; the client learns nothing of it."""
+    problem = Problem("the service", "failed", "", "try again; its log says why")
+    return dataclasses.replace(INTERNAL_ERROR, headers=SECURITY_HEADERS).response([problem])

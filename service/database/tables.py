@@ -1,51 +1,96 @@
-"""The tables."""
+"""The tables. No SQL of one database only: they live in SQLite and PostgreSQL alike.
+
+A change here needs a migration in `service/database/migrations/versions`; a test compares the two.
+"""
 
 from __future__ import annotations
 
+import secrets
+import time
+import uuid
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal, get_args
 
-from sqlalchemy import JSON, DateTime, Dialect, ForeignKey, LargeBinary, String, TypeDecorator
+from sqlalchemy import JSON, DateTime, Dialect, ForeignKey, LargeBinary, MetaData, String, TypeDecorator, Uuid
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from service.database.names import LONGEST_NAME
+
+Scope = Literal["write", "admin"]
+"""What a token allows: `write` to save scenarios and delete those it saved, `admin` also to delete any."""
+
+SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """A point in time; SQLite forgets its zone, so it is put back."""
+    """A moment in UTC; SQLite keeps no time zone."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """The time with its zone."""
-        del dialect
-        return value if value is None or value.tzinfo else value.replace(tzinfo=UTC)
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        """The moment with its time zone."""
+        return value.replace(tzinfo=UTC) if value and value.tzinfo is None else value
 
 
 class Base(DeclarativeBase):
-    """The tables' common base."""
+    """What all tables share: constraints with names that migrations can rely on, and types."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map = {datetime: UtcDateTime, uuid.UUID: Uuid, dict[str, Any]: JSON, bytes: LargeBinary}  # noqa: RUF012
 
 
-class Token(Base):
-    """A bearer token: only the hash of its secret is kept."""
+class TokenRow(Base):
+    """A bearer token. Only the hash of its secret is kept."""
 
     __tablename__ = "tokens"
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    name: Mapped[str] = mapped_column(String(100), unique=True)
-    scope: Mapped[str] = mapped_column(String(20))
-    secret_hash: Mapped[bytes] = mapped_column(LargeBinary(32), unique=True)
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    revoked_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    name: Mapped[str] = mapped_column(String(LONGEST_NAME), unique=True)
+    secret_hash: Mapped[bytes]
+    scope: Mapped[Scope] = mapped_column(String(20))
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime | None]
+    revoked_at: Mapped[datetime | None]
+
+    @property
+    def state(self) -> Literal["active", "expired", "revoked"]:
+        """Whether the token holds."""
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.expires_at is not None and self.expires_at <= now() else "active"
 
 
-class SavedScenario(Base):
-    """A scenario as it was given, under a name, by the holder of a token."""
+class ScenarioRow(Base):
+    """A scenario as it was given, under a name."""
 
     __tablename__ = "scenarios"
 
-    id: Mapped[str] = mapped_column(String(32), primary_key=True)
-    name: Mapped[str] = mapped_column(String(200))
-    document: Mapped[dict[str, Any]] = mapped_column(JSON)
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime, index=True)
-    token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"))
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(LONGEST_NAME))
+    scenario: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime]
+    token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"), index=True)
+
+
+def now() -> datetime:
+    """The present moment, in UTC."""
+    return datetime.now(UTC)
+
+
+def new_id() -> uuid.UUID:
+    """A UUID of version 7 (RFC 9562, section 5.7): later ones sort later, and none is used twice.
+
+    >>> new_id().version
+    7
+    """
+    milliseconds, random = time.time_ns() // 1_000_000, secrets.randbits(74)
+    high, low = random >> 62, random & (1 << 62) - 1
+    return uuid.UUID(int=milliseconds << 80 | 7 << 76 | high << 64 | 2 << 62 | low)

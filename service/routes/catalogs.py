@@ -1,93 +1,98 @@
-"""`/v1/models` and `/v1/nodes`: the catalogs, each entry with its source."""
+"""The catalogs, with their sources. They change with the version alone, so clients may keep what they got."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
-from http import HTTPStatus
-from typing import Annotated
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Response
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from fastapi import APIRouter, Header
+from pydantic import TypeAdapter
+from starlette.responses import Response
 
-from service.problems import not_found
+from service.errors import NotFound
+from service.problems import responses
 from sizing.cluster.node import CatalogNode, node_catalog
-from sizing.model import catalog, num_parameters
-from sizing.model.architecture import Architecture
-from sizing.model.inventory import inventory_of
+from sizing.errors import unknown_name
+from sizing.model.catalog import CatalogModel, catalog
+from sizing.model.inventory import inventory_of, num_parameters
 
-router = APIRouter(tags=["catalogs"])
+router = APIRouter(prefix="/v1", tags=["catalogs"])
 
-IfNoneMatch = Annotated[str | None, Header()]
-
-
-class ListedModel(BaseModel):
-    """A model of the catalog with its counted parameters."""
-
-    model_config = ConfigDict(frozen=True)
-
-    name: str
-    num_parameters: int
-    architecture: Architecture
-    source: str
+IfNoneMatch = Annotated[str | None, Header(description="an ETag got before: 304 where it is still current")]
+NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "Not Modified"}}
 
 
-@router.get("/v1/models", response_model=list[ListedModel])
-def models(if_none_match: IfNoneMatch = None) -> Response:
-    """Every model of the catalog."""
-    return _tagged(_models_json(), if_none_match)
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A JSON document that does not change, and its ETag."""
+
+    content: bytes
+    etag: str
+
+    @classmethod
+    def of(cls, content: bytes) -> Document:
+        """The document with that content."""
+        return cls(content, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
+
+    def response(self, if_none_match: str | None) -> Response:
+        """The document, or 304 where the client has it."""
+        headers = {"ETag": self.etag, "Cache-Control": "no-cache"}
+        known = [tag.strip().removeprefix("W/") for tag in (if_none_match or "").split(",")]
+        if self.etag in known or "*" in known:
+            return Response(status_code=304, headers=headers)
+        return Response(self.content, headers=headers, media_type="application/json")
 
 
-@router.get("/v1/models/{name}")
-def model(name: str) -> ListedModel:
-    """One model of the catalog."""
-    found = next((listed for listed in _models() if listed.name == name), None)
-    if found is None:
-        raise not_found("model", name)
-    return found
+@router.get("/models", response_model=list[CatalogModel], responses=NOT_MODIFIED, summary="List the models")
+async def list_models(if_none_match: IfNoneMatch = None) -> Response:
+    """Every model of the catalog, with its source and the parameters of its tensors, counted.
+
+    `num_parameters_source` has published the same count, where there is one.
+    """
+    return _model_list().response(if_none_match)
 
 
-@router.get("/v1/nodes", response_model=list[CatalogNode])
-def nodes(if_none_match: IfNoneMatch = None) -> Response:
-    """Every node type of the catalog."""
-    return _tagged(_nodes_json(), if_none_match)
+@router.get("/models/{name}", response_model=CatalogModel, responses=NOT_MODIFIED | responses(404), summary="A model")
+async def get_model(name: str, if_none_match: IfNoneMatch = None) -> Response:
+    """The model of that name."""
+    model = catalog().get(name)
+    if model is None:
+        raise _not_found(name, catalog())
+    return Document.of(_counted(model).model_dump_json().encode()).response(if_none_match)
 
 
-@router.get("/v1/nodes/{name}")
-def node(name: str) -> CatalogNode:
-    """One node type of the catalog."""
-    found = node_catalog().get(name)
-    if found is None:
-        raise not_found("node type", name)
-    return found
+@router.get("/nodes", response_model=list[CatalogNode], responses=NOT_MODIFIED, summary="List the node types")
+async def list_nodes(if_none_match: IfNoneMatch = None) -> Response:
+    """Every node type of the catalog with its figures and sources."""
+    return _node_list().response(if_none_match)
 
 
-@functools.cache
-def _models() -> tuple[ListedModel, ...]:
-    return tuple(
-        ListedModel(
-            name=listed.name,
-            num_parameters=num_parameters(inventory_of(listed.architecture)),
-            architecture=listed.architecture,
-            source=listed.source,
-        )
-        for listed in catalog().values()
-    )
-
-
-@functools.cache
-def _models_json() -> bytes:
-    return TypeAdapter(list[ListedModel]).dump_json(list(_models()))
+@router.get("/nodes/{name}", response_model=CatalogNode, responses=NOT_MODIFIED | responses(404), summary="A node type")
+async def get_node(name: str, if_none_match: IfNoneMatch = None) -> Response:
+    """The node type of that name."""
+    node = node_catalog().get(name)
+    if node is None:
+        raise _not_found(name, node_catalog())
+    return Document.of(node.model_dump_json().encode()).response(if_none_match)
 
 
 @functools.cache
-def _nodes_json() -> bytes:
-    return TypeAdapter(list[CatalogNode]).dump_json(list(node_catalog().values()))
+def _model_list() -> Document:
+    models = [_counted(model) for model in catalog().values()]
+    return Document.of(TypeAdapter(list[CatalogModel]).dump_json(models))
 
 
-def _tagged(content: bytes, if_none_match: str | None) -> Response:
-    """The content with its ETag; nothing but that where the client has it already."""
-    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-    if if_none_match == tag:
-        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers={"ETag": tag})
-    return Response(content, media_type="application/json", headers={"ETag": tag})
+@functools.cache
+def _node_list() -> Document:
+    return Document.of(TypeAdapter(list[CatalogNode]).dump_json(list(node_catalog().values())))
+
+
+def _counted(model: CatalogModel) -> CatalogModel:
+    return model.model_copy(update={"num_parameters": num_parameters(inventory_of(model.architecture))})
+
+
+def _not_found(name: str, known: Iterable[str]) -> NotFound:
+    return NotFound(unknown_name("name", name, known=known).problems)

@@ -1,33 +1,38 @@
-"""`/healthz` and `/readyz`: is the process alive, can it serve."""
+"""Health, for whatever watches the service."""
 
 from __future__ import annotations
 
-from http import HTTPStatus
+from typing import Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from pydantic import BaseModel
 
-from service.database.connection import is_ready
-from service.problems import ServiceError
+from service.access import OpenDatabase
+from service.database.schema import is_current
+from service.errors import NotReady
+from service.problems import responses
 
-router = APIRouter(tags=["operations"])
-
-
-class Status(BaseModel):
-    """What a probe wants to know."""
-
-    status: str = "ok"
+router = APIRouter(tags=["health"])
 
 
-@router.get("/healthz")
-async def healthz() -> Status:
-    """The process answers."""
-    return Status()
+class Health(BaseModel):
+    """That all is well."""
+
+    status: Literal["ok"] = "ok"
 
 
-@router.get("/readyz")
-def readyz(request: Request) -> Status:
-    """The database answers and has the newest revision."""
-    if not is_ready(request.app.state.engine):
-        raise ServiceError(HTTPStatus.SERVICE_UNAVAILABLE, "not-ready", "The database has not the newest revision.")
-    return Status()
+@router.get("/healthz", summary="Is the process alive?")
+async def healthz() -> Health:
+    """The process answers. Asks nothing of the database."""
+    return Health()
+
+
+@router.get("/readyz", responses=responses(503), summary="Can it serve?")
+def readyz(database: OpenDatabase) -> Health:
+    """The database is reachable and has the schema of this version."""
+    with database.reading() as session:
+        if not is_current(session.connection()):
+            raise NotReady.of(
+                "database", "must have the schema of this version", value=None, remedy="restart the service"
+            )
+    return Health()

@@ -1,125 +1,126 @@
-"""`/v1/scenarios`: scenarios saved under a link to share."""
+"""Saved scenarios: a link to share, answered anew by whoever follows it."""
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterator
-from datetime import UTC, datetime
-from http import HTTPStatus
+from datetime import datetime
 from typing import Annotated, Any
+from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Body, Depends, Query
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy import select
-from sqlalchemy.orm import Session
+from starlette.responses import Response
 
-from service.access import Writer
-from service.database.tables import SavedScenario
-from service.problems import RESPONSES, not_found
-from sizing.errors import printable
+from service.access import OpenDatabase, Writer
+from service.database import scenarios
+from service.database.names import Name
+from service.errors import explained
+from service.json_bodies import JsonRequest, JsonRoute
+from service.problems import responses
+from service.routes.sizings import report_response
 from sizing.report import SizingReport, answer
 from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
 
-router = APIRouter(tags=["scenarios"])
+router = APIRouter(prefix="/v1/scenarios", tags=["scenarios"], route_class=JsonRoute)
+
+_EXAMPLE: dict[str, Any] = {"name": "Published run of 1T", "scenario": REFERENCE_SCENARIO}
 
 
 class NewScenario(BaseModel):
-    """A scenario to save."""
+    """A scenario to save under a name."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        json_schema_extra={"examples": [{"name": "1T reference run", "scenario": REFERENCE_SCENARIO}]},
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [_EXAMPLE]})
 
-    name: str = Field(min_length=1, max_length=200)
+    name: Name
     scenario: Scenario
 
 
-class Saved(BaseModel):
-    """A saved scenario, as it was given."""
+class ScenarioSummary(BaseModel):
+    """A saved scenario without its document."""
 
-    model_config = ConfigDict(frozen=True, from_attributes=True)
+    model_config = ConfigDict(from_attributes=True)
 
-    id: str
+    id: UUID
     name: str
     created_at: datetime
-    scenario: dict[str, Any] = Field(validation_alias="document")
 
 
-class Page(BaseModel):
-    """Saved scenarios, newest first; `next` is the cursor of the following page."""
+class SavedScenario(ScenarioSummary):
+    """A saved scenario, its document as it was given."""
 
-    items: list[Saved]
-    next: str | None
-
-
-def _session(request: Request) -> Iterator[Session]:
-    with Session(request.app.state.engine) as session:
-        yield session
+    scenario: dict[str, Any]
 
 
-Database = Annotated[Session, Depends(_session)]
+class ScenarioPage(BaseModel):
+    """Some of the saved scenarios, the newest first."""
+
+    items: list[ScenarioSummary]
+    next: UUID | None = Field(description="the cursor of the page that follows; null on the last")
 
 
-@router.post("/v1/scenarios", status_code=HTTPStatus.CREATED, responses=RESPONSES)
-def save(new: NewScenario, token: Writer, session: Database, response: Response) -> Saved:
-    """Save a scenario that can be answered; its link is in `Location`."""
+class PageWanted(BaseModel):
+    """Which page of a list."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    limit: Annotated[int, Field(ge=1, le=200, description="items on a page")] = 50
+    cursor: UUID | None = Field(None, description="`next` of the page before")
+
+
+def id_in_path(scenario_id: str) -> UUID:
+    """The id of a scenario. What is no id is that of nothing."""
+    try:
+        return UUID(scenario_id)
+    except ValueError:
+        raise scenarios.no_scenario(scenario_id) from None
+
+
+ScenarioId = Annotated[UUID, Depends(id_in_path)]
+
+
+@router.post(
+    "", status_code=201, responses=responses(400, 401, 403, 413, 415, 422, 503, 507), summary="Save a scenario"
+)
+def save_scenario(
+    new: Annotated[NewScenario, explained(NewScenario), Body()],
+    token: Writer,
+    database: OpenDatabase,
+    request: JsonRequest,
+    response: Response,
+) -> SavedScenario:
+    """Keep a scenario that has an answer. Anyone with its link can read it."""
     answer(new.scenario)
-    row = SavedScenario(
-        id=secrets.token_hex(16),
-        name=printable(new.name),
-        document=new.scenario.model_dump(mode="json", exclude_unset=True),
-        created_at=datetime.now(UTC),
-        token_id=token,
-    )
-    session.add(row)
-    session.commit()
-    response.headers["Location"] = f"/v1/scenarios/{row.id}"
-    return Saved.model_validate(row)
+    row = scenarios.save_scenario(database, new.name, request.document["scenario"], token=token)
+    response.headers["Location"] = f"{router.prefix}/{row.id}"
+    return SavedScenario.model_validate(row)
 
 
-@router.get("/v1/scenarios")
-def saved(
-    session: Database,
-    limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    cursor: Annotated[str | None, Query(max_length=32)] = None,
-) -> Page:
-    """Saved scenarios, newest first."""
-    rows = select(SavedScenario).order_by(SavedScenario.created_at.desc(), SavedScenario.id)
-    if cursor is not None:
-        last = _row(session, cursor)
-        older = SavedScenario.created_at < last.created_at
-        same = (SavedScenario.created_at == last.created_at) & (SavedScenario.id > last.id)
-        rows = rows.where(older | same)
-    found = session.scalars(rows.limit(limit + 1)).all()
-    items = [Saved.model_validate(row) for row in found[:limit]]
-    return Page(items=items, next=items[-1].id if len(found) > limit else None)
+@router.get("", responses=responses(422, 503), summary="List the saved scenarios")
+def list_scenarios(page: Annotated[PageWanted, explained(PageWanted), Query()], database: OpenDatabase) -> ScenarioPage:
+    """A page of the saved scenarios, the newest first."""
+    rows = scenarios.list_scenarios(database, limit=page.limit + 1, before=page.cursor)
+    items = [ScenarioSummary.model_validate(row) for row in rows[: page.limit]]
+    return ScenarioPage(items=items, next=items[-1].id if len(rows) > page.limit else None)
 
 
-@router.get("/v1/scenarios/{scenario_id}")
-def scenario(scenario_id: str, session: Database) -> Saved:
-    """One saved scenario."""
-    return Saved.model_validate(_row(session, scenario_id))
+@router.get("/{scenario_id}", responses=responses(404, 503), summary="A saved scenario")
+def get_scenario(saved_id: ScenarioId, database: OpenDatabase) -> SavedScenario:
+    """The scenario as it was given."""
+    return SavedScenario.model_validate(scenarios.saved_scenario(database, saved_id))
 
 
-@router.get("/v1/scenarios/{scenario_id}/report", response_model=SizingReport)
-def report(scenario_id: str, session: Database) -> Response:
-    """The answer to a saved scenario, computed now."""
-    found = scenario_from(_row(session, scenario_id).document)
-    return Response(answer(found).model_dump_json(), media_type="application/json")
+@router.get(
+    "/{scenario_id}/report",
+    response_model=SizingReport,
+    responses=responses(404, 422, 503),
+    summary="Answer a saved scenario",
+)
+def get_report(saved_id: ScenarioId, database: OpenDatabase) -> Response:
+    """The answer of today: 422 should this version no longer take the scenario."""
+    row = scenarios.saved_scenario(database, saved_id)
+    return report_response(answer(scenario_from(row.scenario)))
 
 
-@router.delete("/v1/scenarios/{scenario_id}", status_code=HTTPStatus.NO_CONTENT)
-def delete(scenario_id: str, token: Writer, session: Database) -> None:
-    """Delete a saved scenario."""
-    del token
-    session.delete(_row(session, scenario_id))
-    session.commit()
-
-
-def _row(session: Session, scenario_id: str) -> SavedScenario:
-    row = session.get(SavedScenario, scenario_id)
-    if row is None:
-        raise not_found("scenario", scenario_id)
-    return row
+@router.delete("/{scenario_id}", status_code=204, responses=responses(401, 403, 404, 503), summary="Delete a scenario")
+def delete_scenario(saved_id: ScenarioId, token: Writer, database: OpenDatabase) -> None:
+    """Delete a scenario: with the token that saved it, or one with scope admin."""
+    scenarios.delete_scenario(database, saved_id, token=token)

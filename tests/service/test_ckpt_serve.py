@@ -3,44 +3,142 @@
 import signal
 import socket
 import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
 
-from service.settings import Settings
-from tests.service.conftest import PROGRAM, ckpt_serve
+from service.cli import main
+from sizing import __version__
+from tests.service.conftest import ckpt_serve, serving
+
+Terminal = Callable[..., tuple[object, str, str]]
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Terminal:
+    """Runs `ckpt-serve` in this process, which saves a second: exit code, output, errors."""
+
+    def run(*arguments: str) -> tuple[object, str, str]:
+        monkeypatch.setattr(sys, "argv", ["ckpt-serve", *arguments])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return end.value.code, *capsys.readouterr()
+
+    return run
 
 
 def test_it_says_where_to_look_and_stops_cleanly_on_sigterm(tmp_path: Path) -> None:
-    with subprocess.Popen([*PROGRAM, "--port", "0"], stdout=subprocess.PIPE, text=True, cwd=tmp_path) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "Database sqlite:///checkpoint-sizing.sqlite3\n"
-        line = process.stdout.readline()
-        assert line.startswith("API pages on http://127.0.0.1:")
-        address = line.removeprefix("API pages on ").partition("/docs")[0]
+    log = tmp_path / "log"
+    url = f"sqlite:///{tmp_path}/new/folder/sizing.sqlite3"
+    with serving(log, "--port", "0", "--database-url", url) as (process, address):
+        assert log.read_text().startswith(f"Database {url}\nAPI pages on http://127.0.0.1:")
         assert httpx.get(f"{address}/healthz").status_code == 200
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=10) in (0, -signal.SIGTERM)
-    assert (tmp_path / "checkpoint-sizing.sqlite3").exists()
+    assert "Traceback" not in log.read_text()
+
+
+def test_a_request_in_progress_is_finished_when_it_stops(tmp_path: Path) -> None:
+    scenario = {
+        "model": {"architecture": LARGE},
+        "parallelism": {"pipeline": 3000, "layers_per_stage": [1, 3] * 1500},
+    }
+    statuses: list[int] = []
+    with serving(tmp_path / "log", "--port", "0", "--database-url", f"sqlite:///{tmp_path}/x.db") as (process, address):
+
+        def ask() -> None:
+            statuses.append(httpx.post(f"{address}/v1/sizings", json=scenario, timeout=30).status_code)
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=10)
+        asking.join()
+    assert statuses == [200]
+
+
+LARGE = {
+    "family": "llama",
+    "hidden_size": 65536,
+    "num_layers": 6000,
+    "num_attention_heads": 512,
+    "vocab_size": 100000,
+}
+
+
+def test_the_default_database_is_in_the_data_directory_of_the_user(
+    terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", "")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for data in (str(tmp_path), ""):
+        monkeypatch.setenv("XDG_DATA_HOME", data)
+        assert terminal("token", "list")[0] == 0
+    files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.sqlite3")}
+    assert files == {"checkpoint-sizing/service.sqlite3", ".local/share/checkpoint-sizing/service.sqlite3"}
+
+
+def test_a_flag_goes_before_the_environment(
+    terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path}/environment.db")
+    flag = ("--database-url", f"sqlite:///{tmp_path}/flag.db")
+    assert terminal("token", "create", "--name", "a")[0] == 0
+    assert terminal("token", "create", "--name", "b", *flag)[0] == 0
+    assert terminal(*flag, "token", "create", "--name", "c")[0] == 0
+    assert {path.name for path in tmp_path.iterdir() if path.suffix == ".db"} == {"environment.db", "flag.db"}
+    _, listed, _ = terminal("token", "list", *flag)
+    assert [line.split()[0] for line in listed.splitlines() if " write " in line] == ["b", "c"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--database-url", "nonsense"], "--database-url must be a database that can be opened"),
-        (["--database-url", "sqlite:////nowhere/x.sqlite3"], "unable to open database file"),
-        (["--host", "256.1.1.1", "--port", "0"], "--host must be free to listen on"),
-        (["token", "create", "--name", "a", "--scope", "root"], "--scope must be write, got 'root'"),
-        (["token", "create", "--name", "a", "--expires", "soon"], "--expires must be a duration, got 'soon'"),
-        (["token", "revoke", "--name", "nobody"], "--name must be a token's, got 'nobody'"),
+        (["--database-url", "nonsense"], "database_url is not the URL of a database"),
+        (["--database-url", "mysql://a/b"], "database_url is not the URL of a database"),
+        (["--database-url", "sqlite://"], "database_url must name a file"),
+        (["--database-url", "sqlite:///a%00b"], "database_url must name a file"),
+        (["--database-url", "sqlite:////proc/nowhere/x.sqlite3"], "names a directory that cannot be made"),
+        (["--database-url", "sqlite:////proc/x.sqlite3"], "unable to open database file"),
+        (["--host", "256.1.1.1"], "cannot be listened on"),
+        (["--port", "70000"], "port must be at most 65535, got '70000'"),
+        (["--max-body-bytes", "much"], "max_body_bytes is not a size, got 'much'"),
+        (["token", "create", "--name", "a", "--scope", "root"], "scope must be one of 'write' or 'admin', got 'root'"),
+        (["token", "create", "--name", "a", "--expires", "soon"], "expires is not a duration, got 'soon'"),
+        (["token", "create", "--name", " "], "name must be one line"),
+        (["token", "revoke", "--name", "nobody"], "name must be the name of a token, got 'nobody'"),
     ],
 )
-def test_bad_input_ends_with_one_sentence_and_exit_code_2(tmp_path: Path, arguments: list[str], sentence: str) -> None:
-    found = ckpt_serve(*arguments, cwd=tmp_path)
-    assert found.returncode == 2
-    assert sentence in found.stderr
-    assert len(found.stderr.strip().splitlines()) == 1
+def test_bad_input_ends_with_one_sentence_and_exit_code_2(
+    terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], sentence: str
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path}/x.db")
+    monkeypatch.setenv("CKPT_SERVE_PORT", "0")
+    code, _, errors = terminal(*arguments)
+    assert code == 2
+    assert errors.startswith("error: ")
+    assert sentence in errors
+    assert len(errors.splitlines()) == 1
+
+
+def test_a_bad_environment_is_bad_input_too(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CKPT_SERVE_PORT", "high")
+    assert terminal() == (2, "", "error: port must be a whole number, got 'high': give a whole number.\n")
+
+
+def test_what_is_no_database_is_named(terminal: Terminal, tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("not a database" * 100)
+    code, _, errors = terminal("token", "list", "--database-url", f"sqlite:///{path}")
+    assert code == 2
+    assert "file is not a database" in errors
+    assert path.read_text() == "not a database" * 100
 
 
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:
@@ -48,25 +146,36 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        found = ckpt_serve("--port", port, cwd=tmp_path)
+        found = ckpt_serve("--port", port, "--database-url", f"sqlite:///{tmp_path}/x.db")
     assert found.returncode == 2
-    assert f"--port must be free to listen on (Address already in use), got '{port}'" in found.stderr
+    assert f"cannot be listened on (Address already in use), got '127.0.0.1 port {port}'" in found.stderr
 
 
-def test_a_password_is_not_shown() -> None:
-    found = ckpt_serve("--database-url", "postgresql+nodriver://user:secret@localhost/x")
-    assert found.returncode == 2
-    assert "secret" not in found.stderr
+@pytest.mark.parametrize("url", ["postgresql+nodriver://u:secret@h:1/x", "postgresql://u:secret@h:port/x"])
+def test_a_password_is_not_shown(terminal: Terminal, url: str) -> None:
+    code, output, errors = terminal("token", "list", "--database-url", url)
+    assert code == 2
+    assert "secret" not in output + errors
 
 
-def test_two_tokens_cannot_have_one_name(tmp_path: Path) -> None:
-    assert ckpt_serve("token", "create", "--name", "a", cwd=tmp_path).returncode == 0
-    again = ckpt_serve("token", "create", "--name", "a", cwd=tmp_path)
-    assert again.returncode == 2
-    assert "--name must be new, got 'a'" in again.stderr
+def test_two_tokens_cannot_have_one_name(terminal: Terminal, tmp_path: Path) -> None:
+    arguments = ("token", "create", "--name", "a", "--database-url", f"sqlite:///{tmp_path}/x.db")
+    assert terminal(*arguments)[0] == 0
+    code, _, errors = terminal(*arguments)
+    assert (code, errors) == (2, "error: name is taken, got 'a': choose another.\n")
 
 
-def test_every_setting_is_documented() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "rest.md").read_text()
-    for name in Settings.model_fields:
-        assert name.upper() in text
+def test_the_limit_of_a_body_can_be_set(tmp_path: Path) -> None:
+    arguments = ("--port", "0", "--database-url", f"sqlite:///{tmp_path}/x.db", "--max-body-bytes", "10")
+    with serving(tmp_path / "log", *arguments) as (_, address):
+        refused = httpx.post(f"{address}/v1/sizings", json={"model": {"preset": "gpt2"}})
+    assert (refused.status_code, refused.json()["code"]) == (413, "too-large")
+
+
+def test_the_version_is_that_of_the_package(terminal: Terminal) -> None:
+    assert terminal("--version") == (0, f"ckpt-serve {__version__}\n", "")
+
+
+def test_the_service_needs_no_torch() -> None:
+    code = "import sys, service.cli; assert not {'torch', 'io_bench'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -1,26 +1,39 @@
 """Errors over HTTP: problem+json with the sentences of the command line, and nothing of the inside."""
 
 import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
+from service.errors import MOST_PROBLEMS
+from service.problems import KINDS
+from tests.service.conftest import log_of
+
 SIZINGS = "/v1/sizings"
 JSON = {"content-type": "application/json"}
+MIB = 1024**2
 
 
 def problem(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
     assert response.status_code == status
     assert response.headers["content-type"] == "application/problem+json"
     document: dict[str, Any] = response.json()
+    assert document["type"].endswith(f":{code}")
     assert document["status"] == status
     assert document["code"] == code
+    assert document["title"]
+    assert document["detail"] == "\n".join(error["sentence"] for error in document["errors"])
     assert "Traceback" not in response.text
     return document
 
 
-def test_a_field_that_breaks_a_rule_is_named_as_in_the_terminal(client: httpx.Client) -> None:
+def test_a_field_that_breaks_a_rule_is_named_with_rule_value_and_remedy(client: httpx.Client) -> None:
     body = {"model": {"preset": "gpt2"}, "parallelism": {"tensor": 0}}
     document = problem(client.post(SIZINGS, json=body), 422, "invalid-input")
     assert document["errors"] == [
@@ -34,89 +47,144 @@ def test_a_field_that_breaks_a_rule_is_named_as_in_the_terminal(client: httpx.Cl
     ]
 
 
-@pytest.mark.parametrize(
-    ("body", "sentence"),
-    [
-        ({}, "model is required: add it."),
-        ({"modle": {}, "model": {"preset": "gpt2"}}, "modle is not a known field, got {}: did you mean model."),
-        ({"model": {"preset": "gpt3"}}, "model.preset must be a name of the catalog, got 'gpt3'"),
-        ({"model": {"preset": "gpt2"}, "cluster": {"num_gpus": 9}}, "cluster.num_gpus must equal"),
-        ({"model": {"preset": "gpt2"}, "parallelism": {"tensor": 5}}, "must divide num_attention_heads 12, got 5"),
-        ({"model": {"huggingface_config": {"model_type": "x"}}}, "model_type must be a name of the catalog"),
-        ([], "the input must be an object"),
-    ],
-)
-def test_contradictions_are_refused_with_their_sentence(client: httpx.Client, body: Any, sentence: str) -> None:
+BAD_SCENARIOS: list[Any] = [
+    ({}, "model is required: add it."),
+    ({"modle": {}, "model": {"preset": "gpt2"}}, "modle is not a known field, got {}: did you mean model."),
+    (
+        {"model": {"preset": "gpt2"}, "parallelism": {"tensr": 2}},
+        "parallelism.tensr is not a known field, got 2: did you mean tensor.",
+    ),
+    ({"model": {"preset": "gpt3"}}, "model.preset must be a name of the catalog, got 'gpt3'"),
+    ({"model": {"preset": "gpt2"}, "cluster": {"num_gpus": 9}}, "cluster.num_gpus must equal"),
+    ({"model": {"preset": "gpt2"}, "parallelism": {"tensor": 5}}, "must divide num_attention_heads 12, got 5"),
+    ({"model": {"huggingface_config": {"model_type": "x"}}}, "model_type must be a name of the catalog"),
+]
+
+
+@pytest.mark.parametrize(("body", "sentence"), BAD_SCENARIOS)
+def test_the_sentences_are_those_of_the_command_line(
+    client: httpx.Client, tmp_path: Path, body: dict[str, Any], sentence: str
+) -> None:
     document = problem(client.post(SIZINGS, json=body), 422, "invalid-input")
     assert sentence in document["detail"]
+    path = tmp_path / "scenario.json"
+    path.write_text(json.dumps(body))
+    program = "from sizing.cli.main import main; main()"
+    printed = subprocess.run(
+        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert printed.stderr == "".join(f"error: {line}\n" for line in document["detail"].splitlines())
 
 
-@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_what_is_no_number_is_refused(client: httpx.Client, number: str) -> None:
-    body = f'{{"model": {{"preset": "gpt2"}}, "targets": {{"max_overhead_fraction": {number}}}}}'
-    document = problem(client.post(SIZINGS, content=body, headers=JSON), 422, "invalid-input")
-    assert "targets.max_overhead_fraction must be" in document["detail"]
+def test_a_body_that_is_no_object_is_refused(client: httpx.Client) -> None:
+    document = problem(client.post(SIZINGS, json=[]), 422, "invalid-input")
+    assert "the input must be an object" in document["detail"]
 
 
-def test_a_body_that_is_no_json_is_a_bad_request(client: httpx.Client) -> None:
-    problem(client.post(SIZINGS, content="{model:", headers=JSON), 400, "invalid-json")
-
-
-def test_a_body_of_another_kind_is_told_which_kind_to_send(client: httpx.Client) -> None:
-    document = problem(client.post(SIZINGS, data={"model": "gpt2"}), 422, "invalid-input")
-    assert "content-type application/json" in document["detail"]
-
-
-def test_a_field_that_stands_twice_is_refused(client: httpx.Client) -> None:
-    body = '{"model": {"preset": "gpt2"}, "model": {"preset": "megatron-1t"}}'
-    document = problem(client.post(SIZINGS, content=body, headers=JSON), 400, "invalid-json")
-    assert "the field 'model' stands twice" in document["detail"]
-
-
-def test_a_number_with_thousands_of_digits_is_refused(client: httpx.Client) -> None:
-    body = '{"model": {"num_parameters": ' + "9" * 5000 + "}}"
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
+@pytest.mark.parametrize("field", ['"targets": {"max_overhead_fraction": %s}', '"a": [{"b": %s}]'])
+def test_what_is_no_number_is_no_json(client: httpx.Client, field: str, number: str) -> None:
+    body = f'{{"model": {{"preset": "gpt2"}}, {field % number}}}'
     problem(client.post(SIZINGS, content=body, headers=JSON), 400, "invalid-json")
 
 
-@pytest.mark.parametrize("place", ['"preset": "X"', '"huggingface_config": {"model_type": "X"}', '"X": 1'])
-def test_text_that_is_no_unicode_is_refused_and_not_a_defect(client: httpx.Client, place: str) -> None:
-    body = '{"model": {' + place.replace("X", "\\ud800") + "}}"
-    problem(client.post(SIZINGS, content=body, headers=JSON), 422, "invalid-input")
+@pytest.mark.parametrize(
+    "body",
+    ["{model:", "{} {}", '{"model": }', "'", b"\xff", b"\xef\xbb\xbf{}", '"\\ud800"', "1" * 5000, '{"a": "\x00"}'],
+    ids=range(9),
+)
+def test_a_body_that_is_no_json_is_a_bad_request(client: httpx.Client, body: str | bytes) -> None:
+    problem(client.post(SIZINGS, content=body, headers=JSON), 400, "invalid-json")
 
 
-def test_a_config_may_carry_a_name_that_is_no_unicode(client: httpx.Client) -> None:
-    config = (
-        '{"model_type": "gpt2", "_name_or_path": "\\ud800", "n_embd": 64, "n_layer": 2, "n_head": 2, "vocab_size": 9}'
-    )
-    response = client.post(SIZINGS, content='{"model": {"huggingface_config": ' + config + "}}", headers=JSON)
-    assert response.json()["model"]["name"] == "\\ud800"
+def test_a_field_that_stands_twice_is_refused(client: httpx.Client) -> None:
+    body = '{"model": {"preset": "gpt2"}, "parallelism": {"data": 1, "data": 2}}'
+    document = problem(client.post(SIZINGS, content=body, headers=JSON), 400, "invalid-json")
+    assert "the field 'data' stands twice" in document["detail"]
 
 
-def test_a_large_body_is_refused_before_it_is_parsed(client: httpx.Client) -> None:
-    problem(client.post(SIZINGS, content=b" " * (1024**2 + 1)), 413, "too-large")
-
-
-def test_a_deep_body_is_refused(client: httpx.Client) -> None:
-    problem(client.post(SIZINGS, content=b"[" * 100_000), 400, "too-deep")
-    nested: Any = {"model_type": "llama"}
-    for _ in range(60):
-        nested = {"a": nested}
-    problem(client.post(SIZINGS, json={"model": {"huggingface_config": nested}}), 400, "too-deep")
+@pytest.mark.parametrize("body", ["[" * 100_000, '{"a":' * 100_000, "[" * 300 + "]" * 300])
+def test_a_deep_body_is_refused(client: httpx.Client, body: str) -> None:
+    document = problem(client.post(SIZINGS, content=body, headers=JSON), 400, "invalid-json")
+    assert "recursion limit" in document["detail"]
 
 
 def test_many_brackets_side_by_side_are_not_deep(client: httpx.Client) -> None:
-    config = {"model_type": "llama", "lists": [[] for _ in range(200)]}
+    config = {"model_type": "llama", "lists": [[] for _ in range(2000)], "text": "[{" * 2000}
     document = problem(client.post(SIZINGS, json={"model": {"huggingface_config": config}}), 422, "invalid-input")
     assert "hidden_size is required" in document["detail"]
 
 
+def test_many_mistakes_are_counted_and_not_explained_one_by_one(client: httpx.Client) -> None:
+    body = {f"modle{number}": number for number in range(50_000)}
+    document = problem(client.post(SIZINGS, json=body), 422, "invalid-input")
+    assert "breaks 50,001 rules" in document["detail"]
+    few = {f"modle{number}": number for number in range(MOST_PROBLEMS - 1)}
+    assert len(problem(client.post(SIZINGS, json=few), 422, "invalid-input")["errors"]) == MOST_PROBLEMS
+
+
+def test_a_body_must_be_declared_as_json(client: httpx.Client) -> None:
+    for headers in ({}, {"content-type": "application/x-www-form-urlencoded"}, {"content-type": "nonsense"}):
+        document = problem(client.post(SIZINGS, content="{}", headers=headers), 415, "unsupported-media-type")
+        assert "content-type must be application/json" in document["detail"]
+
+
+def test_a_missing_body_is_invalid_input(client: httpx.Client) -> None:
+    problem(client.post(SIZINGS), 422, "invalid-input")
+
+
+def test_a_large_body_is_refused_and_one_of_just_the_limit_is_read(client: httpx.Client) -> None:
+    problem(client.post(SIZINGS, content=b" " * (MIB + 1), headers=JSON), 413, "too-large")
+    problem(client.post(SIZINGS, content=b" " * MIB, headers=JSON), 400, "invalid-json")
+
+
+def test_a_body_of_undeclared_length_is_refused_when_it_becomes_too_large(client: httpx.Client) -> None:
+    def chunks() -> Any:
+        for _ in range(17):
+            yield b" " * (MIB // 16)
+
+    problem(client.post(SIZINGS, content=chunks(), headers=JSON), 413, "too-large")
+
+
+def test_a_body_that_is_declared_too_large_is_refused_before_it_arrives(server: str) -> None:
+    address = urlsplit(server)
+    with socket.create_connection((address.hostname, address.port or 0), timeout=10) as connection:
+        head = (
+            f"POST {SIZINGS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {10**12}\r\n\r\n"
+        )
+        connection.sendall(head.encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_defect(
+    server: str, client: httpx.Client, database_url: str
+) -> None:
+    address = urlsplit(server)
+    with socket.create_connection((address.hostname, address.port or 0), timeout=10) as connection:
+        head = f"POST {SIZINGS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+        connection.sendall(head.encode() + b"{")
+    for _ in range(10):  # the server meets the end of the body before, or between, these
+        assert client.get("/healthz").status_code == 200
+    assert "Traceback" not in log_of(database_url).read_text()
+
+
 def test_an_unknown_route_and_method_are_problems_too(client: httpx.Client) -> None:
     problem(client.get("/v1/nothing"), 404, "not-found")
-    problem(client.get(SIZINGS), 405, "method-not-allowed")
+    problem(client.get("/v1/models/"), 404, "not-found")
+    problem(client.get("/docs/assets/nothing.js"), 404, "not-found")
+    problem(client.get("/docs/assets/../../../../etc/passwd"), 404, "not-found")
+    refused = client.get(SIZINGS)
+    problem(refused, 405, "method-not-allowed")
+    assert refused.headers["allow"] == "POST"
 
 
 def test_html_and_sql_in_names_come_back_inert(client: httpx.Client) -> None:
-    for name in ("<script>alert(1)</script>", "'; DROP TABLE scenarios; --"):
-        document = problem(client.post(SIZINGS, json={"model": {"preset": name}}), 422, "invalid-input")
-        assert name[:20] in document["errors"][0]["value"]
-    json.loads(client.get("/v1/scenarios").text)
+    for name in ("<script>alert(1)</script>", "'; DROP TABLE scenarios; --", "\u202e\u0000"):
+        refused = client.post(SIZINGS, json={"model": {"preset": name}})
+        problem(refused, 422, "invalid-input")
+        assert refused.headers["x-content-type-options"] == "nosniff"
+    assert client.get("/v1/scenarios").status_code == 200
+
+
+def test_codes_are_distinct() -> None:
+    assert len({kind.code for kind in KINDS.values()}) == len(KINDS)

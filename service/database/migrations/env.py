@@ -1,11 +1,9 @@
-"""Alembic's entry: run the migrations on the connection that the service has opened."""
+"""Run migrations on the connection that `service.database.schema` has opened and locked."""
 
 from alembic import context
 
 from service.database.tables import Base
 
-context.configure(
-    connection=context.config.attributes["connection"], target_metadata=Base.metadata, render_as_batch=True
-)
+context.configure(connection=context.config.attributes["connection"], target_metadata=Base.metadata)
 with context.begin_transaction():
     context.run_migrations()

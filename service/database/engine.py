@@ -1,0 +1,110 @@
+"""The database, opened: which ones there are, and how each is set up."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.orm import Session
+
+from service.errors import CannotServe
+from sizing.errors import InvalidInput
+
+_SQLITE_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON")
+_SQLITE_LOCK = "sqlite_lock"
+_POSTGRESQL_DISK_FULL = "53100"
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """An open database. Reading and writing are transactions that end with their `with` block."""
+
+    engine: Engine
+
+    @property
+    def name(self) -> str:
+        """Its URL without a password."""
+        return self.engine.url.render_as_string(hide_password=True)
+
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        """A transaction that reads."""
+        with Session(self.engine, expire_on_commit=False) as session, session.begin():
+            yield session
+
+    @contextmanager
+    def writing(self) -> Iterator[Session]:
+        """A transaction that writes. In SQLite it waits for its turn at the start, where waiting is possible."""
+        engine = self.engine.execution_options(**{_SQLITE_LOCK: "IMMEDIATE"})
+        with Session(engine, expire_on_commit=False) as session, session.begin():
+            yield session
+
+    def close(self) -> None:
+        """Close its connections."""
+        self.engine.dispose()
+
+
+def open_database(url: str) -> Database:
+    """The database at a URL; nothing is read or written yet.
+
+    Raises CannotServe for a URL that names no database that the service can use.
+    """
+    try:
+        parsed = make_url(url)
+        return Database(_sqlite(parsed) if parsed.get_backend_name() == "sqlite" else _postgresql(parsed))
+    except (ArgumentError, ValueError):
+        # The value is not shown: it may hold a password.
+        remedy = "write sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"
+        raise _unusable("is not the URL of a database that the service knows", remedy) from None
+
+
+def is_full(error: DBAPIError) -> bool:
+    """Whether the database failed because it has no space left."""
+    if isinstance(error.orig, sqlite3.Error):
+        return getattr(error.orig, "sqlite_errorname", "") == "SQLITE_FULL"
+    return getattr(error.orig, "sqlstate", "") == _POSTGRESQL_DISK_FULL
+
+
+def _sqlite(url: URL) -> Engine:
+    name = url.database or ":memory:"
+    if name == ":memory:" or name.startswith("file:") or not name.isprintable():
+        raise _unusable("must name a file", "write sqlite:///FILE")
+    path = Path(name).absolute()
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unusable(f"names a directory that cannot be made ({error.strerror})", "choose another file") from None
+    engine = create_engine(url.set(drivername="sqlite", database=str(path)), hide_parameters=True)
+    event.listen(engine, "connect", _set_up_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _set_up_sqlite(connection: Any, _: object) -> None:
+    # Python's sqlite3 begins transactions by itself, late and never for DDL; here `_begin_sqlite` does.
+    connection.isolation_level = None
+    for pragma in _SQLITE_PRAGMAS:
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    connection.exec_driver_sql(f"BEGIN {connection.get_execution_options().get(_SQLITE_LOCK, 'DEFERRED')}")
+
+
+def _postgresql(url: URL) -> Engine:
+    if url.get_backend_name() not in ("postgresql", "postgres"):
+        raise ValueError(url.drivername)
+    try:
+        return create_engine(url.set(drivername="postgresql+psycopg"), hide_parameters=True, pool_pre_ping=True)
+    except ModuleNotFoundError:
+        raise _unusable("is one of PostgreSQL, whose driver is missing", "run: pip install 'psycopg[binary]'") from None
+
+
+def _unusable(rule: str, remedy: str) -> InvalidInput:
+    return CannotServe.of("database_url", rule, value=None, remedy=remedy)

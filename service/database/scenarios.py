@@ -1,0 +1,71 @@
+"""Saved scenarios: stored as given, listed newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import select
+from sqlalchemy.orm import defer
+
+from service.database.engine import Database
+from service.database.tables import ScenarioRow, TokenRow, new_id, now
+from service.errors import MissingScope, NotFound
+from sizing.errors import InvalidInput
+
+
+def save_scenario(database: Database, name: str, document: dict[str, Any], *, token: TokenRow) -> ScenarioRow:
+    """The row of a new scenario."""
+    row = ScenarioRow(id=new_id(), name=name, scenario=document, created_at=now(), token_id=token.id)
+    with database.writing() as session:
+        session.add(row)
+    return row
+
+
+def saved_scenario(database: Database, scenario_id: UUID) -> ScenarioRow:
+    """The scenario with that id.
+
+    Raises NotFound.
+    """
+    with database.reading() as session:
+        return _found(session.get(ScenarioRow, scenario_id), scenario_id)
+
+
+def list_scenarios(database: Database, *, limit: int, before: UUID | None) -> Sequence[ScenarioRow]:
+    """At most `limit` scenarios, the newest first, from those saved before the one that has the id `before`."""
+    query = select(ScenarioRow).order_by(ScenarioRow.id.desc()).limit(limit)
+    if before is not None:
+        query = query.where(ScenarioRow.id < before)
+    with database.reading() as session:
+        return session.scalars(query.options(defer(ScenarioRow.scenario))).all()
+
+
+def delete_scenario(database: Database, scenario_id: UUID, *, token: TokenRow) -> None:
+    """Delete a scenario: its own with any token, everybody's with the scope admin.
+
+    Raises NotFound or MissingScope.
+    """
+    with database.writing() as session:
+        row = _found(session.get(ScenarioRow, scenario_id), scenario_id)
+        if row.token_id != token.id and token.scope != "admin":
+            raise MissingScope.of(
+                "scope",
+                "must be admin to delete a scenario that another token saved",
+                value=token.scope,
+                remedy="use the token that saved it, or one with scope admin",
+            )
+        session.delete(row)
+
+
+def no_scenario(scenario_id: object) -> InvalidInput:
+    """The error for an id of nothing."""
+    return NotFound.of(
+        "id", "must be that of a saved scenario", value=scenario_id, remedy="see GET /v1/scenarios for them"
+    )
+
+
+def _found(row: ScenarioRow | None, scenario_id: UUID) -> ScenarioRow:
+    if row is None:
+        raise no_scenario(scenario_id)
+    return row

@@ -1,0 +1,94 @@
+"""Tokens: 256 random bits for their holder, a hash of them for us.
+
+A token reads `ckpt_ID_SECRET`. The id finds its row; the secret is compared with the row's hash in constant
+time. A plain hash is enough: nobody guesses 256 random bits, so there is nothing to slow down.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from datetime import timedelta
+
+from pydantic import BaseModel, ConfigDict
+from sqlalchemy import select
+
+from service.database.engine import Database
+from service.database.names import Name
+from service.database.tables import Scope, TokenRow, now
+from service.errors import NotFound
+from sizing.errors import InvalidInput
+from sizing.units import PositiveSeconds
+
+_PREFIX = "ckpt"
+
+
+class NewToken(BaseModel):
+    """What a token is created from."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Name
+    scope: Scope
+    expires: PositiveSeconds | None = None
+
+
+def create_token(database: Database, new: NewToken) -> str:
+    """A new token, which only its holder will know.
+
+    Raises InvalidInput where the name is taken.
+    """
+    secret = secrets.token_urlsafe(32)
+    created_at = now()
+    row = TokenRow(
+        name=new.name,
+        secret_hash=_hash(secret),
+        scope=new.scope,
+        created_at=created_at,
+        expires_at=None if new.expires is None else created_at + timedelta(seconds=new.expires),
+    )
+    with database.writing() as session:
+        if session.scalar(select(TokenRow).filter_by(name=new.name)):
+            raise InvalidInput.of("name", "is taken", value=new.name, remedy="choose another")
+        session.add(row)
+    return f"{_PREFIX}_{row.id}_{secret}"
+
+
+def token_of(database: Database, bearer: str) -> TokenRow | None:
+    """The row of a token that holds, None where it does not."""
+    prefix, _, rest = bearer.partition("_")
+    token_id, _, secret = rest.partition("_")
+    if prefix != _PREFIX or not _is_id(token_id):
+        return None
+    with database.reading() as session:
+        row = session.get(TokenRow, int(token_id))
+    if row is None or not hmac.compare_digest(row.secret_hash, _hash(secret)) or row.state != "active":
+        return None
+    return row
+
+
+def list_tokens(database: Database) -> list[TokenRow]:
+    """Every token, the oldest first."""
+    with database.reading() as session:
+        return list(session.scalars(select(TokenRow).order_by(TokenRow.id)))
+
+
+def revoke_token(database: Database, name: str) -> None:
+    """Make a token worthless from now on.
+
+    Raises NotFound where there is none of that name.
+    """
+    with database.writing() as session:
+        row = session.scalar(select(TokenRow).filter_by(name=name))
+        if row is None:
+            raise NotFound.of("name", "must be the name of a token", value=name, remedy="see ckpt-serve token list")
+        row.revoked_at = row.revoked_at or now()
+
+
+def _is_id(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 9
+
+
+def _hash(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()

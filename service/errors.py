@@ -1,0 +1,84 @@
+"""What the service refuses, as part of the interface.
+
+    InvalidInput                    (sizing) the question cannot be answered as asked
+    ├── InvalidJson                 the body is not JSON, or not plain JSON
+    ├── UnsupportedMediaType        the body is not declared to be JSON
+    ├── BodyTooLarge                the body has more bytes than the service reads
+    ├── NotAuthenticated            no token, or none that holds
+    ├── MissingScope                the token does not allow this
+    ├── NotFound                    no such name, document or route
+    ├── NotReady                    the database is not at the schema of this version
+    └── CannotServe                 the service cannot start as asked: address, settings or database
+
+Each is built as `InvalidInput.of(field, rule, value=..., remedy=...)`. `service.problems` has the one table
+from these to HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+
+from sizing.errors import InvalidInput, explain
+
+MOST_PROBLEMS = 100
+
+_Result = TypeVar("_Result")
+
+
+class InvalidJson(InvalidInput):
+    """The body is not JSON, or not plain JSON."""
+
+
+class UnsupportedMediaType(InvalidInput):
+    """The body is not declared to be JSON."""
+
+
+class BodyTooLarge(InvalidInput):
+    """The body has more bytes than the service reads."""
+
+
+class NotAuthenticated(InvalidInput):
+    """No token, or none that holds."""
+
+
+class MissingScope(InvalidInput):
+    """The token does not allow this."""
+
+
+class NotFound(InvalidInput):
+    """No such name, document or route."""
+
+
+class NotReady(InvalidInput):
+    """The database is not at the schema of this version."""
+
+
+class CannotServe(InvalidInput):
+    """The service cannot start as asked: address, settings or database."""
+
+
+def explained(model: type[BaseModel]) -> WrapValidator:
+    """For the annotation of a `model`: a validator that explains broken rules as the command line does."""
+
+    def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        return validated(model, lambda: handler(value))
+
+    return WrapValidator(validate)
+
+
+def validated(model: type[BaseModel], validate: Callable[[], _Result]) -> _Result:
+    """What `validate` returns.
+
+    Raises InvalidInput where it finds that a field of `model` breaks a rule. Beyond MOST_PROBLEMS it counts
+    instead of explaining, for a suggestion costs more than the mistake.
+    """
+    try:
+        return validate()
+    except ValidationError as error:
+        if error.error_count() > MOST_PROBLEMS:
+            rule = f"breaks {error.error_count():,} rules, too many to list"
+            raise InvalidInput.of("", rule, value=None, remedy="correct its form first") from None
+        raise explain(error, model) from None

@@ -1,0 +1,126 @@
+"""Request bodies: how much is read, and what counts as JSON.
+
+Python's parser takes NaN, numbers too large for a float, and objects with a field twice; none of them is what
+the sender meant. A body is refused by its length before it is read, and by its depth before it becomes objects.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import math
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pydantic_core
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+from starlette.requests import ClientDisconnect
+
+from service.errors import BodyTooLarge, InvalidJson, UnsupportedMediaType
+from sizing.errors import shown
+
+LONGEST_FIELD_NAME = 200
+
+
+def parse_json(body: bytes) -> Any:
+    """The document in a body.
+
+    Raises InvalidJson for what is not JSON, repeats a field, or nests deeper than 200.
+
+    >>> parse_json(b'{"tensor": 8}')
+    {'tensor': 8}
+    """
+    try:
+        pydantic_core.from_json(body, allow_inf_nan=False)  # the depth is limited here, and only here
+        return json.loads(body, object_pairs_hook=_object, parse_float=_finite)
+    except ValueError as error:
+        raise InvalidJson.of(
+            "body", f"must be JSON ({error})", value=None, remedy="check quotes, commas and brackets"
+        ) from None
+
+
+class JsonRequest(Request):
+    """A request whose JSON body has been read within the limit and parsed strictly."""
+
+    content = b""
+    document: Any = None
+
+    async def read_document(self, *, max_bytes: int) -> None:
+        """Read and parse the body, if there is one.
+
+        Raises BodyTooLarge, UnsupportedMediaType or InvalidJson.
+        """
+        self.content = await self._read(max_bytes)
+        if self.content:
+            self._require_json_media_type()
+            self.document = parse_json(self.content)
+
+    async def body(self) -> bytes:
+        """The body that was read."""
+        return self.content
+
+    async def json(self) -> Any:
+        """The parsed body."""
+        return self.document
+
+    async def _read(self, max_bytes: int) -> bytes:
+        declared = self.headers.get("content-length", "0")
+        _limit(int(declared) if declared.isdecimal() else 0, max_bytes)
+        body = bytearray()
+        try:
+            async for chunk in self.stream():
+                body += chunk
+                _limit(len(body), max_bytes)
+        except ClientDisconnect:
+            raise InvalidJson.of("body", "must be complete", value=None, remedy="send all of it") from None
+        return bytes(body)
+
+    def _require_json_media_type(self) -> None:
+        given = self.headers.get("content-type")
+        media_type = (given or "").partition(";")[0].strip().lower()
+        if media_type != "application/json" and not media_type.endswith("+json"):
+            raise UnsupportedMediaType.of(
+                "content-type", "must be application/json", value=given, remedy="send this header"
+            )
+
+
+class JsonRoute(APIRoute):
+    """A route that takes its body as a JsonRequest."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The handler, after the body has been read and parsed."""
+        handler = super().get_route_handler()
+        if self.body_field is None:
+            return handler
+
+        async def handle(request: Request) -> Response:
+            json_request = JsonRequest(request.scope, request.receive)
+            await json_request.read_document(max_bytes=request.app.state.settings.max_body_bytes)
+            return await handler(json_request)
+
+        return handle
+
+
+def _limit(num_bytes: int, max_bytes: int) -> None:
+    if num_bytes > max_bytes:
+        raise BodyTooLarge.of(
+            "body", f"must have at most {max_bytes:,} bytes", value=None, remedy="send a smaller document"
+        )
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        repeated, _ = collections.Counter(name for name, _ in pairs).most_common(1)[0]
+        raise ValueError(f"the field {shown(repeated)} stands twice in one object")
+    if any(len(name) > LONGEST_FIELD_NAME for name in document):
+        raise ValueError(f"a field name is longer than {LONGEST_FIELD_NAME} characters")
+    return document
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {text[:20]} is too large")
+    return number

@@ -1,0 +1,122 @@
+"""Tokens: made at the terminal, demanded by every route that stores, of no use once expired or revoked."""
+
+import sqlite3
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi.routing import APIRoute
+
+from service.app import ROUTERS
+from sizing.scenario import REFERENCE_SCENARIO
+from tests.service.conftest import bearer, ckpt_serve, created_token, log_of
+
+BODY = {"name": "1T", "scenario": REFERENCE_SCENARIO}
+STATELESS = {("POST", "/v1/sizings")}
+"""The routes that take a body and store nothing. Any other method than GET demands a token."""
+
+
+def refusal(client: httpx.Client, headers: dict[str, str]) -> tuple[int, str]:
+    response = client.post("/v1/scenarios", json=BODY, headers=headers)
+    return response.status_code, response.json()["code"]
+
+
+def test_every_route_that_stores_demands_a_token(client: httpx.Client) -> None:
+    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    changing = {(method, route.path) for route in routes for method in (route.methods or set()) - {"GET", "HEAD"}}
+    storing = changing - STATELESS
+    assert {("POST", "/v1/scenarios"), ("DELETE", "/v1/scenarios/{scenario_id}")} <= storing
+    assert storing >= {
+        (method.upper(), path)
+        for path, operations in client.get("/openapi.json").json()["paths"].items()
+        for method in operations
+        if method != "get" and (method.upper(), path) not in STATELESS
+    }
+    for method, path in storing:
+        some_id = "01a1fda6-c9fb-7539-b154-418eb9e9d223"
+        refused = client.request(method, path.replace("{scenario_id}", some_id))
+        assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized"), (method, path)
+        assert refused.headers["www-authenticate"] == "Bearer"
+
+
+def test_a_token_stores(client: httpx.Client, token: str) -> None:
+    assert client.post("/v1/scenarios", json=BODY, headers=bearer(token)).status_code == 201
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        "",
+        "Bearer",
+        "Bearer wrong",
+        "Bearer ckpt_1_",
+        "Bearer ckpt_1_wrong",
+        "Bearer ckpt_99999999999999999999_wrong",
+        "Bearer ckpt_²_wrong",
+        "Basic Y2twdDpja3B0",
+    ],
+)
+def test_what_is_no_token_is_refused(client: httpx.Client, token: str, authorization: str) -> None:
+    assert token.startswith("ckpt_")
+    assert refusal(client, {"authorization": authorization.encode("utf-8")}) == (401, "unauthorized")  # type: ignore[dict-item]
+
+
+def test_the_secret_of_one_token_does_not_open_another(client: httpx.Client, token: str, database_url: str) -> None:
+    other = created_token(database_url, "other")
+    mixed = "_".join([*token.split("_", 2)[:2], other.split("_", 2)[2]])
+    assert refusal(client, bearer(mixed)) == (401, "unauthorized")
+    assert refusal(client, bearer(token + "x")) == (401, "unauthorized")
+
+
+def test_a_token_is_of_no_use_once_it_has_expired(client: httpx.Client, database_url: str) -> None:
+    lasting = created_token(database_url, "lasting", expires="90d")
+    assert client.post("/v1/scenarios", json=BODY, headers=bearer(lasting)).status_code == 201
+    brief = created_token(database_url, "brief", expires="1ms")
+    assert refusal(client, bearer(brief)) == (401, "unauthorized")
+
+
+def test_a_token_is_of_no_use_once_it_is_revoked(client: httpx.Client, database_url: str) -> None:
+    token = created_token(database_url, "lost")
+    assert client.post("/v1/scenarios", json=BODY, headers=bearer(token)).status_code == 201
+    assert ckpt_serve("token", "revoke", "--name", "lost", "--database-url", database_url).returncode == 0
+    assert refusal(client, bearer(token)) == (401, "unauthorized")
+    listed = ckpt_serve("token", "list", "--database-url", database_url).stdout
+    assert next(line.split()[:3] for line in listed.splitlines() if "lost" in line) == ["lost", "write", "revoked"]
+    assert token not in listed
+
+
+def test_only_scope_admin_deletes_what_others_saved(client: httpx.Client, token: str, database_url: str) -> None:
+    link = client.post("/v1/scenarios", json=BODY, headers=bearer(token)).headers["location"]
+    stranger = created_token(database_url, "stranger")
+    refused = client.delete(link, headers=bearer(stranger))
+    assert (refused.status_code, refused.json()["code"]) == (403, "missing-scope")
+    assert 'error="insufficient_scope"' in refused.headers["www-authenticate"]
+    assert client.get(link).status_code == 200
+    admin = created_token(database_url, "admin", scope="admin")
+    assert client.delete(link, headers=bearer(admin)).status_code == 204
+
+
+def test_only_a_hash_of_the_secret_is_kept(token: str, database_url: str, client: httpx.Client) -> None:
+    assert client.post("/v1/scenarios", json=BODY, headers=bearer(token)).status_code == 201
+    path = Path(database_url.removeprefix("sqlite:///"))
+    secret = token.split("_", 2)[2].encode()
+    files = list(path.parent.iterdir())
+    assert path in files
+    assert all(secret not in file.read_bytes() for file in files)
+    connection = sqlite3.connect(path)
+    rows = connection.execute("SELECT secret_hash FROM tokens WHERE name = 'tests'").fetchall()
+    connection.close()
+    assert len(rows[0][0]) == 32
+
+
+def test_no_secret_is_in_the_log(client: httpx.Client, token: str, database_url: str) -> None:
+    client.post("/v1/scenarios", json=BODY, headers=bearer(token))
+    log = log_of(database_url).read_text()
+    assert '"POST /v1/scenarios HTTP/1.1" 201' in log
+    assert token.split("_", 2)[2] not in log
+
+
+def test_tokens_are_random(database_url: str) -> None:
+    made = {created_token(database_url, f"random-{number}").split("_", 2)[2] for number in range(2)}
+    assert len(made) == 2
+    assert all(len(secret) >= 256 / 6 for secret in made)

@@ -1,0 +1,42 @@
+"""The catalogs say where they come from, and whether they have changed."""
+
+import httpx
+import pytest
+
+from sizing.cluster import node_catalog
+from sizing.model import catalog, num_parameters
+from sizing.model.inventory import inventory_of
+
+
+@pytest.mark.parametrize(
+    ("path", "names"), [("/v1/models", list(catalog())), ("/v1/nodes", list(node_catalog()))], ids=["models", "nodes"]
+)
+def test_a_catalog_lists_all_its_entries_with_their_sources(client: httpx.Client, path: str, names: list[str]) -> None:
+    listed = client.get(path).json()
+    assert [entry["name"] for entry in listed] == names
+    assert all(entry["source"] for entry in listed)
+    assert all(client.get(f"{path}/{entry['name']}").json() == entry for entry in listed[:3])
+
+
+def test_a_listed_model_has_the_parameters_of_its_tensors(client: httpx.Client) -> None:
+    for entry in client.get("/v1/models").json():
+        model = catalog()[entry["name"]]
+        assert entry["num_parameters"] == num_parameters(inventory_of(model.architecture))
+        assert entry["num_parameters"] == (model.num_parameters or entry["num_parameters"])
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/nodes", "/v1/models/gpt2", "/v1/nodes/dgx-a100"])
+def test_what_the_client_has_already_is_not_sent_again(client: httpx.Client, path: str) -> None:
+    etag = client.get(path).headers["etag"]
+    for known in (etag, f"W/{etag}", f'"other", {etag}', "*"):
+        again = client.get(path, headers={"if-none-match": known})
+        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", etag)
+    assert client.get(path, headers={"if-none-match": '"other"'}).status_code == 200
+
+
+@pytest.mark.parametrize(("path", "nearest"), [("/v1/models/gpt-2", "gpt2"), ("/v1/nodes/dgx-h10", "dgx-h100")])
+def test_an_unknown_name_is_told_the_nearest(client: httpx.Client, path: str, nearest: str) -> None:
+    refused = client.get(path)
+    assert refused.status_code == 404
+    assert refused.json()["code"] == "not-found"
+    assert nearest in refused.json()["detail"]

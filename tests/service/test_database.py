@@ -1,0 +1,173 @@
+"""The database: set up by whoever comes first, full, locked, from another version."""
+
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from fastapi import FastAPI
+from sqlalchemy import event, text
+from starlette.testclient import TestClient
+
+from service.app import create_app
+from service.database import open_database
+from service.database.schema import is_current, migrate
+from service.database.tables import Base
+from service.database.tokens import NewToken, create_token
+from service.errors import CannotServe
+from service.settings import Settings
+from sizing.scenario import REFERENCE_SCENARIO
+from tests.service.conftest import bearer, ckpt_serve
+
+BODY = {"name": "1T", "scenario": REFERENCE_SCENARIO}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "sizing.sqlite3"
+
+
+@pytest.fixture
+def app(path: Path) -> FastAPI:
+    """The service, on a database that waits for a lock for only a moment."""
+    return create_app(Settings(database_url=f"sqlite:///{path}?timeout=0.1"))
+
+
+@pytest.fixture
+def client(app: FastAPI) -> Iterator[TestClient]:
+    with TestClient(app, raise_server_exceptions=False) as made:
+        yield made
+
+
+@pytest.fixture
+def token(app: FastAPI) -> str:
+    return create_token(app.state.database, NewToken(name="tests", scope="write"))
+
+
+def test_migrations_make_the_tables_that_the_mappings_describe(path: Path) -> None:
+    database = open_database(f"sqlite:///{path}")
+    migrate(database)
+    with database.reading() as session:
+        context = MigrationContext.configure(session.connection(), opts={"compare_type": True})
+        assert compare_metadata(context, Base.metadata) == []
+    database.close()
+
+
+def test_sqlite_is_durable_and_keeps_references(path: Path) -> None:
+    database = open_database(f"sqlite:///{path}")
+    with database.reading() as session:
+        found = {
+            name: session.scalar(text(f"PRAGMA {name}")) for name in ("journal_mode", "synchronous", "foreign_keys")
+        }
+    database.close()
+    assert found == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
+
+
+def test_several_processes_may_open_a_new_database_at_once(path: Path) -> None:
+    def create(number: int) -> subprocess.CompletedProcess[str]:
+        return ckpt_serve("token", "create", "--name", f"t{number}", "--database-url", f"sqlite:///{path}")
+
+    with ThreadPoolExecutor(6) as pool:
+        results = list(pool.map(create, range(6)))
+    assert [result.returncode for result in results] == [0] * 6, results
+    assert len({result.stdout for result in results}) == 6
+
+
+def test_a_migration_that_fails_leaves_nothing_behind(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE scenarios (id INTEGER)")
+    connection.close()
+    database = open_database(f"sqlite:///{path}")
+    with pytest.raises(CannotServe, match="table scenarios already exists"):
+        migrate(database)
+    with database.reading() as session:
+        tables = set(session.scalars(text("SELECT name FROM sqlite_master WHERE type = 'table'")))
+    database.close()
+    assert tables == {"scenarios"}
+
+
+def test_a_database_of_a_later_version_is_left_alone(client: TestClient, app: FastAPI, path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE alembic_version SET version_num = 'later'")
+    connection.commit()
+    connection.close()
+    with pytest.raises(CannotServe, match="was written by a later version"):
+        migrate(app.state.database)
+    refused = client.get("/readyz")
+    assert (refused.status_code, refused.json()["code"]) == (503, "not-ready")
+    assert client.get("/healthz").status_code == 200
+
+
+def test_a_migrated_database_is_current(app: FastAPI) -> None:
+    with app.state.database.reading() as session:
+        assert is_current(session.connection())
+
+
+def test_a_full_database_is_507_and_the_next_request_is_served(client: TestClient, app: FastAPI, token: str) -> None:
+    # The limit is one of each connection: put it on those in the pool and on later ones.
+    engine = app.state.database.engine
+    engine.dispose()
+
+    @event.listens_for(engine, "connect")
+    def allow_no_more_pages(connection: sqlite3.Connection, _: object) -> None:
+        connection.execute("PRAGMA max_page_count = 1").close()
+
+    config = {"model_type": "llama", "padding": "x" * 500_000, **CONFIG}
+    body = {"name": "large", "scenario": {"model": {"huggingface_config": config}}}
+    refused = client.post("/v1/scenarios", json=body, headers=bearer(token))
+    assert (refused.status_code, refused.json()["code"]) == (507, "storage-full")
+    assert "sqlite" not in refused.text.lower()
+    assert client.get("/v1/scenarios").json() == {"items": [], "next": None}
+
+
+CONFIG = {
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+    "vocab_size": 50257,
+}
+
+
+def test_a_locked_database_is_503_and_still_reads(client: TestClient, path: Path, token: str) -> None:
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    refused = client.post("/v1/scenarios", json=BODY, headers=bearer(token))
+    assert (refused.status_code, refused.json()["code"]) == (503, "database-unavailable")
+    assert refused.headers["retry-after"]
+    assert "locked" not in refused.text
+    assert client.get("/v1/scenarios").status_code == 200
+    other.execute("ROLLBACK")
+    other.close()
+    assert client.post("/v1/scenarios", json=BODY, headers=bearer(token)).status_code == 201
+
+
+def test_a_database_that_is_gone_is_503(client: TestClient, app: FastAPI, path: Path) -> None:
+    app.state.database.close()
+    for file in path.parent.glob("sizing.sqlite3*"):
+        file.unlink()
+    path.mkdir()
+    for route in ("/readyz", "/v1/scenarios"):
+        refused = client.get(route)
+        assert (refused.status_code, refused.json()["code"]) == (503, "database-unavailable")
+    assert client.post("/v1/sizings", json=REFERENCE_SCENARIO).status_code == 200
+
+
+def test_a_defect_is_500_with_headers_and_without_its_message(client: TestClient, app: FastAPI) -> None:
+    with app.state.database.writing() as session:
+        session.execute(text("ALTER TABLE scenarios RENAME COLUMN created_at TO created"))
+        session.execute(text("ALTER TABLE scenarios ADD COLUMN created_at TEXT DEFAULT 'no moment'"))
+        session.execute(text("INSERT INTO tokens VALUES (1, 'a', x'00', 'write', '2026-01-01 00:00:00', NULL, NULL)"))
+        session.execute(
+            text("INSERT INTO scenarios (id, name, scenario, created, token_id) VALUES ('x', 'a', '{}', 0, 1)")
+        )
+    refused = client.get("/v1/scenarios")
+    assert (refused.status_code, refused.json()["code"]) == (500, "internal")
+    assert refused.headers["content-type"] == "application/problem+json"
+    assert refused.headers["x-content-type-options"] == "nosniff"
+    assert "moment" not in refused.text
+    assert "Traceback" not in refused.text

@@ -1,0 +1,80 @@
+"""The pages and the guide: nothing from elsewhere, and everything that they promise."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import httpx
+
+from service.problems import DATABASE_FULL, DATABASE_UNAVAILABLE, INTERNAL_ERROR, KINDS, METHOD_NOT_ALLOWED
+from service.settings import Settings
+from tests.service.conftest import PROGRAM, ckpt_serve
+
+GUIDE = (Path(__file__).parents[2] / "docs" / "rest.md").read_text()
+
+
+def test_the_root_leads_to_a_page_that_loads_nothing_from_elsewhere(client: httpx.Client) -> None:
+    page = client.get("/", follow_redirects=True)
+    assert page.url.path == "/docs"
+    assert page.headers["content-type"].startswith("text/html")
+    links = re.findall(r"""(?:src|href)=["']([^"']+)""", page.text)
+    assert len(links) == 4
+    assert not [link for link in links if re.match(r"\w+:|//", link)]
+    for link in links:
+        asset = client.get(page.url.join(link))
+        assert asset.status_code == 200
+        assert len(asset.content) > 50
+
+
+def test_the_page_runs_its_own_scripts_alone(client: httpx.Client) -> None:
+    page = client.get("/docs")
+    policy = dict(part.strip().split(" ", 1) for part in page.headers["content-security-policy"].split(";"))
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == "'self'"
+    assert policy["connect-src"] == "'self'"
+    assert "http" not in page.text + page.headers["content-security-policy"]
+    assert not re.search(r"<script>|\son\w+=", page.text)
+
+
+def test_every_setting_is_in_the_guide_and_in_the_help() -> None:
+    shown = ckpt_serve("--help").stdout
+    for name, field in Settings.model_fields.items():
+        variable = field.validation_alias or f"CKPT_SERVE_{name.upper()}"
+        flag = f"--{name.replace('_', '-')}"
+        assert re.search(rf"^\| `{flag}` \| `{variable}` \|", GUIDE, re.MULTILINE), name
+        assert flag in shown
+        assert str(variable) in shown
+
+
+def test_every_code_is_in_the_guide() -> None:
+    kinds = [*KINDS.values(), METHOD_NOT_ALLOWED, INTERNAL_ERROR, DATABASE_UNAVAILABLE, DATABASE_FULL]
+    for kind in kinds:
+        assert re.search(rf"^\| {kind.status} \| `{kind.code}` \|", GUIDE, re.MULTILINE), kind.code
+
+
+def test_every_route_is_in_the_guide(client: httpx.Client) -> None:
+    for path, operations in client.get("/openapi.json").json()["paths"].items():
+        for method in operations:
+            assert f"{method.upper()} {path.replace('scenario_id', 'id')}`" in GUIDE
+
+
+def test_the_commands_of_the_guide_do_what_it_says(server: str, database_url: str) -> None:
+    blocks = re.findall(r"```sh\n(.*?)```", GUIDE, re.DOTALL)
+    program = f'ckpt-serve() {{ {PROGRAM[0]} -c "{PROGRAM[2]}" "$@"; }}'
+    script = "\n".join(["set -e", program, *blocks]).replace("http://127.0.0.1:8000", server)
+    environment = os.environ | {"DATABASE_URL": database_url}
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, timeout=120, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert '"errors"' not in done.stdout
+    assert "204" in done.stdout
+    assert "304" in done.stdout
+
+
+def test_the_error_of_the_guide_is_what_the_service_answers(client: httpx.Client) -> None:
+    (block,) = re.findall(r"```json\n(.*?)```", GUIDE, re.DOTALL)
+    refused = client.post("/v1/sizings", json={"model": {"preset": "gpt2"}, "parallelism": {"tensor": 0}})
+    assert refused.json() == json.loads(block)

@@ -1,0 +1,83 @@
+"""The OpenAPI document, and the service held against it."""
+
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+
+from service.app import create_app
+from service.database.tokens import NewToken, create_token
+from service.settings import Settings
+from sizing.scenario import REFERENCE_SCENARIO
+from tests.service.conftest import bearer
+from tests.service.test_problems import problem
+
+# Schemathesis wants its schema when it collects, before there are fixtures.
+FOLDER = tempfile.TemporaryDirectory()
+APP = create_app(Settings(database_url=f"sqlite:///{FOLDER.name}/sizing.sqlite3"))
+schema = schemathesis.openapi.from_asgi("/openapi.json", APP)
+
+
+@pytest.fixture(scope="module")
+def writer() -> Iterator[dict[str, str]]:
+    """The headers of who may store."""
+    yield bearer(create_token(APP.state.database, NewToken(name="tests", scope="write")))
+    APP.state.database.close()
+    FOLDER.cleanup()
+
+
+@schema.parametrize()
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+def test_generated_requests_are_answered_or_refused_as_documented(
+    case: "schemathesis.Case[Any]", writer: dict[str, str]
+) -> None:
+    response = case.call(headers=writer)
+    documented = {"405", *case.operation.definition.raw["responses"]}
+    assert response.status_code != 500, response.text
+    assert str(response.status_code) in documented, response.text
+
+
+@pytest.fixture(scope="module")
+def document(client: httpx.Client) -> dict[str, Any]:
+    found: dict[str, Any] = client.get("/openapi.json").json()
+    return found
+
+
+def test_the_types_of_the_library_are_those_of_the_routes(document: dict[str, Any]) -> None:
+    operation = document["paths"]["/v1/sizings"]["post"]
+    assert operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith("/Scenario")
+    assert operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"].endswith("/SizingReport")
+
+
+def test_the_reference_scenario_is_filled_in_and_has_its_answer(document: dict[str, Any], client: httpx.Client) -> None:
+    operation = document["paths"]["/v1/sizings"]["post"]
+    (example,) = operation["requestBody"]["content"]["application/json"]["examples"].values()
+    assert example["value"] == REFERENCE_SCENARIO
+    answered = client.post("/v1/sizings", json=example["value"])
+    assert document["components"]["schemas"]["SizingReport"]["examples"] == [answered.json()]
+
+
+def test_every_error_is_documented_as_a_problem(document: dict[str, Any]) -> None:
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            errors = {status: found for status, found in operation["responses"].items() if int(status) >= 400}
+            assert errors or path in ("/healthz", "/v1/models", "/v1/nodes")
+            for found in errors.values():
+                assert list(found["content"]) == ["application/problem+json"]
+                schema = found["content"]["application/problem+json"]["schema"]
+                assert schema["$ref"].endswith("/ProblemDocument")
+    assert "HTTPValidationError" not in document["components"]["schemas"]
+
+
+def test_routes_that_store_say_that_they_need_a_token(document: dict[str, Any]) -> None:
+    assert document["paths"]["/v1/scenarios"]["post"]["security"]
+    assert "security" not in document["paths"]["/v1/sizings"]["post"]
+
+
+def test_the_same_problem_is_found_everywhere(client: httpx.Client) -> None:
+    for path in ("/v1/models/nothing", "/v1/nodes/nothing", "/v1/scenarios/nothing", "/v1/scenarios/nothing/report"):
+        problem(client.get(path), 404, "not-found")
