@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Hashable
 from typing import Any
 
@@ -38,7 +39,6 @@ class _StrictLoader(yaml.SafeLoader):
 def _without_repeats(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     document = dict(pairs)
     if len(document) != len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
+        repeated, _ = Counter(name for name, _ in pairs).most_common(1)[0]
         raise ValueError(f"the field {repeated!r} stands twice in one object")
     return document

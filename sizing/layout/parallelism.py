@@ -44,7 +44,7 @@ class Parallelism(BaseModel):
     )
     rank_order: RankOrder = Field(DEFAULT_RANK_ORDER, description="axes of the rank number, the fastest first")
     layers_per_stage: tuple[Annotated[int, Field(ge=0, le=10_000)], ...] | None = Field(
-        None, max_length=10_000, description="layers of each pipeline stage, first stage first"
+        None, max_length=1_024, description="layers of each pipeline stage, first stage first"
     )
 
     @model_validator(mode="after")
