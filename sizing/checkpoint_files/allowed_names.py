@@ -1,7 +1,7 @@
 """The classes and functions that a checkpoint's pickle may mention. Not one of them is imported or called.
 
-What stands here is written by torch 2.5 to 2.13, Megatron-LM or DeepSpeed. A name that is missing is refused,
-so that a file which is not what it seems is not silently half understood.
+What stands here is written by torch 2.5 to 2.13, Megatron-LM (`megatron/core/safe_globals.py` is its own list)
+or DeepSpeed. A name that is missing is refused, so that no file is silently half understood.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ _ENUMERATION_LOOKUP = frozenset({"builtins.getattr", "__builtin__.getattr"})  # 
 
 DCP_METADATA = "torch.distributed.checkpoint.metadata"
 DCP_FILESYSTEM = "torch.distributed.checkpoint.filesystem"
-MEGATRON_METADATA = "megatron.core.dist_checkpointing.strategies.torch.MCoreMetadata"
+DCP_PLANNER = "torch.distributed.checkpoint.planner"
+SHARDED_TENSOR = "torch.distributed._shard.sharded_tensor.metadata"
+MEGATRON_STRATEGY = "megatron.core.dist_checkpointing.strategies.torch"
+METADATA_CLASSES = frozenset({f"{DCP_METADATA}.Metadata", f"{MEGATRON_STRATEGY}.MCoreMetadata"})
 
 DCP_NAMES = (
     frozenset(
         {
-            f"{DCP_METADATA}.Metadata",
             f"{DCP_METADATA}.TensorStorageMetadata",
             f"{DCP_METADATA}.BytesStorageMetadata",
             f"{DCP_METADATA}.TensorProperties",
@@ -32,12 +34,21 @@ DCP_NAMES = (
             f"{DCP_METADATA}.StorageMeta",
             f"{DCP_METADATA}._MEM_FORMAT_ENCODING",
             f"{DCP_FILESYSTEM}._StorageInfo",
-            MEGATRON_METADATA,
+            f"{SHARDED_TENSOR}.TensorProperties",
+            f"{SHARDED_TENSOR}.MEM_FORMAT_ENCODING",
+            # the plans of all ranks, which Megatron keeps in the metadata to use them again
+            f"{DCP_PLANNER}.SavePlan",
+            f"{DCP_PLANNER}.WriteItem",
+            f"{DCP_PLANNER}.WriteItemType",
+            f"{DCP_PLANNER}.TensorWriteData",
+            f"{DCP_PLANNER}.BytesIOWriteData",
+            f"{MEGATRON_STRATEGY}.MCoreSavePlan",
             "torch.Size",
             "torch.serialization._get_layout",
             "collections.OrderedDict",
         }
     )
+    | METADATA_CLASSES
     | _DTYPES
     | _PATHS
     | _ENUMERATION_LOOKUP
@@ -65,6 +76,7 @@ _PYTHON = frozenset(
     "collections.defaultdict",
     "collections.deque",
     "datetime.timedelta",
+    "signal.Signals",
     "types.SimpleNamespace",
 }
 _NUMPY = frozenset(
@@ -88,6 +100,7 @@ TORCH_SAVE_NAMES = (
         "torch.storage.UntypedStorage",
         "torch.Size",
         "torch.Tensor",
+        "torch._C.Generator",
         "torch.device",
         "torch.serialization._get_layout",
         "torch.per_channel_affine",

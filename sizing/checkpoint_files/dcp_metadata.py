@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sizing.checkpoint_files.allowed_names import (
     DCP_FILESYSTEM,
     DCP_METADATA,
-    MEGATRON_METADATA,
+    METADATA_CLASSES,
     allowed_in_dcp,
 )
 from sizing.checkpoint_files.container import StoredTensor
@@ -46,7 +46,7 @@ def dcp_metadata(content: bytes) -> DcpMetadata:
     Raises RefusedPickle where the bytes are not such a file, or contradict themselves.
     """
     root = read_pickle(content, allows=allowed_in_dcp)
-    if not isinstance(root, Inert) or root.name not in (f"{DCP_METADATA}.Metadata", MEGATRON_METADATA):
+    if not isinstance(root, Inert) or root.name not in METADATA_CLASSES:
         raise RefusedPickle("it holds no torch.distributed.checkpoint Metadata")
     fields = _fields(root)
     entries = fields.get("state_dict_metadata")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed.checkpoint.default_planner import create_default_local_save_plan
 from torch.distributed.checkpoint.filesystem import FileSystemReader, _StorageInfo
 from torch.distributed.checkpoint.metadata import (
     _MEM_FORMAT_ENCODING,
@@ -122,6 +123,13 @@ def test_every_way_to_pickle_it_is_read(
     truth: Any = FileSystemReader(folder).read_metadata()
     monkeypatch.setattr(_MEM_FORMAT_ENCODING, "__reduce_ex__", reduce)
     assert read(dcp_metadata(pickle.dumps(truth, protocol)).tensors) == described(state)
+
+
+def test_the_plans_that_megatron_keeps_in_the_metadata_are_passed_over(saved: Any) -> None:
+    folder, state, _ = saved
+    truth: Any = FileSystemReader(folder).read_metadata()
+    truth.all_local_plans = [create_default_local_save_plan(state, is_coordinator=True)]
+    assert read(dcp_metadata(pickle.dumps(truth)).tensors) == described(state)
 
 
 def test_metadata_without_its_data_files_tells_sizes_and_says_so(saved: Any, tmp_path: Path) -> None:

@@ -2,10 +2,13 @@
 
 import argparse
 import collections
+import io
 import os
 import pickle
 import random
+import signal
 import struct
+import types
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -58,6 +61,8 @@ def checkpoint() -> dict[str, Any]:
         "args": argparse.Namespace(
             hidden=32, path=Path("here"), dtype=torch.bfloat16, device=torch.device("cpu")
         ),
+        "signal": signal.SIGTERM,
+        "space": types.SimpleNamespace(a=io.BytesIO(b"abc")),
         "counts": collections.Counter("aab"),
         "defaults": collections.defaultdict(list, a=[1]),
         "set": {1, 2},
@@ -135,6 +140,11 @@ def test_parameters_are_read_as_tensors(tmp_path: Path) -> None:
     model = torch.nn.Linear(4, 3)
     contents = contents_of(saved(dict(model.named_parameters()), tmp_path / "a.pt"))
     assert contents.num_parameters == 15
+
+
+def test_the_state_of_a_generator_counts(tmp_path: Path) -> None:
+    contents = contents_of(saved({"generator": torch.Generator(), "step": 1}, tmp_path / "a.pt"))
+    assert contents.part_bytes == {"other": torch.get_rng_state().nbytes}
 
 
 def test_tied_weights_are_counted_once(tmp_path: Path) -> None:
