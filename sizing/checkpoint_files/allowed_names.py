@@ -1,7 +1,7 @@
 """The classes and functions that a checkpoint's pickle may mention. Not one of them is imported or called.
 
-What stands here is written by torch 2.5 to 2.13, Megatron-LM (`megatron/core/safe_globals.py` is its own list)
-or DeepSpeed. A name that is missing is refused, so that no file is silently half understood.
+What stands here is written by torch 2.5 to 2.13, Megatron-LM (own list: `megatron/core/safe_globals.py`) or
+DeepSpeed. A name that is missing is refused, so that no file is silently half understood.
 """
 
 from __future__ import annotations

@@ -16,12 +16,11 @@ from sizing.checkpoint_files.container import Container
 from sizing.checkpoint_files.dcp_folder import DATA_SUFFIX, METADATA_NAME, dcp_container
 from sizing.checkpoint_files.refusals import refusal, unopened
 from sizing.checkpoint_files.safetensors_file import safetensors_container
-from sizing.checkpoint_files.safetensors_index import INDEX_SUFFIX, index_container
+from sizing.checkpoint_files.safetensors_index import INDEX_SUFFIX, SHARD_SUFFIX, index_container
 from sizing.checkpoint_files.torch_file import torch_container
 from sizing.checkpoint_files.torch_zip import is_torch_file
 
 MOST_FILES = 100_000
-SAFETENSORS_SUFFIX = ".safetensors"
 TORCH_SUFFIXES = frozenset({".pt", ".pth", ".ckpt"})
 MAYBE_TORCH_SUFFIX = ".bin"
 SETTINGS_FILES = frozenset({"training_args.bin"})
@@ -92,7 +91,7 @@ def _containers(root: Path, files: tuple[Path, ...]) -> Iterator[Container]:
         if path.suffix == DATA_SUFFIX:
             wrong = "is a data file of torch DCP that no .metadata beside it names"
             raise refusal(path, wrong, f"the save of {root} was not finished: save it again")
-        if path.suffix == SAFETENSORS_SUFFIX or _is_torch(path):
+        if path.suffix == SHARD_SUFFIX or _is_torch(path):
             yield container_of_file(path)
 
 
@@ -105,7 +104,7 @@ def container_of_file(path: Path) -> Container:
         return dcp_container(path)
     if path.suffix == ".json":
         return index_container(path)
-    if path.suffix == SAFETENSORS_SUFFIX:
+    if path.suffix == SHARD_SUFFIX:
         return safetensors_container(path)
     if path.suffix == DATA_SUFFIX:
         raise refusal(

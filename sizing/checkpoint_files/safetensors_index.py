@@ -10,7 +10,8 @@ from sizing.checkpoint_files.json_object import json_object
 from sizing.checkpoint_files.refusals import DAMAGED_REMEDY, bounded_content, printable, refusal
 from sizing.checkpoint_files.safetensors_file import safetensors_tensors
 
-INDEX_SUFFIX = ".safetensors.index.json"
+SHARD_SUFFIX = ".safetensors"
+INDEX_SUFFIX = f"{SHARD_SUFFIX}.index.json"
 MOST_INDEX_BYTES = 32 * 1024**2
 MOST_SHARDS = 10_000
 INDEX_REMEDY = "give the index of a sharded safetensors model"
@@ -35,11 +36,6 @@ def index_container(path: Path) -> Container:
     return Container("safetensors", (path, *paths), tensors, is_state_dict=True)
 
 
-def shard_paths(path: Path) -> tuple[Path, ...]:
-    """Where the shards of an index stand, or would."""
-    return tuple(path.parent / name for name in _shard_names(path, _index(path)))
-
-
 def _index(path: Path) -> dict[str, Any]:
     content = bounded_content(path, most_bytes=MOST_INDEX_BYTES, what="an index")
     try:
@@ -59,6 +55,8 @@ def _shard_names(path: Path, index: dict[str, Any]) -> list[str]:
         if not isinstance(name, str) or not is_plain_file_name(name):
             wrong = f"names the shard {printable(str(name))!r}, which is not a file name in its folder"
             raise refusal(path, wrong, INDEX_REMEDY)
+        if not name.endswith(SHARD_SUFFIX):
+            raise refusal(path, f"names the shard {name!r}, which is no safetensors file", "give the folder")
         names[name] = None
     if len(names) > MOST_SHARDS:
         raise refusal(path, f"names {len(names)} shards, more than {MOST_SHARDS}", INDEX_REMEDY)

@@ -16,7 +16,7 @@ from sizing.units import bytes_text, decimal_bytes_text, percent_text
 def inspection_table(contents: CheckpointContents) -> RenderableType:
     """Tensors by part and dtype, the files' figures, notes, and last the flags for `ckpt-size`."""
     return Group(
-        _tensors(contents),
+        *([_tensors(contents)] if contents.tensors else []),
         _figures(contents),
         *(Text(f"note: {note}") for note in (*contents.notes, *_advice(contents))),
         Text(),

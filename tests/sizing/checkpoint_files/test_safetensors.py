@@ -142,10 +142,14 @@ def test_a_missing_shard_is_refused(tmp_path: Path) -> None:
         (b'{"weight_map": {"a": "../../etc/passwd"}}', "not a file name in its folder"),
         (b'{"weight_map": {"a": "/etc/passwd"}}', "not a file name in its folder"),
         (b'{"weight_map": {"a": 3}}', "not a file name in its folder"),
-        (b'{"weight_map": {"a": "x"}, "weight_map": {"a": "y"}}', "stands twice"),
-        (b'{"weight_map": {"a": "x"}}', "no metadata.total_size"),
-        (b'{"weight_map": {"a": "x"}, "metadata": {"total_size": -4}}', "no metadata.total_size"),
-        (b'{"weight_map": {"a": "x"}, "metadata": {"total_size": NaN}}', "NaN is not a JSON number"),
+        (b'{"weight_map": {"a": "pytorch_model-00001.bin"}}', "no safetensors file: give the folder"),
+        (b'{"weight_map": {"a": "x.safetensors"}, "weight_map": {"a": "y.safetensors"}}', "stands twice"),
+        (b'{"weight_map": {"a": "x.safetensors"}}', "no metadata.total_size"),
+        (b'{"weight_map": {"a": "x.safetensors"}, "metadata": {"total_size": -4}}', "no metadata.total_size"),
+        (
+            b'{"weight_map": {"a": "x.safetensors"}, "metadata": {"total_size": NaN}}',
+            "NaN is not a JSON number",
+        ),
     ],
 )
 def test_a_bad_index_is_refused(tmp_path: Path, index: bytes, said: str) -> None:
