@@ -14,9 +14,11 @@ import typer
 from rich.console import Console
 
 from sizing import __version__
+from sizing.checkpoint_files import contents_of
 from sizing.cli.catalogs import formats_table, models_table, nodes_table
 from sizing.cli.files import read_document, read_storage_profile
 from sizing.cli.flags import FLAGS, with_flags
+from sizing.cli.inspection_table import inspection_table
 from sizing.cli.report_text import manifest_text, report_text
 from sizing.cli.validation_table import validation_table
 from sizing.errors import InvalidInput, SizingError
@@ -164,6 +166,20 @@ app.command("manifest")(
         manifest_verb, as_csv=(bool, typer.Option(False, "--csv", help="Every file of worlds up to 100,000 ranks"))
     )
 )
+
+
+@app.command("inspect")
+def inspect_verb(
+    path: Annotated[Path, typer.Argument(help="A safetensors, torch DCP or torch.save file, or a folder")],
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the contents as JSON")] = False,
+) -> None:
+    """Read the sizes off an existing checkpoint, without loading its tensors or running its pickles."""
+    contents = contents_of(path)
+    if as_json:
+        print(contents.model_dump_json(indent=2))
+    else:
+        _console().print(inspection_table(contents))
 
 
 @app.command("profile")

@@ -46,7 +46,9 @@ def test_what_deepspeed_saves_is_predicted(case: Case) -> None:
     check(case)
 
 
-@pytest.mark.parametrize(("predicted", "real"), [(None, 10**6), (10**6, None), (1000_000, 1006_000), (1000_000, 994_000), (1024**3, 10**9)])
+@pytest.mark.parametrize(
+    ("predicted", "real"), [(None, 10**6), (10**6, None), (1000_000, 1006_000), (1000_000, 994_000), (1024**3, 10**9)]
+)
 def test_a_missing_file_and_a_wrong_size_do_not_agree(predicted: int | None, real: int | None) -> None:
     assert not FileComparison("case", "file", predicted, real).agrees
 

@@ -1,0 +1,43 @@
+"""What one container holds: a safetensors file, a DCP folder or a torch.save file, as its reader found it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Format = Literal["safetensors", "torch-dcp", "torch-save"]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTensor:
+    """A tensor of a checkpoint: how it is named there, and what it takes.
+
+    `num_elements` and `num_bytes` are what this tensor adds: a second name for stored data has none, and a
+    view of data that is partly stored already has the rest. `shape` and `dtype` are always its own.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    num_elements: int
+    num_bytes: int
+    is_alias: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """The tensors of one container and the files that it is made of.
+
+    `is_state_dict`: it holds tensors by name and nothing else. `absent_files` are named by it but not there.
+    `known_parameters` and `known_tensor_bytes` stand in where the tensors themselves cannot be listed.
+    """
+
+    format: Format
+    paths: tuple[Path, ...]
+    tensors: tuple[StoredTensor, ...]
+    is_state_dict: bool
+    absent_files: tuple[str, ...] = ()
+    known_parameters: int | None = None
+    known_tensor_bytes: int | None = None
+    notes: tuple[str, ...] = ()

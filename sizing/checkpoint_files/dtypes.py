@@ -1,0 +1,119 @@
+"""The dtypes of stored tensors, under torch's names, and the bits that one element takes in a file."""
+
+from __future__ import annotations
+
+import math
+
+TORCH_DTYPE_BITS: dict[str, int] = {
+    "float64": 64,
+    "float32": 32,
+    "float16": 16,
+    "bfloat16": 16,
+    "float8_e4m3fn": 8,
+    "float8_e4m3fnuz": 8,
+    "float8_e5m2": 8,
+    "float8_e5m2fnuz": 8,
+    "float8_e8m0fnu": 8,
+    "float4_e2m1fn_x2": 8,
+    "complex128": 128,
+    "complex64": 64,
+    "complex32": 32,
+    "int64": 64,
+    "int32": 32,
+    "int16": 16,
+    "int8": 8,
+    "uint64": 64,
+    "uint32": 32,
+    "uint16": 16,
+    "uint8": 8,
+    "bool": 8,
+    "qint32": 32,
+    "qint8": 8,
+    "quint8": 8,
+    "quint4x2": 8,
+    "quint2x4": 8,
+    "bits16": 16,
+    "bits8": 8,
+    "bits4x2": 8,
+    "bits2x4": 8,
+    "bits1x8": 8,
+    **{f"{kind}{bits}": 8 for kind in ("int", "uint") for bits in range(1, 8)},
+}
+"""Source: `torch.dtype.itemsize` of torch 2.13. `_x2` and the like hold several values in one element."""
+
+STORAGE_DTYPES: dict[str, str] = {
+    "DoubleStorage": "float64",
+    "FloatStorage": "float32",
+    "HalfStorage": "float16",
+    "BFloat16Storage": "bfloat16",
+    "LongStorage": "int64",
+    "IntStorage": "int32",
+    "ShortStorage": "int16",
+    "CharStorage": "int8",
+    "ByteStorage": "uint8",
+    "BoolStorage": "bool",
+    "ComplexDoubleStorage": "complex128",
+    "ComplexFloatStorage": "complex64",
+    "QInt8Storage": "qint8",
+    "QInt32Storage": "qint32",
+    "QUInt8Storage": "quint8",
+    "QUInt4x2Storage": "quint4x2",
+    "QUInt2x4Storage": "quint2x4",
+}
+"""Classes that a torch.save file names for its storages. Source: `torch.storage` of torch 2.13."""
+
+SAFETENSORS_DTYPES: dict[str, tuple[str, int]] = {
+    "F64": ("float64", 64),
+    "F32": ("float32", 32),
+    "F16": ("float16", 16),
+    "BF16": ("bfloat16", 16),
+    "F8_E4M3": ("float8_e4m3fn", 8),
+    "F8_E4M3FNUZ": ("float8_e4m3fnuz", 8),
+    "F8_E5M2": ("float8_e5m2", 8),
+    "F8_E5M2FNUZ": ("float8_e5m2fnuz", 8),
+    "F8_E8M0": ("float8_e8m0fnu", 8),
+    "F6_E2M3": ("float6_e2m3", 6),
+    "F6_E3M2": ("float6_e3m2", 6),
+    "F4": ("float4_e2m1", 4),
+    "C64": ("complex64", 64),
+    "I64": ("int64", 64),
+    "I32": ("int32", 32),
+    "I16": ("int16", 16),
+    "I8": ("int8", 8),
+    "U64": ("uint64", 64),
+    "U32": ("uint32", 32),
+    "U16": ("uint16", 16),
+    "U8": ("uint8", 8),
+    "BOOL": ("bool", 8),
+}
+"""Names in a safetensors header: torch's name and bits per element. Source: safetensors 0.8, `enum Dtype`."""
+
+FLOATING = frozenset(
+    {"float64", "float32", "float16", "bfloat16", "float6_e2m3", "float6_e3m2", "float4_e2m1"}
+    | {name for name in TORCH_DTYPE_BITS if name.startswith("float8")}
+)
+"""Dtypes of which one element is one parameter."""
+
+QUANTISED = frozenset({"int32", "int16", "int8", "uint8", "float4_e2m1fn_x2"}) | {
+    name for name in TORCH_DTYPE_BITS if name.startswith("q")
+}
+"""Dtypes in which weights are packed: one element may hold several parameters."""
+
+MOST_DIMENSIONS = 64
+MOST_ELEMENTS = 2**63 - 1
+
+
+def num_elements(shape: tuple[int, ...]) -> int:
+    """Elements of a tensor: the product of its sizes, 1 for a scalar.
+
+    >>> num_elements((3, 4)), num_elements(())
+    (12, 1)
+
+    Raises ValueError for a shape that no tensor can have.
+    """
+    if len(shape) > MOST_DIMENSIONS or any(type(size) is not int or size < 0 for size in shape):
+        raise ValueError(f"a shape must hold at most {MOST_DIMENSIONS} whole numbers, none of them negative")
+    count = math.prod(min(size, 2**64) for size in shape)
+    if count > MOST_ELEMENTS:
+        raise ValueError(f"a tensor must have at most {MOST_ELEMENTS} elements")
+    return count

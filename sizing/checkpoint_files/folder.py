@@ -1,0 +1,137 @@
+"""The containers in a folder tree, found by name and first bytes.
+
+Links to files are followed, because model hubs store files behind links; links to folders are not, so that a
+loop ends where it begins. Hidden folders (`.git`, `.cache`) are passed over.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sizing.checkpoint_files.container import Container
+from sizing.checkpoint_files.dcp_folder import DATA_SUFFIX, METADATA_NAME, dcp_container
+from sizing.checkpoint_files.refusals import refusal, unopened
+from sizing.checkpoint_files.safetensors_file import safetensors_container
+from sizing.checkpoint_files.safetensors_index import INDEX_SUFFIX, SHARD_SUFFIX, index_container
+from sizing.checkpoint_files.torch_file import torch_container
+from sizing.checkpoint_files.torch_zip import is_torch_file
+
+MOST_FILES = 100_000
+TORCH_SUFFIXES = frozenset({".pt", ".pth", ".ckpt"})
+MAYBE_TORCH_SUFFIX = ".bin"
+SETTINGS_FILES = frozenset({"training_args.bin"})
+"""Torch files by name and ending that pickle settings of a trainer and no tensor; counted, not read."""
+
+_STEP_FOLDER = re.compile(r"(iter_|global_step|checkpoint-|step-|step_|epoch_?)\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """The containers of a folder tree and all its files."""
+
+    containers: tuple[Container, ...]
+    files: tuple[Path, ...]
+
+
+def read_folder(root: Path) -> Folder:
+    """Every container in a folder tree.
+
+    Raises UnreadableFile where one is refused, where there is none, or where there are several checkpoints.
+    """
+    files = tuple(sorted(_files(root)))
+    containers = tuple(_containers(root, files))
+    if not containers:
+        wrong = "holds no safetensors file, no DCP .metadata and no torch.save file"
+        raise refusal(root, wrong, "give a checkpoint's file or folder")
+    _check_one_checkpoint(root, containers)
+    return Folder(containers, files)
+
+
+def _files(root: Path) -> Iterator[Path]:
+    folders, found = [root], 0
+    while folders:
+        folder = folders.pop()
+        try:
+            entries = list(os.scandir(folder))
+        except OSError as error:
+            raise unopened(folder, error) from None
+        found += len(entries)
+        if found > MOST_FILES:
+            raise refusal(root, f"holds more than {MOST_FILES} files", "give the folder of one checkpoint")
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if not entry.name.startswith("."):
+                    folders.append(folder / entry.name)
+            elif _is_file(entry):
+                yield folder / entry.name
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a regular file or a link to one; a broken or looping link is refused when read."""
+    try:
+        return entry.is_file() or (entry.is_symlink() and not entry.is_dir())
+    except OSError:
+        return True
+
+
+def _containers(root: Path, files: tuple[Path, ...]) -> Iterator[Container]:
+    claimed: set[Path] = set()
+    for path in files:
+        if path.name == METADATA_NAME or path.name.endswith(INDEX_SUFFIX):
+            container = container_of_file(path)
+            claimed.update(container.paths)
+            yield container
+    for path in files:
+        if path in claimed:
+            continue
+        if path.suffix == DATA_SUFFIX:
+            wrong = "is a data file of torch DCP that no .metadata beside it names"
+            raise refusal(path, wrong, f"the save of {root} was not finished: save it again")
+        if path.suffix == SHARD_SUFFIX or _is_torch(path):
+            yield container_of_file(path)
+
+
+def container_of_file(path: Path) -> Container:
+    """The container that a file is, or stands for.
+
+    Raises UnreadableFile where it is none.
+    """
+    if path.name == METADATA_NAME:
+        return dcp_container(path)
+    if path.suffix == ".json":
+        return index_container(path)
+    if path.suffix == SHARD_SUFFIX:
+        return safetensors_container(path)
+    if path.suffix == DATA_SUFFIX:
+        raise refusal(path, "is one data file of a torch DCP checkpoint", "give its folder or its .metadata file")
+    if path.suffix in TORCH_SUFFIXES or is_torch_file(path):
+        return torch_container(path)
+    wrong = "is neither a safetensors file or index, nor DCP .metadata, nor a torch.save file"
+    raise refusal(path, wrong, "give a checkpoint's file or folder")
+
+
+def _is_torch(path: Path) -> bool:
+    if path.name in SETTINGS_FILES:
+        return False
+    if path.suffix == MAYBE_TORCH_SUFFIX:
+        return is_torch_file(path)
+    return path.suffix in TORCH_SUFFIXES
+
+
+def _check_one_checkpoint(root: Path, containers: tuple[Container, ...]) -> None:
+    """That the containers do not stand below several folders that are each named for a step."""
+    steps = {
+        Path(*parts[: i + 1])
+        for container in containers
+        for parts in [container.paths[0].relative_to(root).parts[:-1]]
+        for i, part in enumerate(parts)
+        if _STEP_FOLDER.fullmatch(part)
+    }
+    siblings = sorted(step for step in steps if sum(other.parent == step.parent for other in steps) > 1)
+    if siblings:
+        wrong = f"holds {len(siblings)} checkpoints ({siblings[0]} to {siblings[-1]})"
+        raise refusal(root, wrong, f"give one of them: {root / siblings[-1]}")

@@ -1,0 +1,169 @@
+"""Which part of the training state a stored tensor is, where its name tells.
+
+The rule, on the components of the name (split at "." and "/"); the first line that holds decides:
+
+- other: a component says random state, EMA copy, buffer (`running_mean`, `inv_freq`, ...) or scale of a
+  quantised weight;
+- moments: a component is a moment of an optimizer of torch, Megatron or DeepSpeed (`exp_avg`, ...);
+- master: a component is Megatron's or DeepSpeed's fp32 copy, or it is the `param` beside an `exp_avg`;
+- other: it stands in an optimizer (`optimizer`, `optim`, `param_groups`, ...), or its dtype holds no weights;
+- weights: it stands in a model (`model`, `module`, `state_dict`, ...), or its name ends in weight or bias, or
+  its container is one module's state: tensors by name and nothing else, some ending in weight or bias;
+- other: nothing of this holds.
+
+Nothing is inferred from sizes, with one exception: the causal mask of GPT-2 files (`attn.bias` of shape
+1 x 1 x n x n) is a buffer.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from sizing.checkpoint_files.container import Container, StoredTensor
+from sizing.checkpoint_files.dtypes import FLOATING, QUANTISED
+
+Part = Literal["weights", "master", "moments", "other"]
+PARTS: tuple[Part, ...] = ("weights", "master", "moments", "other")
+
+MOMENTS = frozenset(
+    {
+        "exp_avg",
+        "exp_avg_sq",
+        "max_exp_avg_sq",
+        "exp_inf",
+        "exp_avg_sq_row",
+        "exp_avg_sq_col",
+        "momentum_buffer",
+        "square_avg",
+        "grad_avg",
+        "acc_delta",
+    }
+)
+"""State of `torch.optim` and of the fused optimizers of Megatron and DeepSpeed, by names no module uses."""
+
+MOMENTS_IN_OPTIMIZER = frozenset(
+    {
+        "sum",
+        "row_var",
+        "col_var",
+        "variance",
+        "state1",
+        "state2",
+    }
+)
+"""State of Adagrad, torch's Adafactor and the 8-bit optimizers: too common as words outside an optimizer."""
+
+MASTER = frozenset(
+    {
+        "fp32_param",
+        "master_param",
+        "master_weights",
+        "fp32_from_fp16_params",
+        "fp32_from_float16_params",
+        "shard_fp32_from_float16_groups",
+        "shard_fp32_groups",
+        "single_partition_of_fp32_groups",
+        "fp32_flat_groups",
+        "fp32_groups_flat",
+    }
+)
+OPTIMIZER = frozenset(
+    {
+        "optimizer",
+        "optim",
+        "optimizers",
+        "optimizer_state",
+        "optimizer_states",
+        "optimizer_state_dict",
+        "base_optimizer_state",
+        "param_groups",
+    }
+)
+BUFFERS = frozenset(
+    {
+        "running_mean",
+        "running_var",
+        "num_batches_tracked",
+        "inv_freq",
+        "position_ids",
+        "masked_bias",
+        "_extra_state",
+        "weight_scale",
+        "weight_scale_inv",
+        "input_scale",
+        "scales",
+        "qzeros",
+        "g_idx",
+        "SCB",
+        "absmax",
+        "quant_map",
+    }
+)
+EMA = frozenset(
+    {
+        "ema",
+        "ema_model",
+        "model_ema",
+        "ema_state_dict",
+        "shadow_params",
+    }
+)
+
+_MODEL = re.compile(r"(model|module|state_dict|model_state_dict|model_state)\d*")
+_WEIGHT = re.compile(r"(.*_)?(weight|bias)\d*")
+_RANDOM_STATE = re.compile(r"(.*_)?rng(_.*)?")
+_CAUSAL_MASK = re.compile(r"(.*\.)?attn\.bias")
+
+
+def parts_of(container: Container) -> list[Part]:
+    """The part of every tensor of a container, in their order."""
+    names = [tensor.name for tensor in container.tensors]
+    optimizer_branches = {_branch(name) for name in names if _components(name)[-1] == "exp_avg"}
+    is_module = container.is_state_dict and _is_module_state(names)
+    return [
+        _part(tensor, is_module=is_module, beside_moments=_branch(tensor.name) in optimizer_branches)
+        for tensor in container.tensors
+    ]
+
+
+def _part(tensor: StoredTensor, *, is_module: bool, beside_moments: bool) -> Part:
+    components = _components(tensor.name)
+    present = set(components)
+    if _is_other(tensor, components):
+        return "other"
+    in_optimizer = bool(present & OPTIMIZER) or components[0] == "state"
+    if present & MOMENTS or (in_optimizer and components[-1] in MOMENTS_IN_OPTIMIZER):
+        return "moments"
+    if present & MASTER or (components[-1] == "param" and beside_moments):
+        return "master"
+    if in_optimizer or tensor.dtype not in FLOATING | QUANTISED:
+        return "other"
+    in_model = any(_MODEL.fullmatch(component) for component in components[:-1])
+    return "weights" if in_model or is_module or _WEIGHT.fullmatch(components[-1]) else "other"
+
+
+def _is_other(tensor: StoredTensor, components: list[str]) -> bool:
+    return (
+        bool(EMA & set(components))
+        or bool(BUFFERS & set(components))
+        or components[-1].endswith("_scales")
+        or any(_RANDOM_STATE.fullmatch(component) for component in components)
+        or (_CAUSAL_MASK.fullmatch(tensor.name) is not None and tensor.shape[:2] == (1, 1))
+    )
+
+
+def _is_module_state(names: list[str]) -> bool:
+    """Whether names are those of one module's state: some end in weight, and none stands in an optimizer."""
+    components = [_components(name) for name in names]
+    return any(_WEIGHT.fullmatch(parts[-1]) for parts in components) and not any(
+        OPTIMIZER & set(parts) for parts in components
+    )
+
+
+def _components(name: str) -> list[str]:
+    return re.split(r"[./]", name)
+
+
+def _branch(name: str) -> str:
+    return name.rpartition(".")[0]

@@ -1,0 +1,130 @@
+"""A checkpoint's path in, its CheckpointContents out."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from sizing.checkpoint_files.container import Container, Format, StoredTensor
+from sizing.checkpoint_files.contents import CheckpointContents, CheckpointFile, TensorTotal
+from sizing.checkpoint_files.dtypes import FLOATING
+from sizing.checkpoint_files.folder import container_of_file, read_folder
+from sizing.checkpoint_files.parts import PARTS, Part, parts_of
+from sizing.checkpoint_files.refusals import printable, regular_file_bytes, unopened
+
+PartedTensor = tuple[Part, StoredTensor]
+
+PACKED = "weights are stored as integers: one element may hold several parameters, so they are not counted"
+COPIES = "weights stand in files of {kinds}: if these are copies of one model, inspect one of them alone"
+REPEATED = (
+    "{count:,} names of weights stand in more than one file: each file counts, which is right for shards and "
+    "too much for tensors that every rank keeps whole"
+)
+
+
+def contents_of(path: Path) -> CheckpointContents:
+    """What the checkpoint in a file or folder holds, without loading a tensor or running a pickle.
+
+    Raises UnreadableFile where it is missing, damaged, or of a kind that is not read.
+    """
+    if _is_folder(path):
+        folder = read_folder(path)
+        return _contents(path, folder.containers, folder.files)
+    container = container_of_file(path)
+    return _contents(path.parent, (container,), container.paths)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError) as error:
+        raise unopened(path, error) from None
+
+
+def _contents(root: Path, containers: tuple[Container, ...], paths: tuple[Path, ...]) -> CheckpointContents:
+    parted = [list(zip(parts_of(found), found.tensors, strict=True)) for found in containers]
+    totals = _totals(tensor for found in parted for tensor in found)
+    files = _files(root, containers, paths)
+    disk_bytes = sum(file.num_bytes for file in files)
+    stated_bytes = sum(container.known_tensor_bytes or 0 for container in containers)
+    tensor_bytes = sum(total.tensor_bytes for total in totals) + stated_bytes
+    absent = tuple(name for container in containers for name in container.absent_files)
+    formats = {container.format for container in containers}
+    return CheckpointContents(
+        format=formats.pop() if len(formats) == 1 else "mixed",
+        num_parameters=_num_parameters(containers, totals),
+        disk_bytes=disk_bytes,
+        tensor_bytes=tensor_bytes,
+        overhead_bytes=None if absent else disk_bytes - tensor_bytes,
+        part_bytes=_part_bytes(totals),
+        num_aliases=sum(tensor.is_alias for found in parted for _, tensor in found),
+        largest_file=max(files, key=lambda file: file.num_bytes),
+        tensors=totals,
+        files=files,
+        absent_files=absent,
+        notes=tuple(dict.fromkeys(_notes(containers, parted, totals))),
+    )
+
+
+def _totals(parts: Iterable[PartedTensor]) -> tuple[TensorTotal, ...]:
+    """Tensors summed by part and dtype, parts in their usual order, the larger dtype first."""
+    groups: dict[tuple[Part, str], list[StoredTensor]] = defaultdict(list)
+    for part, tensor in parts:
+        if not tensor.is_alias:
+            groups[part, tensor.dtype].append(tensor)
+    totals = [
+        TensorTotal(
+            part=part,
+            dtype=dtype,
+            num_tensors=len(tensors),
+            num_parameters=sum(tensor.num_elements for tensor in tensors),
+            tensor_bytes=sum(tensor.num_bytes for tensor in tensors),
+        )
+        for (part, dtype), tensors in groups.items()
+    ]
+    return tuple(sorted(totals, key=lambda total: (PARTS.index(total.part), -total.tensor_bytes, total.dtype)))
+
+
+def _num_parameters(containers: tuple[Container, ...], totals: tuple[TensorTotal, ...]) -> int | None:
+    """Elements of the weights, where each is one parameter and all are known."""
+    weights = [total for total in totals if total.part == "weights"]
+    stated = [
+        container.known_parameters for container in containers if container.absent_files and not container.tensors
+    ]
+    if None in stated or any(total.dtype not in FLOATING for total in weights):
+        return None
+    return sum(total.num_parameters for total in weights) + sum(count or 0 for count in stated) or None
+
+
+def _part_bytes(totals: tuple[TensorTotal, ...]) -> dict[Part, int]:
+    sums = {part: sum(total.tensor_bytes for total in totals if total.part == part) for part in PARTS}
+    return {part: size for part, size in sums.items() if size}
+
+
+def _files(root: Path, containers: tuple[Container, ...], paths: tuple[Path, ...]) -> tuple[CheckpointFile, ...]:
+    formats: dict[Path, Format] = {path: found.format for found in containers for path in found.paths}
+    return tuple(
+        CheckpointFile(
+            name=printable(str(path.relative_to(root))),
+            num_bytes=regular_file_bytes(path),
+            format=formats.get(path, "other"),
+        )
+        for path in paths
+    )
+
+
+def _notes(
+    containers: tuple[Container, ...], parted: list[list[PartedTensor]], totals: tuple[TensorTotal, ...]
+) -> Iterator[str]:
+    for container in containers:
+        yield from container.notes
+    if any(total.part == "weights" and total.dtype not in FLOATING for total in totals):
+        yield PACKED
+    names = [{tensor.name for part, tensor in found if part == "weights"} for found in parted]
+    kinds = sorted({container.format for container, held in zip(containers, names, strict=True) if held})
+    repeated = sum(count > 1 for count in Counter(name for held in names for name in held).values())
+    if len(kinds) > 1:
+        yield COPIES.format(kinds=" and ".join(kinds))
+    elif repeated:
+        yield REPEATED.format(count=repeated)

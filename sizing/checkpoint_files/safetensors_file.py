@@ -1,0 +1,100 @@
+"""Tensors of a safetensors file, from its header alone.
+
+The layout: 8 bytes little-endian length N, N bytes of JSON, then the data without a gap. Source: the format
+section of the safetensors README (version 0.8), whose rules on offsets are checked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sizing.checkpoint_files.container import Container, StoredTensor
+from sizing.checkpoint_files.dtypes import SAFETENSORS_DTYPES, num_elements
+from sizing.checkpoint_files.json_object import json_object
+from sizing.checkpoint_files.refusals import (
+    DAMAGED_REMEDY,
+    leading_bytes,
+    printable,
+    refusal,
+    regular_file_bytes,
+    too_large,
+)
+
+LENGTH_BYTES = 8
+MOST_HEADER_BYTES = 32 * 1024**2
+_ENTRY_FIELDS = {"dtype", "shape", "data_offsets"}
+
+
+def safetensors_container(path: Path) -> Container:
+    """The tensors of one safetensors file.
+
+    Raises UnreadableFile where it is damaged, cut short or not a safetensors file.
+    """
+    return Container(format="safetensors", paths=(path,), tensors=safetensors_tensors(path), is_state_dict=True)
+
+
+def safetensors_tensors(path: Path) -> tuple[StoredTensor, ...]:
+    """Every tensor in the header of a safetensors file, in the order of its data."""
+    size = regular_file_bytes(path)
+    header_bytes = int.from_bytes(leading_bytes(path, LENGTH_BYTES), "little")
+    data_bytes = size - LENGTH_BYTES - header_bytes
+    if size < LENGTH_BYTES or data_bytes < 0:
+        wrong = f"is no whole safetensors file: its header claims {header_bytes} bytes, the file has {size}"
+        raise refusal(path, wrong, DAMAGED_REMEDY)
+    if header_bytes > MOST_HEADER_BYTES:
+        raise too_large(path, "a header", size=header_bytes, most_bytes=MOST_HEADER_BYTES)
+    try:
+        header = json_object(leading_bytes(path, header_bytes, at=LENGTH_BYTES))
+        header.pop("__metadata__", None)
+        placed = sorted(_placed(header), key=lambda entry: entry[:2])
+        _check_coverage([entry[:2] for entry in placed], data_bytes=data_bytes)
+    except ValueError as error:
+        raise refusal(path, f"has a header that breaks the safetensors format ({error})", DAMAGED_REMEDY) from None
+    return tuple(tensor for _, _, tensor in placed)
+
+
+def _placed(header: dict[str, Any]) -> Iterator[tuple[int, int, StoredTensor]]:
+    for name, entry in header.items():
+        try:
+            yield _placed_tensor(name, entry)
+        except ValueError as error:
+            raise ValueError(f"tensor {printable(name)!r}: {error}") from None
+
+
+def _placed_tensor(name: str, entry: object) -> tuple[int, int, StoredTensor]:
+    if not isinstance(entry, dict) or set(entry) != _ENTRY_FIELDS:
+        raise ValueError("it must have dtype, shape and data_offsets")
+    shape, offsets = entry["shape"], entry["data_offsets"]
+    if not isinstance(shape, list) or not _is_range(offsets):
+        raise ValueError("its shape or its data_offsets are not lists of whole numbers in order")
+    known = SAFETENSORS_DTYPES.get(entry["dtype"]) if isinstance(entry["dtype"], str) else None
+    if known is None:
+        raise ValueError(f"its dtype {printable(str(entry['dtype']))!r} is not known")
+    dtype, bits = known
+    count = num_elements(tuple(shape))
+    if count * bits != 8 * (offsets[1] - offsets[0]):
+        raise ValueError(f"its data has {offsets[1] - offsets[0]} bytes, its shape needs {count * bits / 8:g}")
+    tensor = StoredTensor(name, dtype, tuple(shape), count, offsets[1] - offsets[0])
+    return offsets[0], offsets[1], tensor
+
+
+def _is_range(offsets: object) -> bool:
+    return (
+        isinstance(offsets, list)
+        and len(offsets) == 2
+        and all(type(offset) is int for offset in offsets)
+        and 0 <= offsets[0] <= offsets[1] < 2**63
+    )
+
+
+def _check_coverage(ranges: list[tuple[int, int]], *, data_bytes: int) -> None:
+    """That ranges in order follow one another without overlap or gap and fill the data."""
+    reached = 0
+    for begin, end in ranges:
+        if begin != reached:
+            raise ValueError(f"data_offsets {'overlap' if begin < reached else 'leave a gap'} at byte {begin}")
+        reached = end
+    if reached != data_bytes:
+        raise ValueError(f"its tensors take {reached} bytes, the file holds {data_bytes}")
