@@ -1,7 +1,7 @@
 """Which tensors one rank saves: the plain description of a payload, without torch.
 
-Mixed precision with Adam as Megatron and DeepSpeed ZeRO-1 save it: bf16 weights, and in fp32 the master
-weights and both moments. 2 + 4 + 4 + 4 = 14 bytes per parameter.
+What sizing says of mixed precision with Adam in Megatron: bf16 weights, and in fp32 the master weights and both
+moments, 14 bytes per parameter.
 """
 
 from __future__ import annotations
@@ -9,8 +9,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-BYTES_PER_DTYPE = {"bfloat16": 2, "float32": 4}
-DTYPE_OF_PART = {"model": "bfloat16", "master": "float32", "exp_avg": "float32", "exp_avg_sq": "float32"}
+from sizing.state import Training, saved_parts
+from sizing.state.optimizers import BYTES_PER_VALUE
+
+_TORCH_DTYPES = {"bf16": "bfloat16", "fp32": "float32"}
+_TENSORS_OF_PART = {"weights": ("model",), "master": ("master",), "moments": ("exp_avg", "exp_avg_sq")}
+BYTES_PER_DTYPE = {torch_name: BYTES_PER_VALUE[name] for name, torch_name in _TORCH_DTYPES.items()}  # type: ignore[index]
+DTYPE_OF_PART = {
+    tensor: _TORCH_DTYPES[part.dtype] for part in saved_parts(Training()) for tensor in _TENSORS_OF_PART[part.name]
+}
 BYTES_PER_PARAMETER = sum(BYTES_PER_DTYPE[dtype] for dtype in DTYPE_OF_PART.values())
 
 _MOST_HIDDEN = 8192

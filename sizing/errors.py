@@ -79,6 +79,14 @@ def broken_rule(rule: str, remedy: str) -> PydanticCustomError:
     return PydanticCustomError("broken_rule", "{rule}: {remedy}", {"rule": rule, "remedy": remedy})
 
 
+def require_one_of(block: BaseModel, names: tuple[str, ...]) -> None:
+    """Let a block's validator refuse all but exactly one of some fields."""
+    given = [name for name in names if getattr(block, name) is not None]
+    if len(given) != 1:
+        rule = f"must have exactly one of {', '.join(names)}, found {' and '.join(given) or 'none'}"
+        raise broken_rule(rule, "keep one")
+
+
 def explain(error: ValidationError, model: type[BaseModel]) -> InvalidInput:
     """The errors that pydantic found while it validated `model`, as an InvalidInput."""
     return explain_details(error.errors(include_url=False), model)

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 
-from sizing.errors import broken_rule, printable
+from sizing.errors import printable, require_one_of
 from sizing.model.architecture import Architecture
 from sizing.model.catalog import model_named
 from sizing.model.huggingface import architecture_from
@@ -38,12 +38,7 @@ class Model(BaseModel):
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
-        given = [way for way in _WAYS if getattr(self, way) is not None]
-        if len(given) != 1:
-            raise broken_rule(
-                f"must have exactly one of {', '.join(_WAYS)}, found {' and '.join(given) or 'none'}",
-                "keep one",
-            )
+        require_one_of(self, _WAYS)
         return self
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sizing.errors import broken_rule
+from sizing.errors import require_one_of
 from sizing.storage.transfer import Numbers
 from sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, PositiveSeconds, Seconds
 
@@ -31,12 +31,7 @@ class Reliability(BaseModel):
 
     @model_validator(mode="after")
     def _exactly_one_rate(self) -> Self:
-        given = [way for way in _WAYS if getattr(self, way) is not None]
-        if len(given) != 1:
-            raise broken_rule(
-                f"must have exactly one of {', '.join(_WAYS)}, found {' and '.join(given) or 'none'}",
-                "keep one",
-            )
+        require_one_of(self, _WAYS)
         return self
 
     def job_mtbf_seconds(self, *, num_nodes: int, num_gpus: int) -> float:
