@@ -57,12 +57,13 @@ def answer_verb(
     *,
     storage: Path | None,
     hf_config: Path | None,
+    checkpoint: Path | None,
     as_json: bool,
     check: bool,
     **flags: str | None,
 ) -> None:
     """Answer a scenario from a JSON or YAML file, from flags, or from a file with flags set over it."""
-    report = answer(_scenario(scenario, storage=storage, hf_config=hf_config, flags=flags))
+    report = answer(_scenario(scenario, storage=storage, hf_config=hf_config, checkpoint=checkpoint, flags=flags))
     if as_json:
         print(report.model_dump_json(indent=2))
     else:
@@ -76,11 +77,12 @@ def manifest_verb(
     *,
     storage: Path | None,
     hf_config: Path | None,
+    checkpoint: Path | None,
     as_csv: bool,
     **flags: str | None,
 ) -> None:
     """List the files of a checkpoint by class of ranks, or each of them as CSV."""
-    asked = _scenario(scenario, storage=storage, hf_config=hf_config, flags=flags)
+    asked = _scenario(scenario, storage=storage, hf_config=hf_config, checkpoint=checkpoint, flags=flags)
     if as_csv:
         rows = csv.writer(sys.stdout, lineterminator="\n")
         rows.writerow(ManifestRow._fields)
@@ -90,19 +92,35 @@ def manifest_verb(
 
 
 def _scenario(
-    path: Path | None, *, storage: Path | None, hf_config: Path | None, flags: dict[str, str | None]
+    path: Path | None,
+    *,
+    storage: Path | None,
+    hf_config: Path | None,
+    checkpoint: Path | None,
+    flags: dict[str, str | None],
 ) -> Scenario:
     """The scenario of a file with the given flags set over it."""
-    if path is None and hf_config is None and not any(flags.values()):
+    if path is None and hf_config is None and checkpoint is None and not any(flags.values()):
         raise InvalidInput.of(
             "the scenario", "is missing", value=None, remedy="give a file, or --model NAME; see ckpt-size --help"
         )
     document = read_document(path) if path else {}
     if hf_config is not None:
         document["model"] = {"huggingface_config": read_document(hf_config)}
+    if checkpoint is not None:
+        _read_off(checkpoint, document)
     if storage is not None:
         document["storage"] = {"profile": read_storage_profile(storage).model_dump(exclude_none=True)}
     return scenario_from(with_flags(document, flags))
+
+
+def _read_off(path: Path, document: dict[str, Any]) -> None:
+    """Set an existing checkpoint's parameters, and its bytes where it holds optimizer state."""
+    contents = contents_of(path)
+    if contents.num_parameters is not None:
+        document["model"] = {"num_parameters": contents.num_parameters}
+    if "moments" in contents.part_bytes:
+        document["checkpoint"] = document.get("checkpoint", {}) | {"observed_bytes": contents.observed_bytes}
 
 
 def _print_version(*, wanted: bool) -> None:
@@ -123,6 +141,10 @@ def _options(
 _SCENARIO_PARAMETERS: dict[str, tuple[Any, Any]] = {
     "scenario": (Path | None, typer.Argument(None, help="A scenario, JSON or YAML")),
     "hf_config": (Path | None, typer.Option(None, "--hf-config", help="A Hugging Face config.json as the model")),
+    "checkpoint": (
+        Path | None,
+        typer.Option(None, "--checkpoint", help="An existing checkpoint: its parameters and bytes; see inspect"),
+    ),
     "storage": (
         Path | None,
         typer.Option(None, "--storage", help="A storage profile, or a result of ckpt-bench run"),

@@ -31,6 +31,10 @@ METADATA_BYTES_PER_TENSOR = 260
 GENERATOR_STATE_BYTES = 5_056 + 16 + 3_755 + 2_675
 """Of one rank's random-number generators: torch on CPU and CUDA, Python, NumPy. Source: measured, torch 2.13."""
 
+SCHEDULER_AND_DATA_BYTES = 394 + 5_507
+"""Of one rank's learning-rate scheduler (OneCycleLR) and place in the data (a sampler's generator and counters).
+Source: measured as pickles, torch 2.13; a data loader that prefetches keeps more."""
+
 
 def container_bytes(container: Container, *, num_files: int, num_tensors: int) -> int:
     """Bytes that containers add: files x bytes per file + tensors x bytes per tensor.

@@ -12,6 +12,7 @@ from sizing.layout.checkpoint import Checkpoint
 from sizing.layout.containers import (
     CONTAINERS,
     GENERATOR_STATE_BYTES,
+    SCHEDULER_AND_DATA_BYTES,
     Container,
     container_bytes,
     metadata_bytes,
@@ -251,7 +252,10 @@ def _small_state(
 ) -> dict[str, int]:
     """What stands in the files beside the tensors of the model and its optimizer."""
     num_writers = sum(writer.num_ranks for writer in writers)
-    small = {"random-number generators": num_writers * GENERATOR_STATE_BYTES}
+    small = {
+        "random-number generators": num_writers * GENERATOR_STATE_BYTES,
+        "scheduler and data position": num_writers * SCHEDULER_AND_DATA_BYTES,
+    }
     if FORMATS[name].container == "distcp":
         num_shards = sum(writer.num_ranks * file.num_tensors for writer in writers for file in writer.files)
         num_tensors = sum(g.num_tensors * part.num_statistics for g in inventory for part in parts)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from sizing.cli.flags import FLAGS, Flag, with_flags
 from sizing.report import answer
@@ -169,6 +170,22 @@ def test_validate_shows_prediction_truth_and_the_explained_miss() -> None:
     assert "1,008,038,758,400" in found.stdout
     assert "1.875458" in found.stdout
     assert "differs: the node limit alone" in found.stdout
+
+
+def test_an_existing_checkpoint_is_a_model_and_a_size(tmp_path: Path) -> None:
+    model = torch.nn.Linear(512, 512)
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(torch.zeros(1, 512)).sum().backward()
+    optimizer.step()
+    whole, weights = tmp_path / "whole.pt", tmp_path / "weights.pt"
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, whole)
+    torch.save(model.state_dict(), weights)
+    report = json.loads(ckpt_size("--checkpoint", str(whole), "--json").stdout)
+    assert report["model"]["num_parameters"] == 512 * 513
+    assert report["checkpoint"]["written_bytes"] == whole.stat().st_size
+    alone = json.loads(ckpt_size("--checkpoint", str(weights), "--json").stdout)
+    assert alone["model"]["num_parameters"] == 512 * 513
+    assert alone["checkpoint"]["observed_bytes"] is None
 
 
 def test_the_catalogs_are_listed_with_their_sources() -> None:
