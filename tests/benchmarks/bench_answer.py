@@ -5,16 +5,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
 
-from sizing.report import answer
-from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+from sizing.report import answer, manifest_of
+from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
 
 PAIRS = 9
 CALLS = 200
 
 SMALL = {"model": {"preset": "megatron-1t"}, "parallelism": {"tensor": 8}}
+MORE_REPLICAS = {"model": {"preset": "megatron-1t"}, "parallelism": {"tensor": 8, "data": 12_800}}
 LARGE = {"model": {"preset": "megatron-1t"}, "parallelism": {"tensor": 8, "pipeline": 128, "data": 100}}
 
 
@@ -23,6 +26,10 @@ def seconds_per_call(action: Callable[[], object]) -> float:
     for _ in range(CALLS):
         action()
     return (time.perf_counter() - start) / CALLS
+
+
+def time_ratio(asked: Scenario, reference: Scenario) -> float:
+    return seconds_per_call(lambda: answer(asked)) / seconds_per_call(lambda: answer(reference))
 
 
 @pytest.mark.benchmark
@@ -37,9 +44,11 @@ def test_the_reference_case_in_process() -> None:
 
 @pytest.mark.benchmark
 def test_a_hundred_thousand_gpus_against_eight() -> None:
-    small, large = scenario_from(SMALL), scenario_from(LARGE)
-    ratios = [seconds_per_call(lambda: answer(large)) / seconds_per_call(lambda: answer(small)) for _ in range(PAIRS)]
-    print(f"\n102,400 GPUs against 8: {statistics.median(ratios):.2f} x the time of an answer")
+    small = scenario_from(SMALL)
+    for how, document in {"12,800 replicas": MORE_REPLICAS, "100 replicas of 128 stages": LARGE}.items():
+        large = scenario_from(document)
+        ratio = statistics.median(time_ratio(large, small) for _ in range(PAIRS))
+        print(f"\n102,400 GPUs as {how} against 8: {ratio:.2f} x the time of an answer")
 
 
 @pytest.mark.benchmark
@@ -55,3 +64,34 @@ def test_start_up() -> None:
             subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
             times.append(time.perf_counter() - start)
         print(f"\n{what}: {statistics.median(times):.2f} s")
+
+
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "deepseek-v3, megatron": {"parallelism": {"pipeline": 16, "expert": 64, "data": 64}},
+    "deepseek-v3, torch-dist": {
+        "parallelism": {"pipeline": 16, "expert": 64, "data": 128},
+        "checkpoint": {"format": "torch-dist"},
+    },
+    "deepseek-v3, deepspeed": {
+        "training": {"framework": "deepspeed"},
+        "parallelism": {"pipeline": 16, "expert": 64, "data": 128},
+    },
+    "deepseek-v3, fsdp-sharded": {"training": {"framework": "fsdp2"}, "parallelism": {"data": 2048}},
+}
+
+
+@pytest.mark.benchmark
+def test_every_kind_of_layout() -> None:
+    for name, blocks in LAYOUTS.items():
+        scenario = scenario_from({"model": {"preset": "deepseek-v3"}} | blocks)
+        seconds = statistics.median(seconds_per_call(partial(answer, scenario)) for _ in range(PAIRS))
+        print(f"\n{name}: {seconds * 1e6:.0f} us")
+
+
+@pytest.mark.benchmark
+def test_a_manifest_of_a_hundred_thousand_ranks() -> None:
+    document = {"model": {"preset": "llama-3.1-405b"}, "training": {"framework": "fsdp2"}}
+    scenario = scenario_from(document | {"parallelism": {"data": 100_000}})
+    start = time.perf_counter()
+    rows = sum(1 for _ in manifest_of(scenario))
+    print(f"\n{rows:,} files of a manifest: {time.perf_counter() - start:.2f} s")
