@@ -46,7 +46,7 @@ def test_it_says_where_to_look_and_stops_cleanly_on_sigterm(tmp_path: Path) -> N
 def test_a_request_in_progress_is_finished_when_it_stops(tmp_path: Path) -> None:
     scenario = {
         "model": {"architecture": LARGE},
-        "parallelism": {"pipeline": 3000, "layers_per_stage": [1, 3] * 1500},
+        "parallelism": {"pipeline": 1024, "layers_per_stage": [1, 3] * 512},
     }
     statuses: list[int] = []
     with serving(tmp_path / "log", "--port", "0", "--database-url", f"sqlite:///{tmp_path}/x.db") as (process, address):
@@ -66,7 +66,7 @@ def test_a_request_in_progress_is_finished_when_it_stops(tmp_path: Path) -> None
 LARGE = {
     "family": "llama",
     "hidden_size": 65536,
-    "num_layers": 6000,
+    "num_layers": 2048,
     "num_attention_heads": 512,
     "vocab_size": 100000,
 }
