@@ -32,9 +32,9 @@ def test_the_service_image_serves_without_torch(tmp_path: Path) -> None:
     assert without.returncode == 1
     for program in ("ckpt-serve", "ckpt-size"):
         subprocess.run([programs / program, "--help"], cwd=tmp_path, capture_output=True, check=True, timeout=60)
-    made = subprocess.run(
-        [programs / "ckpt-serve", "token", "create", "--name", "a"], cwd=tmp_path, capture_output=True, check=True
-    )
+    database = f"sqlite:///{tmp_path}/sizing.sqlite3"
+    create: list[str | Path] = [programs / "ckpt-serve", "token", "create", "--name", "a", "--database-url", database]
+    made = subprocess.run(create, cwd=tmp_path, capture_output=True, check=True)
     assert len(made.stdout.strip()) > 30
 
 
