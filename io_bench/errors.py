@@ -16,10 +16,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from io_bench.interruption import Interrupted
-from sizing.errors import InvalidInput, SizingError
+from sizing.errors import EXIT_BAD_INPUT, InvalidInput, SizingError
 
 EXIT_FAILED = 1
-EXIT_BAD_INPUT = 2
 
 _SPACE_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 

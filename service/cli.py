@@ -22,9 +22,7 @@ from service.errors import validated
 from service.listening import listen, serve, url_of
 from service.settings import Settings
 from sizing import __version__
-from sizing.errors import SizingError
-
-EXIT_BAD_INPUT = 2
+from sizing.errors import EXIT_BAD_INPUT, SizingError
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 token_app = typer.Typer(help="Create, list and revoke the tokens that storing needs.", no_args_is_help=True)

@@ -23,6 +23,9 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 LONGEST_VALUE_SHOWN = 60
 
+EXIT_BAD_INPUT = 2
+"""Exit code of every command line for input that breaks a rule."""
+
 
 class SizingError(Exception):
     """Base of every error that is meant for the user to read."""

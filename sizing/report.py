@@ -11,6 +11,7 @@ from sizing.cluster.cluster import resolve_node
 from sizing.layout import CheckpointSize, LaidOut, Layout, lay_out
 from sizing.layout.manifest import ManifestRow, manifest
 from sizing.model import ResolvedModel
+from sizing.model.inventory import num_routed_expert_parameters
 from sizing.model.model import resolve
 from sizing.provenance import Assumption, defaults_used
 from sizing.run.host_memory import HostMemory, host_memory, host_memory_warnings
@@ -34,6 +35,7 @@ class ModelSize(BaseModel):
     name: str
     num_parameters: int
     num_active_parameters: int = Field(description="that one token passes through")
+    num_routed_expert_parameters: int
     num_trained_parameters: int
 
     @classmethod
@@ -43,6 +45,7 @@ class ModelSize(BaseModel):
             name=model.name,
             num_parameters=model.num_parameters,
             num_active_parameters=model.num_active_parameters,
+            num_routed_expert_parameters=num_routed_expert_parameters(model.inventory),
             num_trained_parameters=laid_out.num_trained_parameters,
         )
 

@@ -15,10 +15,10 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from sizing.errors import broken_rule
 
-SECONDS_PER_DAY = 86_400.0
-SECONDS_PER_HOUR = 3_600.0
+SECONDS_PER_HOUR = 3_600
+SECONDS_PER_DAY = 24 * SECONDS_PER_HOUR
 MOST_BYTES = 10**21
-MOST_SECONDS = 100 * 366 * SECONDS_PER_DAY
+MOST_SECONDS = 100.0 * 366 * SECONDS_PER_DAY
 
 _DECIMAL_PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 _BINARY_PREFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
@@ -37,10 +37,10 @@ _SECONDS_PER_UNIT = {
     "sec": Decimal(1),
     "min": Decimal(60),
     "m": Decimal(60),
-    "h": Decimal(3600),
-    "d": Decimal(86400),
-    "day": Decimal(86400),
-    "days": Decimal(86400),
+    "h": Decimal(SECONDS_PER_HOUR),
+    "d": Decimal(SECONDS_PER_DAY),
+    "day": Decimal(SECONDS_PER_DAY),
+    "days": Decimal(SECONDS_PER_DAY),
 }
 _TERM = re.compile(r"\s*([0-9][0-9_,]*\.?[0-9]*(?:[eE][+-]?[0-9]{1,3})?|\.[0-9]+)\s*([A-Za-z]*)\s*")
 _RATE_ENDINGS = ("/s", "ps")

@@ -24,12 +24,24 @@ def models_table() -> Table:
 
 
 def formats_table() -> Table:
-    """Every checkpoint format by what defines it."""
-    columns = ("format", "frameworks", "files", "writers", "gathers", "weights read by", "optimizer read by")
+    """Every checkpoint format by what defines it; the last columns say who reads weights and optimizer."""
+    columns = (
+        "format",
+        "frameworks",
+        "modes",
+        "ZeRO",
+        "files and source",
+        "writers",
+        "gathers",
+        "weights",
+        "optimizer",
+    )
     table = Table(*columns, box=box.SIMPLE_HEAD, show_lines=True)
     for name, row in FORMATS.items():
-        readers = row.weights_read, row.optimizer_read
-        table.add_row(name, ", ".join(row.frameworks), Text(row.files), row.writers, row.gathers, *readers)
+        stages, readers = map(str, row.zero_stages), (row.weights_read, row.optimizer_read)
+        files = Text(f"{row.files} ({row.source})")
+        runs = (", ".join(row.frameworks), ", ".join(row.modes), ", ".join(stages))
+        table.add_row(name, *runs, files, row.writers, row.gathers, *readers)
     return table
 
 

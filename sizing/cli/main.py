@@ -21,7 +21,7 @@ from sizing.cli.flags import FLAGS, with_flags
 from sizing.cli.inspection_table import inspection_table
 from sizing.cli.report_text import manifest_text, report_text
 from sizing.cli.validation_table import validation_table
-from sizing.errors import InvalidInput, SizingError
+from sizing.errors import EXIT_BAD_INPUT, InvalidInput, SizingError
 from sizing.layout.manifest import ManifestRow
 from sizing.report import answer, manifest_of
 from sizing.scenario import Scenario, scenario_from
@@ -29,7 +29,6 @@ from sizing.validation import comparisons
 
 WIDTH_WITHOUT_TERMINAL = 160
 EXIT_MISSED = 1
-EXIT_BAD_INPUT = 2
 
 app = typer.Typer(
     no_args_is_help=True,

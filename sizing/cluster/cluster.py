@@ -12,6 +12,7 @@ from sizing.errors import broken_rule
 from sizing.provenance import Assumption
 
 DEFAULT_NODE = "dgx-h100"
+MOST_GPUS = 100_000_000
 
 
 class Cluster(BaseModel):
@@ -21,7 +22,7 @@ class Cluster(BaseModel):
 
     node: str | None = Field(None, max_length=100, description=f"a name of the node catalog; {DEFAULT_NODE}")
     node_spec: NodeSpec | None = None
-    num_gpus: Annotated[int, Field(ge=1, le=100_000_000)] | None = Field(
+    num_gpus: Annotated[int, Field(ge=1, le=MOST_GPUS)] | None = Field(
         None, description="a check: the degrees must multiply to it"
     )
 

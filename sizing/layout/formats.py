@@ -34,6 +34,7 @@ class CheckpointFormat:
     """What defines a format.
 
     `model_parallel`: whether tensor, pipeline and expert degrees may exceed 1.
+    `repeats_tensors`: a tensor stands in the file of every model-parallel rank that holds it.
     `expert_rank_files`: each expert rank writes, and reads back, a file with its dense weights too.
     """
 
@@ -47,6 +48,7 @@ class CheckpointFormat:
     zero_stages: tuple[int, ...]
     model_parallel: bool
     shards_optimizer: bool
+    repeats_tensors: bool
     expert_rank_files: bool
     container: ContainerName
     source: str
@@ -64,6 +66,7 @@ FORMATS: dict[FormatName, CheckpointFormat] = {
         zero_stages=(),
         model_parallel=True,
         shards_optimizer=False,
+        repeats_tensors=True,
         expert_rank_files=True,
         container="torch-zip",
         source="Megatron-LM, megatron/training/checkpointing.py, get_checkpoint_name, save_checkpoint",
@@ -79,6 +82,7 @@ FORMATS: dict[FormatName, CheckpointFormat] = {
         zero_stages=(),
         model_parallel=True,
         shards_optimizer=True,
+        repeats_tensors=True,
         expert_rank_files=True,
         container="torch-zip",
         source="Megatron-LM, core/optimizer/distrib_optimizer.py, save_parameter_state",
@@ -94,6 +98,7 @@ FORMATS: dict[FormatName, CheckpointFormat] = {
         zero_stages=(),
         model_parallel=True,
         shards_optimizer=True,
+        repeats_tensors=False,
         expert_rank_files=False,
         container="distcp",
         source="Megatron-LM, core/dist_checkpointing, fully parallel save; PyTorch distributed checkpoint",
@@ -110,6 +115,7 @@ FORMATS: dict[FormatName, CheckpointFormat] = {
         zero_stages=(0, 1, 2, 3),
         model_parallel=True,
         shards_optimizer=True,
+        repeats_tensors=True,
         expert_rank_files=False,
         container="torch-zip",
         source="DeepSpeed, runtime/engine.py, save_checkpoint; measured in published/framework_checkpoints.json",
@@ -125,6 +131,7 @@ FORMATS: dict[FormatName, CheckpointFormat] = {
         zero_stages=(),
         model_parallel=False,
         shards_optimizer=True,
+        repeats_tensors=False,
         expert_rank_files=False,
         container="distcp",
         source="PyTorch, torch/distributed/checkpoint with FSDP2; measured in published/framework_checkpoints.json",
@@ -140,6 +147,7 @@ FORMATS: dict[FormatName, CheckpointFormat] = {
         zero_stages=(),
         model_parallel=False,
         shards_optimizer=True,
+        repeats_tensors=False,
         expert_rank_files=False,
         container="torch-zip",
         source="PyTorch, get_model_state_dict with full_state_dict, torch.save",

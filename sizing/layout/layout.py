@@ -171,9 +171,16 @@ def lay_out(
     num_layers = model.architecture.num_layers if model.architecture else 0
     spans = stage_spans(inventory, parallelism, num_layers=num_layers)
     cells = cells_of(spans, parallelism, parts)
-    writers = writers_of(
-        name, Plan(spans, cells, parallelism, parts, checkpoint.files_per_rank or 1, _optimizer_prefix(training))
+    plan = Plan(
+        spans,
+        cells,
+        parallelism,
+        parts,
+        checkpoint.files_per_rank or 1,
+        _optimizer_prefix(training),
+        _experts_per_rank(model, parallelism),
     )
+    writers = writers_of(name, plan)
     size = _size(inventory, parts, parallelism, name=name, checkpoint=checkpoint, writers=writers)
     files = [(writer.num_ranks, file) for writer in writers for file in writer.files]
     return LaidOut(
@@ -188,6 +195,11 @@ def lay_out(
         assumptions=tuple(_assumptions(name, training, parallelism, checkpoint, stage)),
         writers=writers,
     )
+
+
+def _experts_per_rank(model: ResolvedModel, parallelism: Parallelism) -> int:
+    num_experts = model.architecture.num_experts if model.architecture else None
+    return (num_experts or 0) // parallelism.expert
 
 
 def _optimizer_prefix(training: Training) -> str:
@@ -324,11 +336,11 @@ def _rank_class(writer: WriterClass, scale: float | None, container: Container) 
         for file in writer.files
     ]
     return RankClass(
-        stages=_span_text(writer.stages),
+        stages=_span_text(writer.span.stages),
         ranks=_span_text(writer.inner),
         copies=_span_text(writer.outer),
         num_ranks=writer.num_ranks,
-        num_layers=len(writer.layers),
+        num_layers=len(writer.span.layers),
         bytes_per_rank=sum(file.num_bytes for file in files),
         files=files,
     )

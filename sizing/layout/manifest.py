@@ -61,7 +61,7 @@ def manifest(laid_out: LaidOut, parallelism: Parallelism, *, gpus_per_node: int)
 
 
 def _positions(writer: WriterClass) -> Iterator[tuple[int, int, int]]:
-    for stage in writer.stages:
+    for stage in writer.span.stages:
         for outer in writer.outer:
             for inner in writer.inner:
                 yield stage, inner, outer
@@ -78,11 +78,13 @@ def _name(
     stage: int,
 ) -> str:
     """The file name with its placeholders filled in; `number` counts the rank's files of one pattern."""
-    first_layer = writer.layers.start + (stage - writer.stages.start) * len(writer.layers)
-    numbered = {"N": str(number), "LL": f"{first_layer + number:02d}"}
+    span = writer.span
+    before = (stage - span.stages.start) * len(span.layers)
+    numbered = {"N": str(number), "LL": f"{span.layers.start + before + number:02d}"}
     if "expert_" in file.name:
-        experts = max(1, file.count // max(1, len(writer.layers)))
+        experts = file.count // len(span.expert_layers)
         layer, expert = divmod(number, experts)
-        numbered |= {"L": str(first_layer + layer), "E": str(outer % parallelism.expert * experts + expert)}
+        numbered["L"] = str(span.expert_layers.start + before + layer)
+        numbered["E"] = str(outer % parallelism.expert * experts + expert)
     filled = names | numbered
     return _PLACEHOLDER.sub(lambda match: filled[match[0]], file.name)

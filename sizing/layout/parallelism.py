@@ -6,11 +6,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from sizing.cluster.cluster import MOST_GPUS
 from sizing.errors import broken_rule
 
 Degree = Annotated[int, Field(ge=1, le=1_000_000)]
 TensorDegree = Annotated[int, Field(ge=1, le=4096)]
-_MOST_GPUS = 100_000_000
 
 
 Axis = Literal["tensor", "context", "expert", "data", "pipeline"]
@@ -49,9 +49,9 @@ class Parallelism(BaseModel):
 
     @model_validator(mode="after")
     def _degrees_agree(self) -> Self:
-        if self.num_gpus > _MOST_GPUS:
+        if self.num_gpus > MOST_GPUS:
             raise broken_rule(
-                f"has degrees that multiply to {self.num_gpus:,} GPUs, more than {_MOST_GPUS:,}",
+                f"has degrees that multiply to {self.num_gpus:,} GPUs, more than {MOST_GPUS:,}",
                 "lower a degree",
             )
         if len(set(self.rank_order)) != len(self.rank_order):

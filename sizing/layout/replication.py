@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from sizing.layout.formats import FormatName
+from sizing.layout.formats import FORMATS, FormatName
 from sizing.layout.parallelism import Parallelism
 from sizing.layout.writers import WEIGHTS
 from sizing.model import TensorGroup
 from sizing.state import StatePart
 from sizing.state.saved_state import PartName
-
-_WITH_COPIES: frozenset[FormatName] = frozenset({"megatron", "megatron-distributed-optimizer", "deepspeed"})
-_WEIGHTS_PER_EXPERT_RANK: frozenset[FormatName] = frozenset({"megatron", "megatron-distributed-optimizer"})
-_OPTIMIZER_PER_EXPERT_RANK: frozenset[FormatName] = frozenset({"megatron"})
 
 
 def copies_in_files(group: TensorGroup, part: PartName, name: FormatName, parallelism: Parallelism) -> int:
@@ -29,14 +25,15 @@ def copies_in_files(group: TensorGroup, part: PartName, name: FormatName, parall
     >>> copies_in_files(norm, "moments", "torch-dist", Parallelism(tensor=8))
     1
     """
-    if name not in _WITH_COPIES:
+    row = FORMATS[name]
+    if not row.repeats_tensors:
         return 1
     num_ranks = parallelism.expert_tensor_degree if group.experts else parallelism.tensor
     copies = max(1, num_ranks // group.pieces)
     if group.placement == "first-and-last-stage" and parallelism.pipeline > 1:
         copies *= 2
-    repeats = _WEIGHTS_PER_EXPERT_RANK if part in WEIGHTS else _OPTIMIZER_PER_EXPERT_RANK
-    if name in repeats and not group.experts:
+    with_each_expert_rank = row.expert_rank_files and (part in WEIGHTS or not row.shards_optimizer)
+    if with_each_expert_rank and not group.experts:
         copies *= parallelism.expert
     return copies
 

@@ -30,10 +30,15 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class StageSpan:
-    """Consecutive stages that hold tensors of the same shapes; `layers` are those of the first of them."""
+    """Consecutive stages that hold tensors of the same shapes.
+
+    `layers` are those of the first of them, `expert_layers` those with routed experts; multi-token-prediction
+    modules count as layers after the last.
+    """
 
     stages: range
     layers: range
+    expert_layers: range
     holdings: tuple[Holding, ...]
 
 
@@ -102,7 +107,16 @@ def _span(inventory: Inventory, stages: _LayerSplit, first: int, past: int) -> S
     holdings = tuple(
         holding for group in inventory for holding in _held(group, stage=first, num_stages=stages.count, layers=layers)
     )
-    return StageSpan(range(first, past), layers, holdings)
+    return StageSpan(range(first, past), layers, _expert_layers(inventory, stages, first, layers), holdings)
+
+
+def _expert_layers(inventory: Inventory, stages: _LayerSplit, stage: int, layers: range) -> range:
+    """The layers of a stage that hold routed experts; they are its last ones."""
+    routed = [group for group in inventory if group.experts]
+    first = min((group.layers.start for group in routed if group.placement == "layers"), default=layers.stop)
+    num_modules = min((group.count for group in routed if group.placement == "last-stage"), default=0)
+    past = layers.stop + (num_modules if stage == stages.count - 1 else 0)
+    return range(max(layers.start, min(first, layers.stop)), past) if routed else range(layers.stop, layers.stop)
 
 
 def _held(group: TensorGroup, *, stage: int, num_stages: int, layers: range) -> Iterator[Holding]:

@@ -52,8 +52,7 @@ class WriterClass:
     data ranks, FSDP shards and their copies, or simply a run of ranks.
     """
 
-    stages: range
-    layers: range
+    span: StageSpan
     inner: range
     inner_size: int
     outer: range
@@ -62,7 +61,7 @@ class WriterClass:
     @property
     def num_ranks(self) -> int:
         """Ranks of the class over all its stages."""
-        return len(self.stages) * len(self.inner) * len(self.outer)
+        return len(self.span.stages) * len(self.inner) * len(self.outer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +74,7 @@ class Plan:
     parts: tuple[StatePart, ...]
     files_per_rank: int
     optimizer_prefix: str
+    experts_per_rank: int
 
 
 def writers_of(name: FormatName, plan: Plan) -> tuple[WriterClass, ...]:
@@ -136,7 +136,7 @@ def _torch_dist(plan: Plan) -> Iterator[WriterClass]:
                 -(-(dense.num_tensors() + expert.num_tensors()) // ranks),
                 plan.files_per_rank,
             )
-            yield WriterClass(span.stages, span.layers, range(first, past), ranks, range(1), (file,))
+            yield WriterClass(span, range(first, past), ranks, range(1), (file,))
 
 
 def _deepspeed(plan: Plan) -> Iterator[WriterClass]:
@@ -183,21 +183,15 @@ def _deepspeed_weights(plan: Plan, cell: Cell, *, data_rank: int, zero_stage: in
         return
     dense, num_weights = cell.dense.of(WEIGHTS), cell.dense.num_tensors(WEIGHTS)
     if data_rank == 0:
-        if plan.parallelism.pipeline > 1:
+        if plan.parallelism.pipeline > 1 and cell.span.layers:
             yield File(_MODEL_STATES, {}, {}, 0)
-            yield File("layer_LL-model_TT-model_states.pt", dense, {}, num_weights, max(1, len(cell.span.layers)))
+            yield File("layer_LL-model_TT-model_states.pt", dense, {}, num_weights, len(cell.span.layers))
         else:
             yield File(_MODEL_STATES, dense, {}, num_weights)
     if data_rank < plan.parallelism.expert and cell.expert.parameters:
-        num_files = _expert_files(cell, plan.parallelism.expert)
+        num_files = len(cell.span.expert_layers) * plan.experts_per_rank
         weights, num_tensors = cell.expert.of(WEIGHTS), cell.expert.num_tensors(WEIGHTS)
         yield File("layer_L_expert_E_mp_rank_MM_model_states.pt", {}, weights, num_tensors, num_files)
-
-
-def _expert_files(cell: Cell, num_expert_ranks: int) -> int:
-    """Files of one expert rank: one per layer and expert that it holds."""
-    matrices = [h for h in cell.span.holdings if h.experts]
-    return min(h.count for h in matrices) * matrices[0].experts // num_expert_ranks
 
 
 def _fsdp_sharded(plan: Plan) -> Iterator[WriterClass]:
@@ -232,14 +226,14 @@ def _fsdp_sharded(plan: Plan) -> Iterator[WriterClass]:
                 _shares(expert.part_bytes, copies, copy),
                 -(-(dense.num_tensors() + expert.num_tensors()) // copies),
             )
-            yield WriterClass(span.stages, span.layers, range(first, past), ranks, range(copy, copy_past), (file,))
+            yield WriterClass(span, range(first, past), ranks, range(copy, copy_past), (file,))
 
 
 def _full(plan: Plan) -> Iterator[WriterClass]:
     span = plan.spans[0]
     dense, expert = unique_content(span, plan.parallelism, plan.parts)
     file = File("checkpoint.pt", dense.part_bytes, expert.part_bytes, dense.num_tensors() + expert.num_tensors())
-    yield WriterClass(span.stages, span.layers, range(1), 1, range(1), (file,))
+    yield WriterClass(span, range(1), 1, range(1), (file,))
 
 
 _WRITERS: dict[FormatName, Callable[[Plan], Iterator[WriterClass]]] = {
@@ -253,9 +247,7 @@ _WRITERS: dict[FormatName, Callable[[Plan], Iterator[WriterClass]]] = {
 
 
 def _of_cell(plan: Plan, cell: Cell, files: tuple[File, ...], *, data_ranks: range) -> WriterClass:
-    return WriterClass(
-        cell.span.stages, cell.span.layers, cell.tensor_ranks, plan.parallelism.tensor, data_ranks, files
-    )
+    return WriterClass(cell.span, cell.tensor_ranks, plan.parallelism.tensor, data_ranks, files)
 
 
 def _mp_rank(plan: Plan) -> str:

@@ -182,6 +182,38 @@ def test_deepspeed_writes_a_file_of_weights_and_an_optimizer_file_per_rank(
     assert report.layout.num_writers == optimizer_writers
 
 
+@pytest.mark.parametrize("pipeline", [1, 2, 3, 7])
+def test_every_expert_of_every_layer_has_its_file(pipeline: int) -> None:
+    """Five layers with experts after two dense ones, and the module behind them: eight experts each."""
+    document = {
+        "model": {"architecture": MIXTURE},
+        "training": {"framework": "deepspeed"},
+        "parallelism": {"pipeline": pipeline, "expert": 2, "data": 2},
+    }
+    files = {row.file for row in manifest_of(scenario_from(document)) if "_expert_" in row.file}
+    wanted = {(layer, expert) for layer in (2, 3, 4, 5, 6, 7) for expert in range(8)}
+    assert files == {
+        f"layer_{layer}_expert_{expert}_mp_rank_{_stage_of(layer, pipeline):02d}_model_states.pt"
+        for layer, expert in wanted
+    }
+
+
+def _stage_of(layer: int, pipeline: int) -> int:
+    stages = [stage for stage in range(pipeline) for _ in range(7 // pipeline + (stage < 7 % pipeline))]
+    return stages[min(layer, 6)]
+
+
+def test_a_stage_without_layers_has_no_layer_files() -> None:
+    document = {
+        "model": {"architecture": MIXTURE},
+        "training": {"framework": "deepspeed"},
+        "parallelism": {"pipeline": 3, "layers_per_stage": [4, 0, 3]},
+    }
+    files = [row.file for row in manifest_of(scenario_from(document))]
+    assert len(set(files)) == len(files)
+    assert sum(file.startswith("layer_") and "expert" not in file for file in files) == 7
+
+
 def test_fsdp_shards_rows_and_the_copies_of_a_shard_share_its_writing() -> None:
     sharded = report_of("fsdp-sharded", {"preset": "llama-3.1-8b"}, data=64)
     hybrid = report_of("fsdp-sharded", {"preset": "llama-3.1-8b"}, data=64, shard_group=8)
