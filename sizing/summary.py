@@ -1,0 +1,236 @@
+"""The report in words: what terminal, page and document show of it, in the order in which people ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from sizing.layout.layout import RankFile
+from sizing.report import SizingReport
+from sizing.storage.limits import Limit
+from sizing.units import bytes_text, decimal_bytes_text, percent_text, rate_text, seconds_text
+
+UNKNOWN = "unknown"
+
+
+class Row(NamedTuple):
+    """One figure: what it is of, the figure, what it means."""
+
+    label: str
+    figure: str
+    meaning: str
+
+
+class Section(NamedTuple):
+    """Figures that answer one question."""
+
+    title: str
+    rows: tuple[Row, ...]
+
+
+class Grid(NamedTuple):
+    """A table of text with a heading for each column."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def headline(report: SizingReport) -> str:
+    """What is trained, on what."""
+    layout = report.layout
+    return (
+        f"{report.model.name}: {report.model.num_parameters:,} parameters on {layout.num_gpus:,} GPUs "
+        f"({layout.num_nodes:,} x {layout.node})"
+    )
+
+
+def sections(report: SizingReport) -> list[Section]:
+    """The figures, the answer first."""
+    return [
+        checkpoint_section(report),
+        Section("Time", tuple(_time_rows(report))),
+        Section("Cost to the run", tuple(_cost_rows(report))),
+        Section("To buy", tuple(_required_rows(report))),
+    ]
+
+
+def checkpoint_section(report: SizingReport) -> Section:
+    """How big a checkpoint is, and who writes it."""
+    return Section("Checkpoint", tuple(_checkpoint_rows(report)))
+
+
+def grids(report: SizingReport) -> list[Grid]:
+    """The tables that the figures rest on."""
+    made = [rank_classes(report)]
+    if report.write is not None:
+        made.append(_limits("What limits the write", report.write.limits))
+    if report.restore.limits:
+        made.append(_limits("What limits the restore", report.restore.limits))
+    return made
+
+
+def rank_classes(report: SizingReport) -> Grid:
+    """Who writes which files: one row for all ranks that write the same."""
+    return Grid(
+        "Who writes what",
+        ("stages", "ranks", "copies", "writers", "layers", "bytes each", "file"),
+        tuple(
+            (
+                rank_class.stages,
+                rank_class.ranks,
+                rank_class.copies,
+                f"{rank_class.num_ranks:,}",
+                str(rank_class.num_layers),
+                bytes_text(rank_class.bytes_per_rank),
+                ", ".join(_file_text(file) for file in rank_class.files),
+            )
+            for rank_class in report.layout.rank_classes
+        ),
+    )
+
+
+def assumed(report: SizingReport) -> str:
+    """What was assumed, as one line."""
+    return "assumed: " + "; ".join(assumption.sentence for assumption in report.assumptions)
+
+
+def _checkpoint_rows(report: SizingReport) -> Iterator[Row]:
+    size, layout = report.checkpoint, report.layout
+    parts = ", ".join(f"{name} {part.dtype}" for name, part in size.parts.items())
+    yield Row("logical", bytes_text(size.logical_bytes), f"{size.bytes_per_parameter:g} B per parameter: {parts}")
+    if size.replicated_bytes:
+        copied = ", ".join(f"{r.tensors} x{r.copies}" for r in size.replicated[:3])
+        more = len(size.replicated) - 3
+        tail = f" and {more} more" if more > 0 else ""
+        yield Row("replicated", bytes_text(size.replicated_bytes), copied + tail)
+    yield Row("total", bytes_text(size.total_bytes), f"{size.num_files:,} files, {size.format}")
+    beside = {"container headers": size.container_bytes} | size.small_state_bytes
+    yield Row(
+        "beside it",
+        bytes_text(sum(beside.values())),
+        f"{percent_text(sum(beside.values()) / size.total_bytes)} of the total: {', '.join(beside)}",
+    )
+    if size.observed_bytes is not None:
+        yield Row(
+            "observed",
+            bytes_text(size.observed_bytes),
+            f"{size.observed_over_logical:.3f} x logical; times and rates use it",
+        )
+    yield Row(
+        "written by",
+        f"{layout.num_writers:,} of {layout.num_gpus:,} GPUs",
+        f"on {layout.num_writing_nodes:,} of {layout.num_nodes:,} nodes; largest rank "
+        f"{decimal_bytes_text(layout.max_rank_bytes)}, mean {decimal_bytes_text(layout.mean_rank_bytes)}",
+    )
+
+
+def _time_rows(report: SizingReport) -> Iterator[Row]:
+    write, restore = report.write, report.restore
+    if write is None:
+        yield Row("write", UNKNOWN, "give --write-bandwidth or --storage")
+    else:
+        per_writer = rate_text(write.per_writer_bytes_per_second)
+        per_node = rate_text(write.per_node_bytes_per_second)
+        yield Row(
+            "write",
+            seconds_text(write.seconds),
+            f"{rate_text(write.bytes_per_second)}, {per_writer} per writer, {per_node} per writing node; "
+            f"limit: {write.bottleneck}",
+        )
+    times = ", ".join(f"{name} x{part.num_readings:g}" for name, part in restore.parts.items())
+    reading = f"{bytes_text(restore.read_bytes)}: {times}"
+    if restore.seconds is None:
+        yield Row("restore", UNKNOWN, f"reads {reading}; give --read-bandwidth or --storage")
+    else:
+        yield Row("restore", seconds_text(restore.seconds), f"reads {reading}; limit: {restore.bottleneck}")
+    if restore.bytes_per_second_for_write_time is not None:
+        yield Row(
+            "",
+            rate_text(restore.bytes_per_second_for_write_time),
+            "would restore as fast as it was written",
+        )
+
+
+def _cost_rows(report: SizingReport) -> Iterator[Row]:
+    overhead, interval = report.overhead, report.interval
+    every = seconds_text(interval.interval_seconds)
+    if overhead.fraction is None:
+        yield Row("overhead", UNKNOWN, f"at one checkpoint every {every}")
+    else:
+        verdict = "meets" if overhead.meets_target else "MISSES"
+        target = percent_text(overhead.max_overhead_fraction)
+        yield Row(
+            "overhead",
+            percent_text(overhead.fraction),
+            f"of the time at one checkpoint every {every}; {verdict} {target}",
+        )
+    if interval.mtbf_seconds is None:
+        yield Row("lost to failures", UNKNOWN, "give --failures-per-node-day or --mtbf")
+    elif overhead.rework_fraction is None:
+        yield Row("lost to failures", UNKNOWN, "a checkpoint takes longer than the interval: training never advances")
+    else:
+        yield Row(
+            "lost to failures",
+            percent_text(overhead.rework_fraction),
+            f"work done again and restart, one failure every {seconds_text(interval.mtbf_seconds)}",
+        )
+    if interval.goodput_at_interval_fraction is not None:
+        yield Row(
+            "goodput",
+            percent_text(interval.goodput_at_interval_fraction),
+            f"at one checkpoint every {every}",
+        )
+    if interval.goodput_at_optimum_fraction is not None and interval.optimal_period_seconds is not None:
+        yield Row(
+            "best goodput",
+            percent_text(interval.goodput_at_optimum_fraction),
+            f"at one checkpoint every {seconds_text(interval.optimal_period_seconds)} "
+            f"({seconds_text(interval.optimal_seconds or 0)} of compute between saves)",
+        )
+
+
+def _required_rows(report: SizingReport) -> Iterator[Row]:
+    required, capacity = report.required, report.capacity
+    if required.write_bytes_per_second is not None and required.write_per_node_bytes_per_second is not None:
+        per_node = rate_text(required.write_per_node_bytes_per_second)
+        yield Row(
+            "write, at least",
+            rate_text(required.write_bytes_per_second),
+            f"for {_target_text(report)}; {per_node} per writing node",
+        )
+    if required.restore_bytes_per_second is not None:
+        yield Row("restore, at least", rate_text(required.restore_bytes_per_second), "for recovery_seconds")
+    yield Row(
+        "capacity, at least",
+        bytes_text(capacity.capacity_bytes),
+        f"{capacity.num_checkpoints} checkpoints: those kept and the one being written",
+    )
+
+
+def _target_text(report: SizingReport) -> str:
+    every = seconds_text(report.interval.interval_seconds)
+    if report.required.write_target == "max_overhead_fraction":
+        return f"{percent_text(report.overhead.max_overhead_fraction)} at one checkpoint every {every}"
+    return f"a stall of {seconds_text(report.required.write_seconds)}"
+
+
+def _limits(title: str, limits: Iterable[Limit]) -> Grid:
+    return Grid(
+        title,
+        ("resource", "takes", "allows", "slack", ""),
+        tuple(
+            (
+                limit.resource,
+                seconds_text(limit.seconds),
+                "" if limit.bytes_per_second is None else rate_text(limit.bytes_per_second),
+                "adds up" if limit.slack_fraction is None else percent_text(limit.slack_fraction),
+                "binds" if limit.binds else "",
+            )
+            for limit in limits
+        ),
+    )
+
+
+def _file_text(file: RankFile) -> str:
+    return file.name if file.count == 1 else f"{file.count} x {file.name}"
