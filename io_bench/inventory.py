@@ -1,24 +1,26 @@
 """Which tensors one rank saves: the plain description of a payload, without torch.
 
-What sizing says of mixed precision with Adam in Megatron: bf16 weights, and in fp32 the master weights and both
-moments, 14 bytes per parameter.
+A payload may be any list of tensors. Where only a size is asked for, it is what sizing says of mixed precision with
+Adam in Megatron: bf16 weights, and in fp32 the master weights and both moments, 14 bytes per parameter.
 """
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sizing.state import Training, saved_parts
-from sizing.state.optimizers import BYTES_PER_VALUE
+from sizing.state.optimizers import BYTES_PER_VALUE, Dtype
 
-_TORCH_DTYPES = {"bf16": "bfloat16", "fp32": "float32"}
+TORCH_DTYPES: dict[Dtype, str] = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp8": "float8_e4m3fn"}
+BYTES_PER_DTYPE = {torch_name: BYTES_PER_VALUE[name] for name, torch_name in TORCH_DTYPES.items()} | {"uint8": 1}
 _TENSORS_OF_PART = {"weights": ("model",), "master": ("master",), "moments": ("exp_avg", "exp_avg_sq")}
-BYTES_PER_DTYPE = {torch_name: BYTES_PER_VALUE[name] for name, torch_name in _TORCH_DTYPES.items()}  # type: ignore[index]
-DTYPE_OF_PART = {
-    tensor: _TORCH_DTYPES[part.dtype] for part in saved_parts(Training()) for tensor in _TENSORS_OF_PART[part.name]
+_DTYPE_OF_PART = {
+    tensor: TORCH_DTYPES[part.dtype] for part in saved_parts(Training()) for tensor in _TENSORS_OF_PART[part.name]
 }
-BYTES_PER_PARAMETER = sum(BYTES_PER_DTYPE[dtype] for dtype in DTYPE_OF_PART.values())
+BYTES_PER_PARAMETER = sum(BYTES_PER_DTYPE[dtype] for dtype in _DTYPE_OF_PART.values())
 
 _MOST_HIDDEN = 8192
 _LEAST_LAYERS = 4
@@ -27,30 +29,40 @@ _PARAMETER_MULTIPLE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Inventory:
-    """The parameters of one rank, by name; each is saved once per part."""
+class TensorSpec:
+    """One tensor of a payload: `part` and `name` are its keys in the state dict, `dtype` is torch's name."""
 
-    shapes: dict[str, tuple[int, ...]]
+    part: str
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
 
     @property
-    def num_parameters(self) -> int:
-        """Parameters of this rank."""
-        return sum(map(math.prod, self.shapes.values()))
+    def num_bytes(self) -> int:
+        """Bytes of its values."""
+        return math.prod(self.shape) * BYTES_PER_DTYPE[self.dtype]
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """The tensors that one rank saves, in the order of its state dict."""
+
+    tensors: tuple[TensorSpec, ...]
 
     @property
     def num_tensors(self) -> int:
         """Tensors of all parts."""
-        return len(self.shapes) * len(DTYPE_OF_PART)
+        return len(self.tensors)
 
-    @property
+    @functools.cached_property
     def num_bytes(self) -> int:
         """Bytes of all tensors."""
-        return self.num_parameters * BYTES_PER_PARAMETER
+        return sum(tensor.num_bytes for tensor in self.tensors)
 
-    @property
+    @functools.cached_property
     def largest_tensor_bytes(self) -> int:
-        """Bytes of the largest tensor of any part."""
-        return max(map(math.prod, self.shapes.values())) * max(BYTES_PER_DTYPE.values())
+        """Bytes of the largest tensor."""
+        return max((tensor.num_bytes for tensor in self.tensors), default=0)
 
 
 def inventory_of(bytes_per_rank: int) -> Inventory:
@@ -59,18 +71,30 @@ def inventory_of(bytes_per_rank: int) -> Inventory:
     The width is the largest power of two that still gives four layers, as a rank of a pipeline would hold.
 
     >>> inventory = inventory_of(256 * 2**20)
-    >>> inventory.num_bytes, inventory.shapes["layers.0.qkv.weight"]
-    (268435440, (1536, 512))
+    >>> inventory.num_bytes, inventory.tensors[0]
+    (268435440, TensorSpec(part='model', name='layers.0.qkv.weight', shape=(1536, 512), dtype='bfloat16'))
     """
     num_parameters = bytes_per_rank // BYTES_PER_PARAMETER // _PARAMETER_MULTIPLE * _PARAMETER_MULTIPLE
+    shapes = dict(_shapes(num_parameters))
+    return Inventory(
+        tuple(
+            TensorSpec(part, name, shape, dtype)
+            for part, dtype in _DTYPE_OF_PART.items()
+            for name, shape in shapes.items()
+        )
+    )
+
+
+def _shapes(num_parameters: int) -> Iterator[tuple[str, tuple[int, ...]]]:
     hidden = _PARAMETER_MULTIPLE
     while hidden < _MOST_HIDDEN and _LEAST_LAYERS * _layer_parameters(2 * hidden) <= num_parameters:
         hidden *= 2
     num_layers, rest = divmod(num_parameters, _layer_parameters(hidden))
-    shapes = {
-        f"layers.{layer}.{name}": shape for layer in range(num_layers) for name, shape in _layer_shapes(hidden).items()
-    }
-    return Inventory(shapes | ({"embedding.slice": (rest,)} if rest else {}))
+    for layer in range(num_layers):
+        for name, shape in _layer_shapes(hidden).items():
+            yield f"layers.{layer}.{name}", shape
+    if rest:
+        yield "embedding.slice", (rest,)
 
 
 def _layer_shapes(hidden: int) -> dict[str, tuple[int, ...]]:

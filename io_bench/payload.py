@@ -13,7 +13,7 @@ import torch
 import xxhash
 
 from io_bench.engines import State
-from io_bench.inventory import DTYPE_OF_PART, Inventory
+from io_bench.inventory import Inventory
 
 POOL_BYTES = 4 << 20
 _BYTES_PER_WORD = 8
@@ -26,13 +26,10 @@ class Payload:
     def __init__(self, inventory: Inventory, *, seed: int, rank: int, device: str) -> None:
         self._label = f"{seed}/{rank}"
         self._pool = _words(POOL_BYTES // _BYTES_PER_WORD, label=f"{self._label}/pool", device=device)
-        self.state: State = {
-            part: {
-                name: torch.empty(shape, dtype=getattr(torch, dtype), device=device)
-                for name, shape in inventory.shapes.items()
-            }
-            for part, dtype in DTYPE_OF_PART.items()
-        }
+        self.state: State = {}
+        for tensor in inventory.tensors:
+            empty = torch.empty(tensor.shape, dtype=getattr(torch, tensor.dtype), device=device)
+            self.state.setdefault(tensor.part, {})[tensor.name] = empty
         self.state["iteration"] = 0
 
     def refill(self, repetition: int) -> None:
@@ -40,10 +37,18 @@ class Payload:
         blocks = [block for _, tensor in tensors_of(self.state) for block in self._blocks(tensor)]
         keys = _words(len(blocks), label=f"{self._label}/{repetition}", device="cpu").tolist()
         for block, key in zip(blocks, keys, strict=True):
-            torch.bitwise_xor(self._pool[: len(block)], key, out=block)
+            self._fill(block, key)
 
     def _blocks(self, tensor: torch.Tensor) -> Iterable[torch.Tensor]:
-        return torch.split(tensor.view(-1).view(torch.int64), len(self._pool))
+        return torch.split(tensor.view(-1).view(torch.uint8), POOL_BYTES)
+
+    def _fill(self, block: torch.Tensor, key: int) -> None:
+        """The pool XORed with the key; what is left of a word at the end is cut from the next word of it."""
+        num_words, rest = divmod(len(block), _BYTES_PER_WORD)
+        words = block[: len(block) - rest].view(torch.int64)
+        torch.bitwise_xor(self._pool[:num_words], key, out=words)
+        if rest:
+            block[-rest:] = torch.bitwise_xor(self._pool[num_words : num_words + 1], key).view(torch.uint8)[:rest]
 
 
 def tensors_of(state: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, torch.Tensor]]:

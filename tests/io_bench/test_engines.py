@@ -12,7 +12,7 @@ from io_bench import run_directory
 from io_bench.device import Device
 from io_bench.engines import ENGINES, Engine, EnginePlan, State
 from io_bench.engines.torch_save import TorchSave
-from io_bench.inventory import Inventory, inventory_of
+from io_bench.inventory import inventory_of
 from io_bench.payload import Payload, checksum, tensors_of
 from io_bench.process_group import ProcessGroup
 from io_bench.run_directory import RunDirectory
@@ -121,14 +121,3 @@ class TestTorchSave(EngineContract):
         restored = engine.restore(directory, plan, CPU)
         (directory.path / plan.files[0]).write_bytes(b"gone")
         assert checksum(restored) == checksum(state)
-
-
-def test_an_inventory_never_exceeds_what_was_asked_and_misses_less_than_56_bytes() -> None:
-    for asked in (1 << 20, 256 << 20, 10**9 + 1):
-        assert 0 <= asked - inventory_of(asked).num_bytes < 56
-
-
-def test_14_bytes_are_saved_for_a_parameter() -> None:
-    one_matrix = Inventory({"weight": (3, 4)})
-    assert one_matrix.num_bytes == 168  # 12 x (2 + 4 + 4 + 4)
-    assert one_matrix.largest_tensor_bytes == 48

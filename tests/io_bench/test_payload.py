@@ -6,7 +6,7 @@ import zlib
 import pytest
 import torch
 
-from io_bench.inventory import inventory_of
+from io_bench.inventory import Inventory, TensorSpec, inventory_of
 from io_bench.payload import POOL_BYTES, Payload, checksum, tensors_of
 
 INVENTORY = inventory_of(2 * POOL_BYTES)
@@ -33,6 +33,18 @@ def test_no_block_stands_twice_in_what_ranks_and_repetitions_write() -> None:
         data[start : start + 4096] for data in map(raw_bytes, payloads) for start in range(0, len(data) - 4095, 4096)
     ]
     assert len(set(blocks)) == len(blocks)
+
+
+def test_tensors_of_any_size_are_filled_to_the_last_byte() -> None:
+    sizes = (0, 1, 7, 8, 9, POOL_BYTES - 1, POOL_BYTES + 3)
+    odd = Inventory((*(TensorSpec("a", str(n), (n,), "uint8") for n in sizes), TensorSpec("a", "s", (), "float32")))
+    payload = Payload(odd, seed=1, rank=0, device="cpu")
+    seen = {name: set[int]() for name, _ in tensors_of(payload.state)}
+    for repetition in range(8):
+        payload.refill(repetition)
+        for name, tensor in tensors_of(payload.state):
+            seen[name].add(int(tensor.view(-1).view(torch.uint8)[-1]) if tensor.numel() else -1)
+    assert [len(last_bytes) > 1 for last_bytes in seen.values()] == [False] + [True] * len(sizes)
 
 
 def test_the_same_seed_gives_the_same_bytes() -> None:

@@ -60,11 +60,26 @@ def test_the_rate_is_the_total_over_the_median_time() -> None:
         {"operation": "erase"},
         {"cache_policy": "hopefully-cold"},
         {"note": "x"},
+        {"rank_bytes": [10**9]},
+        {"rank_bytes": [10**9, 10**9 + 1]},
+        {"client_cpu_fraction": 1.01},
+        {"software_tax_fraction": 1.0},
+        {"straggler_ratio": 0.9},
+        {"limited_by": "network"},
+        {"phase_seconds": {"write": -1.0}},
+        {"rate_interval_bytes_per_second": [1e9]},
     ],
 )
 def test_a_document_that_contradicts_itself_is_refused(changed: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         Measurement.model_validate(measurement() | changed)
+
+
+def test_what_was_not_measured_is_null_and_old_documents_still_read() -> None:
+    old = Measurement.model_validate(measurement())
+    assert (old.num_files, old.limited_by, old.rate_interval_bytes_per_second) == (None, None, None)
+    new = measurement(rank_bytes=[10**9, 10**9], rate_interval_bytes_per_second=[0.9e9, 1.1e9], limited_by="storage")
+    assert Measurement.model_validate_json(Measurement.model_validate(new).model_dump_json()).limited_by == "storage"
 
 
 def test_another_schema_version_is_refused() -> None:
