@@ -79,7 +79,7 @@ def required_warnings(required: Required, targets: Targets) -> Iterator[str]:
 
 
 def _rate(storage: Storage | None, demands: Sequence[Demand], seconds: float, *, direction: Direction) -> float | None:
-    serial = sum(serial_steps(storage.profile, demands, direction=direction).values()) if storage else 0.0
+    serial = sum(serial_steps(storage.profile, demands, direction=direction).values(), 0.0) if storage else 0.0
     total_bytes = sum(demand.total_bytes for demand in demands)
     rate = float(least_bytes_per_second(total_bytes, seconds=seconds, serial_seconds=serial))
     return rate if np.isfinite(rate) else None

@@ -51,14 +51,15 @@ def restore_of(storage: Storage | None, *, laid_out: LaidOut, parallelism: Paral
     total = sum(reading.read_bytes for reading in read.values())
     demands = restore_demands(laid_out, parallelism)
     result = transfer(storage.profile, demands, direction="read") if storage else None
+    seconds = float(result.seconds) if result else None
     return Restore(
         read_bytes=total,
         parts={
             name: RestoredPart(num_readings=reading.num_readings, read_bytes=reading.read_bytes)
             for name, reading in read.items()
         },
-        seconds=result.seconds if result else None,
-        bytes_per_second=total / result.seconds if result else None,
+        seconds=seconds,
+        bytes_per_second=total / seconds if seconds else None,
         bytes_per_second_for_write_time=total / write.seconds if write else None,
         bottleneck=result.bottleneck if result else None,
         limits=list(result.limits) if result else [],

@@ -42,23 +42,24 @@ class Write(BaseModel):
 
 def write_of(storage: Storage | None, *, laid_out: LaidOut, checkpoint: Checkpoint) -> Write | None:
     """The time to write a checkpoint, or None where no write rate is known."""
-    result = transfer(storage.profile, [write_demand(laid_out)], direction="write") if storage else None
-    if result is None:
+    moved = transfer(storage.profile, [write_demand(laid_out)], direction="write") if storage else None
+    if moved is None:
         return None
     size, layout = laid_out.size, laid_out.layout
-    rate, observed = size.written_bytes / result.seconds, checkpoint.observed_write_bytes_per_second
-    last = _last_rank(result.limits, layout.largest_over_mean)
+    seconds = float(moved.seconds)
+    rate, observed = size.written_bytes / seconds, checkpoint.observed_write_bytes_per_second
+    last = _last_rank(moved.limits, layout.largest_over_mean)
     return Write(
-        seconds=result.seconds,
-        stall_seconds=result.seconds,
+        seconds=seconds,
+        stall_seconds=seconds,
         drain_seconds=0.0,
-        last_rank_seconds=result.serial_seconds + max(last.values()),
+        last_rank_seconds=float(moved.serial_seconds) + max(last.values()),
         last_rank_bottleneck=max(last, key=lambda resource: last[resource]),
         bytes_per_second=rate,
         per_writer_bytes_per_second=rate / layout.num_writers,
         per_node_bytes_per_second=rate / layout.num_writing_nodes,
-        bottleneck=result.bottleneck,
-        limits=list(result.limits),
+        bottleneck=moved.bottleneck,
+        limits=list(moved.limits),
         observed_bytes_per_second=observed,
         predicted_over_observed=rate / observed if observed else None,
     )

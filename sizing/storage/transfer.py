@@ -6,6 +6,8 @@ the same line.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import numpy.typing as npt
 
@@ -35,7 +37,7 @@ def transfer_seconds(serial_seconds: Numbers, *shared: Numbers) -> Numbers:
     >>> float(transfer_seconds(2.0, 10.0, 26.5))
     28.5
     """
-    slowest: Numbers = np.maximum.reduce(np.broadcast_arrays(*shared))
+    slowest: Numbers = functools.reduce(np.maximum, shared)
     return serial_seconds + slowest
 
 

@@ -110,3 +110,16 @@ def test_steps_follow_each_other_each_at_its_own_limit() -> None:
     assert result is not None
     assert result.seconds == pytest.approx(10 + 50)
     assert result.bottleneck == "writer"
+
+
+def test_profiles_of_arrays_give_what_their_rows_give() -> None:
+    rows = [
+        StorageProfile(write_bytes_per_second=fast, node_write_bytes_per_second=node, files_per_second=files)
+        for fast, node, files in ((1e12, 8e9, 1e6), (1e11, 8e9, 1.0), (1e11, 1e12, 1e3))
+    ]
+    columns = {name: np.array([getattr(row, name) for row in rows]) for name in rows[0].model_fields_set}
+    together = transfer(rows[0].model_copy(update=columns), [DEMAND], direction="write")
+    apart = [transfer(row, [DEMAND], direction="write") for row in rows]
+    assert together is not None
+    assert np.asarray(together.seconds).tolist() == [row and row.seconds for row in apart]
+    assert list(together.bottleneck) == [row and row.bottleneck for row in apart] == ["node", "metadata", "file-system"]
