@@ -10,6 +10,7 @@ from sizing.cluster import ResolvedNode
 from sizing.cluster.cluster import resolve_node
 from sizing.layout import CheckpointSize, LaidOut, Layout, lay_out
 from sizing.layout.manifest import ManifestRow, manifest
+from sizing.layout.saved_tensors import SavedByRank, saved_by_rank
 from sizing.model import ResolvedModel
 from sizing.model.inventory import num_routed_expert_parameters
 from sizing.model.model import resolve
@@ -137,6 +138,16 @@ def manifest_of(scenario: Scenario) -> Iterator[ManifestRow]:
     node = resolve_node(scenario.cluster)
     laid_out = _laid_out(scenario, _resolved(scenario), node)
     return manifest(laid_out, scenario.parallelism, gpus_per_node=node.spec.gpus_per_node)
+
+
+def saved_by_rank_of(scenario: Scenario) -> SavedByRank:
+    """Every tensor that each rank of the scenario writes.
+
+    Raises InvalidInput as `manifest_of` does.
+    """
+    node = resolve_node(scenario.cluster)
+    laid_out = _laid_out(scenario, _resolved(scenario), node)
+    return saved_by_rank(laid_out, scenario.parallelism, gpus_per_node=node.spec.gpus_per_node)
 
 
 def _resolved(scenario: Scenario) -> ResolvedModel:

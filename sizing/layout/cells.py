@@ -11,6 +11,9 @@ from sizing.layout.shards import Content, Shard, content_of, shard_of
 from sizing.layout.stages import Holding, StageSpan
 from sizing.state import StatePart
 
+Shards = tuple[list[Shard], list[Shard]]
+"""Of dense tensors, and of routed experts."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -41,15 +44,31 @@ def cells_of(spans: Iterable[StageSpan], parallelism: Parallelism, parts: tuple[
 
 def unique_content(span: StageSpan, parallelism: Parallelism, parts: tuple[StatePart, ...]) -> tuple[Content, Content]:
     """What one stage of a span holds, dense and of experts, counting each tensor once in the whole model."""
+    dense, expert = unique_shards(span, parallelism)
+    return content_of(dense, parts), content_of(expert, parts)
+
+
+def unique_shards(span: StageSpan, parallelism: Parallelism) -> Shards:
+    """The different shards of one stage of a span, those counted on another stage left out."""
     once = [holding for holding in span.holdings if not holding.is_copy]
-    dense, expert = (
-        content_of(_whole(holdings, num_ranks), parts)
-        for holdings, num_ranks in (
-            ((h for h in once if not h.experts), parallelism.tensor),
-            ((h for h in once if h.experts), parallelism.expert_tensor_degree),
-        )
+    return (
+        list(_whole((h for h in once if not h.experts), parallelism.tensor)),
+        list(_whole((h for h in once if h.experts), parallelism.expert_tensor_degree)),
     )
-    return dense, expert
+
+
+def rank_shards(span: StageSpan, parallelism: Parallelism, tensor_rank: int) -> Shards:
+    """What a tensor rank of a stage of a span holds: each of its expert ranks the same number of experts."""
+    tensor, expert_tensor = parallelism.tensor, parallelism.expert_tensor_degree
+    rank_of_expert = tensor_rank if expert_tensor == tensor else 0
+    return (
+        [shard_of(h, num_ranks=tensor, rank=tensor_rank) for h in span.holdings if not h.experts],
+        [
+            _of_experts(h, shard_of(h, num_ranks=expert_tensor, rank=rank_of_expert), parallelism)
+            for h in span.holdings
+            if h.experts
+        ],
+    )
 
 
 def _cells_of(span: StageSpan, parallelism: Parallelism, parts: tuple[StatePart, ...]) -> Iterator[Cell]:
@@ -58,19 +77,8 @@ def _cells_of(span: StageSpan, parallelism: Parallelism, parts: tuple[StatePart,
     experts = [h for h in span.holdings if h.experts]
     edges = _edges(dense, tensor) | (_edges(experts, tensor) if expert_tensor == tensor else set())
     for first, past in pairwise(sorted(edges)):
-        rank_of_expert = first if expert_tensor == tensor else 0
-        yield Cell(
-            span,
-            range(first, past),
-            content_of((shard_of(h, num_ranks=tensor, rank=first) for h in dense), parts),
-            content_of(
-                (
-                    _of_experts(h, shard_of(h, num_ranks=expert_tensor, rank=rank_of_expert), parallelism)
-                    for h in experts
-                ),
-                parts,
-            ),
-        )
+        of_dense, of_experts = rank_shards(span, parallelism, first)
+        yield Cell(span, range(first, past), content_of(of_dense, parts), content_of(of_experts, parts))
 
 
 def _edges(holdings: list[Holding], num_ranks: int) -> set[int]:

@@ -146,6 +146,7 @@ class LaidOut:
     num_trained_parameters: int
     assumptions: tuple[Assumption, ...]
     writers: tuple[WriterClass, ...]
+    parts: tuple[StatePart, ...]
 
 
 def lay_out(
@@ -194,6 +195,7 @@ def lay_out(
         num_trained_parameters=sum(group.num_parameters for group in inventory if group.is_trained),
         assumptions=tuple(_assumptions(name, training, parallelism, checkpoint, stage)),
         writers=writers,
+        parts=parts,
     )
 
 

@@ -6,13 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sizing.errors import InvalidInput
 from sizing.layout.layout import LaidOut
 from sizing.layout.parallelism import Parallelism
+from sizing.layout.saving_ranks import saving_ranks
 from sizing.layout.stages import share
 from sizing.layout.writers import File, WriterClass
-
-MOST_RANKS = 100_000
 
 _PLACEHOLDER = re.compile(
     r"PPP|EEE|RANK|(?<=_rank_)(?:TT|MM|EE|D)(?![a-z])|(?<=model_)TT|(?<=layer_)LL?|(?<=expert_)E|(?<=_)N(?=\.)"
@@ -34,37 +32,22 @@ def manifest(laid_out: LaidOut, parallelism: Parallelism, *, gpus_per_node: int)
 
     Raises InvalidInput for worlds of more than 100,000 ranks.
     """
-    if parallelism.num_gpus > MOST_RANKS:
-        raise InvalidInput.of(
-            "the manifest",
-            f"lists at most {MOST_RANKS:,} ranks",
-            value=f"{parallelism.num_gpus:,}",
-            remedy="look at layout.rank_classes of the report",
-        )
-    for writer in laid_out.writers:
-        for stage, inner, outer in _positions(writer):
-            position = writer.inner_size * outer + inner
-            replica, tensor = divmod(position, parallelism.tensor)
-            rank = parallelism.rank_of(tensor=tensor, replica=replica, stage=stage)
-            for file in writer.files:
-                names = {"TT": f"{inner:02d}", "PPP": f"{stage:03d}", "EEE": f"{outer:03d}"}
-                names |= {
-                    "D": str(outer),
-                    "EE": str(outer),
-                    "RANK": str(rank),
-                    "MM": f"{stage * parallelism.tensor + inner:02d}",
-                }
-                for number in range(file.count):
-                    name = _name(file, writer, names, number, parallelism, outer=outer, stage=stage)
-                    num_bytes = share(file.num_bytes, file.count, number)
-                    yield ManifestRow(name, num_bytes, rank, rank // gpus_per_node, stage)
-
-
-def _positions(writer: WriterClass) -> Iterator[tuple[int, int, int]]:
-    for stage in writer.span.stages:
-        for outer in writer.outer:
-            for inner in writer.inner:
-                yield stage, inner, outer
+    for saving in saving_ranks(laid_out, parallelism, gpus_per_node=gpus_per_node):
+        stage, inner, outer = saving.stage, saving.inner, saving.outer
+        names = {
+            "TT": f"{inner:02d}",
+            "PPP": f"{stage:03d}",
+            "EEE": f"{outer:03d}",
+            "D": str(outer),
+            "EE": str(outer),
+            "RANK": str(saving.rank),
+            "MM": f"{stage * parallelism.tensor + inner:02d}",
+        }
+        for file in saving.writer.files:
+            for number in range(file.count):
+                name = _name(file, saving.writer, names, number, parallelism, outer=outer, stage=stage)
+                num_bytes = share(file.num_bytes, file.count, number)
+                yield ManifestRow(name, num_bytes, saving.rank, saving.node, stage)
 
 
 def _name(

@@ -20,6 +20,7 @@ class Shard:
     count: int
     is_hidden_matrix: bool
     is_trained: bool
+    name: str = "tensor"
 
     @functools.cached_property
     def parameters(self) -> int:
@@ -42,7 +43,7 @@ def shard_of(holding: Holding, *, num_ranks: int, rank: int) -> Shard:
     pieces = max(1, share(holding.pieces, num_ranks, rank))
     cut = holding.shape[holding.cut] // holding.pieces * pieces
     shape = (*holding.shape[: holding.cut], cut, *holding.shape[holding.cut + 1 :])
-    return Shard(shape, holding.count, holding.is_hidden_matrix, holding.is_trained)
+    return Shard(shape, holding.count, holding.is_hidden_matrix, holding.is_trained, holding.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ class Holding:
     is_hidden_matrix: bool = False
     is_trained: bool = True
     is_copy: bool = False
+    name: str = "tensor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,4 +139,14 @@ def _held(group: TensorGroup, *, stage: int, num_stages: int, layers: range) -> 
             pieces = share(group.tensor_parameters, num_stages, stage)
             shape = (pieces,)
     if count and pieces:
-        yield Holding(shape, pieces, count, group.cut, group.experts, group.is_hidden_matrix, group.is_trained, is_copy)
+        yield Holding(
+            shape,
+            pieces,
+            count,
+            group.cut,
+            group.experts,
+            group.is_hidden_matrix,
+            group.is_trained,
+            is_copy,
+            group.name,
+        )

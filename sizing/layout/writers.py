@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Literal
 
-from sizing.layout.cells import Cell, unique_content
+from sizing.layout.cells import Cell, Shards, unique_content
 from sizing.layout.formats import FormatName, zero_stage_of
 from sizing.layout.parallelism import Parallelism
 from sizing.layout.shards import Shard, content_of
-from sizing.layout.stages import StageSpan, share
+from sizing.layout.stages import Holding, StageSpan, share
 from sizing.state import StatePart
 from sizing.state.saved_state import ZERO_STAGE_WITHOUT_WEIGHTS, PartName
 
 WEIGHTS: tuple[PartName, ...] = ("weights",)
 OPTIMIZER: tuple[PartName, ...] = ("master", "moments", "ema")
 PartBytes = dict[PartName, int]
+Holds = Literal["tensors", "flat-buffers", "share"]
+"""`tensors`: each as its rank holds it. `flat-buffers`: the values of all in a row, one buffer per statistic. `share`:
+a run of the bytes of several ranks' tensors, cut where the run begins and ends."""
 
 _MODEL_STATES = "mp_rank_MM_model_states.pt"
 
@@ -29,7 +33,7 @@ class File:
     """`count` files of one name pattern that a rank writes, and the bytes of them all.
 
     `dense` and `expert` are the bytes of each part, of dense tensors and of routed experts; `num_tensors` the
-    tensors that all of the files hold together.
+    tensors that all of the files hold together, `holds` in which form.
     """
 
     name: str
@@ -37,6 +41,7 @@ class File:
     expert: PartBytes
     num_tensors: int
     count: int = 1
+    holds: Holds = "tensors"
 
     @property
     def num_bytes(self) -> int:
@@ -116,10 +121,10 @@ def _megatron_distributed_optimizer(plan: Plan) -> Iterator[WriterClass]:
         num_weights = cell.dense.num_tensors(WEIGHTS) + cell.expert.num_tensors(WEIGHTS)
         weights = File(weights_name, cell.dense.of(WEIGHTS), cell.expert.of(WEIGHTS), num_weights)
         expert = cell.expert.of(OPTIMIZER)
-        first = File(optimizer_name, cell.dense.of(OPTIMIZER), expert, FLAT_BUFFERS)
+        first = File(optimizer_name, cell.dense.of(OPTIMIZER), expert, FLAT_BUFFERS, holds="flat-buffers")
         yield _of_cell(plan, cell, (weights, first), data_ranks=range(1))
         if plan.parallelism.expert > 1:
-            others = File(optimizer_name, {}, expert, FLAT_BUFFERS)
+            others = File(optimizer_name, {}, expert, FLAT_BUFFERS, holds="flat-buffers")
             yield _of_cell(plan, cell, (weights, others), data_ranks=range(1, plan.parallelism.expert))
 
 
@@ -135,6 +140,7 @@ def _torch_dist(plan: Plan) -> Iterator[WriterClass]:
                 _shares(expert.part_bytes, ranks, first),
                 -(-(dense.num_tensors() + expert.num_tensors()) // ranks),
                 plan.files_per_rank,
+                holds="share",
             )
             yield WriterClass(span, range(first, past), ranks, range(1), (file,))
 
@@ -157,6 +163,7 @@ def _deepspeed(plan: Plan) -> Iterator[WriterClass]:
                 _shares(dense, p.num_replicas, first),
                 _shares(expert, p.num_expert_replicas, first // p.expert),
                 FLAT_BUFFERS,
+                holds="flat-buffers",
             )
             weights = _deepspeed_weights(plan, cell, data_rank=first, zero_stage=stage)
             yield _of_cell(plan, cell, (*weights, shard), data_ranks=range(first, past))
@@ -202,31 +209,36 @@ def _fsdp_sharded(plan: Plan) -> Iterator[WriterClass]:
     ranks = plan.parallelism.shard_ranks
     copies = plan.parallelism.num_replicas // ranks
     span = plan.spans[0]
-    shapes = [((h.experts, *h.shape) if h.experts else h.shape, h) for h in span.holdings]
     edges = {0, ranks}
-    for shape, _ in shapes:
-        rows = -(-shape[0] // ranks)
-        edges |= {min(ranks, shape[0] // rows), min(ranks, -(-shape[0] // rows))}
+    for holding in span.holdings:
+        num_rows = _fsdp_shape(holding)[0]
+        rows = -(-num_rows // ranks)
+        edges |= {min(ranks, num_rows // rows), min(ranks, -(-num_rows // rows))}
     for first, past in pairwise(sorted(edges)):
-        dense, expert = (
-            content_of(
-                (
-                    Shard((_chunk(shape[0], ranks, first), *shape[1:]), h.count, h.is_hidden_matrix, h.is_trained)
-                    for shape, h in shapes
-                    if bool(h.experts) is routed
-                ),
-                plan.parts,
-            )
-            for routed in (False, True)
-        )
+        dense, expert = (content_of(shards, plan.parts) for shards in fsdp_shards(span, num_ranks=ranks, rank=first))
         for copy, copy_past in _runs(copies, (dense.part_bytes, copies, 1), (expert.part_bytes, copies, 1)):
             file = File(
                 "__RANK_0.distcp",
                 _shares(dense.part_bytes, copies, copy),
                 _shares(expert.part_bytes, copies, copy),
                 -(-(dense.num_tensors() + expert.num_tensors()) // copies),
+                holds="share",
             )
             yield WriterClass(span, range(first, past), ranks, range(copy, copy_past), (file,))
+
+
+def fsdp_shards(span: StageSpan, *, num_ranks: int, rank: int) -> Shards:
+    """What an FSDP rank holds: its chunk of the rows of each tensor, where the experts of a layer are one tensor."""
+    shards: Shards = ([], [])
+    for h in span.holdings:
+        num_rows, *others = _fsdp_shape(h)
+        shape = (_chunk(num_rows, num_ranks, rank), *others)
+        shards[bool(h.experts)].append(Shard(shape, h.count, h.is_hidden_matrix, h.is_trained, h.name))
+    return shards
+
+
+def _fsdp_shape(holding: Holding) -> tuple[int, ...]:
+    return (holding.experts, *holding.shape) if holding.experts else holding.shape
 
 
 def _full(plan: Plan) -> Iterator[WriterClass]:

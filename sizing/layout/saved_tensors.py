@@ -1,0 +1,191 @@
+"""Every tensor that a rank writes: name, shape and dtype, to the bytes of its files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Literal
+
+from sizing.layout.cells import Shards, rank_shards, unique_shards
+from sizing.layout.formats import FormatName
+from sizing.layout.layout import LaidOut
+from sizing.layout.parallelism import Parallelism
+from sizing.layout.saving_ranks import SavingRank, saving_ranks
+from sizing.layout.shards import Shard
+from sizing.layout.stages import share
+from sizing.layout.writers import File, PartBytes, fsdp_shards
+from sizing.state import StatePart
+from sizing.state.optimizers import BYTES_PER_VALUE, Dtype, Moment, moment_bytes
+from sizing.state.saved_state import PartName
+
+SavedDtype = Dtype | Literal["uint8"]
+"""`uint8`: quantised or factored statistics with their scales, and what a cut leaves of a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTensor:
+    """One tensor of a part of the state in a rank's files; names are numbered within the part."""
+
+    part: PartName
+    name: str
+    shape: tuple[int, ...]
+    dtype: SavedDtype
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of its values."""
+        return prod(self.shape) * _value_bytes(self.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class SavedByRank:
+    """The ranks that write something, in the order of their numbers, and what each of them writes."""
+
+    ranks: tuple[SavingRank, ...]
+    laid_out: LaidOut
+    parallelism: Parallelism
+
+    def tensors(self, saving: SavingRank) -> tuple[SavedTensor, ...]:
+        """The tensors of a rank's files."""
+        return saved_tensors(saving, self.laid_out, self.parallelism)
+
+
+def saved_by_rank(laid_out: LaidOut, parallelism: Parallelism, *, gpus_per_node: int) -> SavedByRank:
+    """Who writes what.
+
+    Raises InvalidInput for worlds of more than 100,000 ranks.
+    """
+    ranks = saving_ranks(laid_out, parallelism, gpus_per_node=gpus_per_node)
+    in_order = sorted((saving for saving in ranks if saving.num_bytes), key=lambda saving: saving.rank)
+    return SavedByRank(tuple(in_order), laid_out, parallelism)
+
+
+def saved_tensors(saving: SavingRank, laid_out: LaidOut, parallelism: Parallelism) -> tuple[SavedTensor, ...]:
+    """The tensors of a rank's files, with the bytes that the manifest gives them.
+
+    Shares and flat buffers are cut by bytes, not by values: what does not make a whole value is a tensor of `uint8`.
+    """
+    name = laid_out.size.format
+    shards = _shards(name, saving, parallelism)
+    groups = (
+        group
+        for file in saving.writer.files
+        for group in _of_file(file, shards, laid_out.parts, _share(name, saving, parallelism))
+    )
+    return tuple(_numbered(groups))
+
+
+@dataclass(frozen=True, slots=True)
+class _Equal:
+    """`count` equal tensors, not yet numbered."""
+
+    tensor: SavedTensor
+    count: int
+
+
+def _shards(name: FormatName, saving: SavingRank, parallelism: Parallelism) -> Shards:
+    """Of what a rank writes, or writes a share of."""
+    span = saving.writer.span
+    match name:
+        case "torch-dist" | "full":
+            return unique_shards(span, parallelism)
+        case "fsdp-sharded":
+            return fsdp_shards(span, num_ranks=parallelism.shard_ranks, rank=saving.inner)
+        case _:
+            return rank_shards(span, parallelism, saving.inner)
+
+
+def _share(name: FormatName, saving: SavingRank, parallelism: Parallelism) -> tuple[int, int]:
+    """Which share a rank writes, and of how many, where ranks share."""
+    if name == "fsdp-sharded":
+        return saving.outer, parallelism.num_replicas // parallelism.shard_ranks
+    return saving.inner, saving.writer.inner_size
+
+
+def _of_file(
+    file: File, shards: Shards, parts: tuple[StatePart, ...], index_and_count: tuple[int, int]
+) -> Iterator[_Equal]:
+    if file.holds == "flat-buffers":
+        yield from _flat_buffers(file, parts)
+        return
+    for part_bytes, some in zip((file.dense, file.expert), shards, strict=True):
+        for part in _held(parts, part_bytes):
+            whole = (equal for shard in some for equal in _of_shard(part, shard))
+            if file.holds == "tensors":
+                yield from whole
+            else:
+                yield from _run(whole, _total(part, some), *index_and_count)
+
+
+def _held(parts: Iterable[StatePart], part_bytes: PartBytes | Mapping[PartName, int]) -> Iterator[StatePart]:
+    return (part for part in parts if part_bytes.get(part.name))
+
+
+def _flat_buffers(file: File, parts: tuple[StatePart, ...]) -> Iterator[_Equal]:
+    num_bytes = Counter(file.dense) + Counter(file.expert)
+    for part in _held(parts, num_bytes):
+        for index in range(part.num_statistics):
+            yield from _flat(part.name, "flat", part.dtype, share(num_bytes[part.name], part.num_statistics, index))
+
+
+def _of_shard(part: StatePart, shard: Shard) -> Iterator[_Equal]:
+    """What a part keeps of equal shards."""
+    if not (shard.is_trained or part.is_kept_of_frozen):
+        return
+    for moment in part.moments or (Moment(),):
+        num_bytes = moment_bytes(moment, shard.shape, dtype=part.dtype, is_hidden_matrix=shard.is_hidden_matrix)
+        if num_bytes and moment.rule == "value":
+            yield _Equal(SavedTensor(part.name, shard.name, shard.shape, part.dtype), shard.count * moment.copies)
+        elif num_bytes:
+            each = num_bytes // moment.copies
+            yield _Equal(SavedTensor(part.name, shard.name, (each,), "uint8"), shard.count * moment.copies)
+
+
+def _total(part: StatePart, shards: Iterable[Shard]) -> int:
+    return sum(equal.tensor.num_bytes * equal.count for shard in shards for equal in _of_shard(part, shard))
+
+
+def _run(groups: Iterable[_Equal], total_bytes: int, index: int, count: int) -> Iterator[_Equal]:
+    """Share `index` of `count` of the tensors laid end to end: whole ones as they are, ends as flat pieces."""
+    start = total_bytes // count * index + min(index, total_bytes % count)
+    stop = start + share(total_bytes, count, index)
+    offset = 0
+    for equal in groups:
+        size = equal.tensor.num_bytes
+        first, past = max(start - offset, 0), min(stop - offset, size * equal.count)
+        if size and first < past:
+            yield from _cut(equal.tensor, size, first, past)
+        offset += size * equal.count
+
+
+def _cut(tensor: SavedTensor, size: int, first: int, past: int) -> Iterator[_Equal]:
+    """Bytes `first` to `past` of equal tensors in a row, each of `size` bytes."""
+    head = min(-first % size, past - first)
+    num_whole, tail = divmod(past - first - head, size)
+    yield from _flat(tensor.part, tensor.name, tensor.dtype, head)
+    if num_whole:
+        yield _Equal(tensor, num_whole)
+    yield from _flat(tensor.part, tensor.name, tensor.dtype, tail)
+
+
+def _flat(part: PartName, name: str, dtype: SavedDtype, num_bytes: int) -> Iterator[_Equal]:
+    num_values, rest = divmod(num_bytes, _value_bytes(dtype))
+    if num_values:
+        yield _Equal(SavedTensor(part, name, (num_values,), dtype), 1)
+    if rest:
+        yield _Equal(SavedTensor(part, name, (rest,), "uint8"), 1)
+
+
+def _numbered(groups: Iterable[_Equal]) -> Iterator[SavedTensor]:
+    numbers: Counter[tuple[PartName, str]] = Counter()
+    for equal in groups:
+        key = equal.tensor.part, equal.tensor.name
+        for number in range(numbers[key], numbers[key] + equal.count):
+            yield replace(equal.tensor, name=f"{equal.tensor.name}.{number}")
+        numbers[key] += equal.count
+
+
+def _value_bytes(dtype: SavedDtype) -> int:
+    return 1 if dtype == "uint8" else BYTES_PER_VALUE[dtype]

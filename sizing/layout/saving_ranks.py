@@ -1,0 +1,50 @@
+"""The ranks that write, one by one, and where each of them stands."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sizing.errors import InvalidInput
+from sizing.layout.layout import LaidOut
+from sizing.layout.parallelism import Parallelism
+from sizing.layout.writers import WriterClass
+
+MOST_RANKS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class SavingRank:
+    """A rank that writes, and where it stands: tensor rank or shard `inner`, data rank or copy `outer` of a stage."""
+
+    rank: int
+    node: int
+    stage: int
+    inner: int
+    outer: int
+    writer: WriterClass
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the tensors in all of its files."""
+        return sum(file.num_bytes for file in self.writer.files)
+
+
+def saving_ranks(laid_out: LaidOut, parallelism: Parallelism, *, gpus_per_node: int) -> Iterator[SavingRank]:
+    """Every rank that writes, class by class.
+
+    Raises InvalidInput for worlds of more than 100,000 ranks.
+    """
+    if parallelism.num_gpus > MOST_RANKS:
+        raise InvalidInput.of(
+            "the manifest",
+            f"lists at most {MOST_RANKS:,} ranks",
+            value=f"{parallelism.num_gpus:,}",
+            remedy="look at layout.rank_classes of the report",
+        )
+    for writer in laid_out.writers:
+        for stage, outer, inner in itertools.product(writer.span.stages, writer.outer, writer.inner):
+            replica, tensor = divmod(writer.inner_size * outer + inner, parallelism.tensor)
+            rank = parallelism.rank_of(tensor=tensor, replica=replica, stage=stage)
+            yield SavingRank(rank, rank // gpus_per_node, stage, inner, outer, writer)
