@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -142,34 +141,3 @@ def ranks_of() -> Callable[[subprocess.Popen[str]], dict[int, psutil.Process]]:
         return {int(rank): process for process in found if (rank := process.environ().get("RANK"))}
 
     return children
-
-
-@pytest.fixture
-def mounting() -> None:
-    """Whether file systems can be mounted here."""
-    _require(os.geteuid() == 0, "mounting needs root")
-    for tool in ("mkfs.ext4", "mount", "umount", "unshare"):
-        _require(shutil.which(tool), f"{tool} is not installed")
-
-
-@pytest.fixture
-def small_filesystem(tmp_path: Path, mounting: None) -> Iterator[Path]:  # noqa: ARG001
-    """An ext4 file system of 64 MiB on a loop device, to be filled."""
-    image, directory = tmp_path / "image", tmp_path / "small"
-    image.touch()
-    os.truncate(image, 64 << 20)
-    directory.mkdir()
-    subprocess.run(["mkfs.ext4", "-q", "-m", "0", image], check=True)
-    mounted = subprocess.run(["mount", "-o", "loop", image, directory], check=False)
-    _require(mounted.returncode == 0, "loop devices cannot be mounted here")
-    yield directory
-    subprocess.run(["umount", directory], check=True)
-
-
-def _require(condition: object, reason: str) -> None:
-    """Skip where this machine cannot run a test; in CI that is a failure."""
-    if condition:
-        return
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason)
-    pytest.skip(reason)

@@ -1,0 +1,58 @@
+"""The test bed as fixtures. What this machine cannot run is skipped; in CI that is a failure."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import pytest
+
+from tests.testbed.file_systems import disk
+from tests.testbed.processes import Unavailable, need, need_root
+
+_Part = TypeVar("_Part")
+
+
+class Testbed(Protocol):
+    """Enters a part of the test bed for the time of a test."""
+
+    def __call__(self, part: AbstractContextManager[_Part]) -> _Part: ...
+
+
+@pytest.fixture
+def testbed() -> Iterator[Testbed]:
+    with contextlib.ExitStack() as stack:
+
+        def enter(part: AbstractContextManager[_Part]) -> _Part:
+            with _skipped_where_unavailable():
+                return stack.enter_context(part)
+
+        yield enter
+
+
+@pytest.fixture
+def mounting() -> None:
+    """Whether file systems can be mounted here."""
+    with _skipped_where_unavailable():
+        need_root()
+        need("mount", "umount", "unshare")
+
+
+@pytest.fixture
+def small_filesystem(tmp_path: Path, testbed: Testbed) -> Path:
+    """An ext4 file system of 64 MiB on a loop device, to be filled."""
+    return testbed(disk(tmp_path, num_bytes=64 << 20)).path
+
+
+@contextlib.contextmanager
+def _skipped_where_unavailable() -> Iterator[None]:
+    try:
+        yield
+    except Unavailable as reason:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(reason))
+        pytest.skip(str(reason))

@@ -1,0 +1,119 @@
+"""File systems to fill, to break and to slow down: on loop devices, and in memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.testbed.processes import SECONDS_TO_END, Unavailable, done, need, need_root
+
+_BLKIO = Path("/sys/fs/cgroup/blkio")
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """An ext4 file system on a loop device of its own."""
+
+    path: Path
+    device: Path
+
+    def remount(self, options: str) -> None:
+        """Change the options of the mount: "ro", say."""
+        done(["mount", "-o", f"remount,{options}", self.path])
+
+
+@contextmanager
+def disk(directory: Path, *, num_bytes: int) -> Iterator[Disk]:
+    """A disk of `num_bytes`, mounted inside `directory`. Direct I/O must be aligned on it, as on real ones.
+
+    Raises Unavailable where loop devices cannot be mounted.
+    """
+    need_root()
+    need("mkfs.ext4", "losetup", "mount", "umount")
+    image, path = directory / "disk.img", directory / "disk"
+    image.touch()
+    os.truncate(image, num_bytes)
+    done(["mkfs.ext4", "-q", "-m", "0", image])
+    device = Path(_loop_device(image))
+    try:
+        with _mounted(path, "-t", "ext4", device):
+            yield Disk(path, device)
+    finally:
+        done(["losetup", "--detach", device])
+        image.unlink()
+
+
+@contextmanager
+def memory_disk(directory: Path, *, num_bytes: int) -> Iterator[Path]:
+    """A tmpfs of `num_bytes`, mounted inside `directory`. Raises Unavailable where that cannot be."""
+    need_root()
+    with _mounted(directory / "memory", "-t", "tmpfs", "-o", f"size={num_bytes}", "tmpfs"):
+        yield directory / "memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """A limit on the direct I/O of processes to a disk. What goes through the page cache is not limited."""
+
+    group: Path
+
+    def command(self, *command: str | Path) -> list[str]:
+        """The command line that runs `command`, and all that it starts, under the limit."""
+        return ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(self.group / "cgroup.procs"), *map(str, command)]
+
+
+@contextmanager
+def throttled(
+    disk: Disk, *, write_bytes_per_second: int | None = None, read_bytes_per_second: int | None = None
+) -> Iterator[Throttle]:
+    """An exact limit on what processes write to a disk and read from it, by a control group of version 1.
+
+    Raises Unavailable where this machine has no such groups.
+    """
+    if not (_BLKIO / "blkio.throttle.write_bps_device").exists():
+        raise Unavailable("the block I/O control group of version 1 is not there")
+    group = _BLKIO / f"ckpt-bench-{disk.device.name}-{os.getpid()}"
+    group.mkdir()
+    try:
+        number = Path(f"/sys/block/{disk.device.name}/dev").read_text().strip()
+        for operation, rate in (("write", write_bytes_per_second), ("read", read_bytes_per_second)):
+            if rate is not None:
+                (group / f"blkio.throttle.{operation}_bps_device").write_text(f"{number} {rate}")
+        yield Throttle(group)
+    finally:
+        _await_empty(group / "cgroup.procs")
+        group.rmdir()
+
+
+@contextmanager
+def _mounted(path: Path, *arguments: str | Path) -> Iterator[None]:
+    path.mkdir()
+    try:
+        done(["mount", *arguments, path])
+    except RuntimeError as error:
+        path.rmdir()
+        raise Unavailable(f"cannot be mounted here: {error}") from error
+    try:
+        yield
+    finally:
+        done(["umount", path])
+        path.rmdir()
+
+
+def _loop_device(image: Path) -> str:
+    found = subprocess.run(["losetup", "--find", "--show", image], capture_output=True, text=True, check=False)
+    if found.returncode != 0:
+        image.unlink()
+        raise Unavailable(f"loop devices cannot be made here: {found.stderr.strip()}")
+    return found.stdout.strip()
+
+
+def _await_empty(processes: Path) -> None:
+    deadline = time.monotonic() + SECONDS_TO_END
+    while processes.read_text() and time.monotonic() < deadline:
+        time.sleep(0.02)

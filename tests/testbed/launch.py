@@ -1,0 +1,70 @@
+"""Starting ranks of the agent on nodes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.testbed.nodes import Node
+from tests.testbed.processes import end
+
+REPOSITORY = Path(__file__).parents[2]
+_PORT = 29500
+# What torchrun and torch print of their own accord.
+_QUIET = {"OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
+
+Process = subprocess.Popen[str]
+Finished = subprocess.CompletedProcess[str]
+
+
+def torchrun(nodes: Sequence[Node], *, node_rank: int, ranks_per_node: int) -> list[str]:
+    """The command line of torchrun for one of several nodes, which meet on the first; a module follows."""
+    together = ["--nnodes", len(nodes), "--node-rank", node_rank, "--nproc-per-node", ranks_per_node]
+    meeting = ["--master-addr", nodes[0].address, "--master-port", _PORT]
+    return [sys.executable, "-m", "torch.distributed.run", *map(str, [*together, *meeting]), "-m"]
+
+
+@contextmanager
+def agents(
+    nodes: Sequence[Node],
+    *arguments: str | Path,
+    ranks_per_node: int,
+    directory: Path,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[list[Process]]:
+    """`ckpt-bench` under torchrun on every node, each started in `directory`; ended with the block."""
+    started: list[Process] = []
+    try:
+        for node_rank, node in enumerate(nodes):
+            launcher = torchrun(nodes, node_rank=node_rank, ranks_per_node=ranks_per_node)
+            started.append(start(node, [*launcher, "io_bench", *map(str, arguments)], directory, environment))
+        yield started
+    finally:
+        for process in started:
+            end(process)
+            process.communicate()
+
+
+def start(node: Node, command: Sequence[str], directory: Path, environment: Mapping[str, str] | None = None) -> Process:
+    """A process on a node, with this repository's packages and its output piped."""
+    variables = {"PYTHONPATH": str(REPOSITORY)} | _QUIET | dict(environment or {})
+    return subprocess.Popen(
+        node.command(*command, directory=directory, environment=variables),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finish(processes: Sequence[Process], *, seconds: float) -> list[Finished]:
+    """Wait for the end of each. Raises subprocess.TimeoutExpired."""
+    ended = []
+    for process in processes:
+        out, err = process.communicate(timeout=seconds)
+        ended.append(subprocess.CompletedProcess(process.args, process.returncode, out, err))
+    return ended
