@@ -16,12 +16,8 @@ DRIFT_FRACTION = 0.10
 _LEAST_REPETITIONS_FOR_DRIFT = 4
 
 
-def measurements_of(
-    samples: Sequence[Sample], *, engine: str, num_nodes: int, write_cache_policy: CachePolicy
-) -> list[Measurement]:
+def measurements_of(samples: Sequence[Sample], *, engine: str, num_nodes: int) -> list[Measurement]:
     """The write and the restore measurement of verified samples, one entry per repetition each."""
-    is_cold = not any(pages for sample in samples for pages in sample.resident_pages)
-    restore_cache_policy: CachePolicy = "fadvise-dontneed" if is_cold else "cached"
     rank_bytes = samples[-1].rank_bytes
 
     def measurement(operation: Operation, timings: list[Timing], policy: CachePolicy) -> Measurement:
@@ -42,9 +38,27 @@ def measurements_of(
         )
 
     return [
-        measurement("write", [sample.write for sample in samples], write_cache_policy),
-        measurement("restore", [sample.restore for sample in samples], restore_cache_policy),
+        measurement("write", [sample.write for sample in samples], _write_cache_policy(samples)),
+        measurement("restore", [sample.restore for sample in samples], _restore_cache_policy(samples)),
     ]
+
+
+def notices_of(samples: Sequence[Sample]) -> list[str]:
+    """What the engine had to say of any rank in any repetition, each once."""
+    reports = [report for sample in samples for report in (*sample.write_reports, *sample.restore_reports)]
+    return list(dict.fromkeys(notice for report in reports for notice in report.notices))
+
+
+def _write_cache_policy(samples: Sequence[Sample]) -> CachePolicy:
+    is_direct = all(report.is_direct for sample in samples for report in sample.write_reports)
+    return "o-direct" if is_direct else "buffered-fsync"
+
+
+def _restore_cache_policy(samples: Sequence[Sample]) -> CachePolicy:
+    if any(pages for sample in samples for pages in sample.resident_pages):
+        return "cached"
+    is_direct = all(report.is_direct for sample in samples for report in sample.restore_reports)
+    return "o-direct" if is_direct else "fadvise-dontneed"
 
 
 def warnings_about(measurement: Measurement) -> list[str]:

@@ -7,7 +7,7 @@ repetition and rank has keys of its own, so no block is written twice and dedupl
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import xxhash
@@ -20,8 +20,16 @@ _BYTES_PER_WORD = 8
 _INT64 = torch.iinfo(torch.int64)
 
 
-class Payload:
-    """The tensors of one rank, allocated once and refilled for every repetition."""
+class Payload(Protocol):
+    """What one rank saves."""
+
+    @property
+    def state(self) -> State:
+        """The state dict to save."""
+
+
+class ResidentPayload:
+    """A payload in memory: allocated once and refilled for every repetition."""
 
     def __init__(self, inventory: Inventory, *, seed: int, rank: int, device: str) -> None:
         self._label = f"{seed}/{rank}"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from io_bench import page_cache
-from io_bench.engines import Engine, State
+from io_bench.engines import Engine, IoReport, Restored
 from io_bench.errors import RunFailed, explained_io_errors
-from io_bench.payload import Payload, checksum
+from io_bench.payload import ResidentPayload, checksum
 from io_bench.plan import RunPlan
 from io_bench.process_group import ProcessGroup
 from io_bench.run_directory import RunDirectory
@@ -24,6 +25,8 @@ class Sample:
 
     write: Timing
     restore: Timing
+    write_reports: tuple[IoReport, ...]
+    restore_reports: tuple[IoReport, ...]
     rank_bytes: tuple[int, ...]
     resident_pages: tuple[int, ...]
 
@@ -34,7 +37,7 @@ class Bench:
 
     plan: RunPlan
     engine: Engine
-    payload: Payload
+    payload: ResidentPayload
     directory: RunDirectory
     group: ProcessGroup
     progress: RunProgress
@@ -49,37 +52,48 @@ class Bench:
             self.directory.remove_created()
         self.payload.refill(repetition)
         written = checksum(self.payload.state)
-        write = self._timed_write()
+        written_report, write = self._timed_write()
         rank_bytes = self.group.exchange(self._bytes_on_disk(), doing="counting bytes on disk")
         self.progress.end(sum(rank_bytes) / max(write.rank_seconds))
         resident_pages = self.group.exchange(self._drop_from_page_cache(), doing="dropping cached pages")
-        state, restore = self._timed_restore()
+        restored, restore = self._timed_restore()
         self.progress.end(sum(rank_bytes) / max(restore.rank_seconds))
-        if checksum(state) != written:
+        if restored.state is None or checksum(restored.state) != written:
             raise RunFailed(
                 f"Verification failed: what rank {self.group.rank} restored from {self._files()} in "
                 f"repetition {repetition} is not what it wrote. Do not trust this storage with checkpoints."
             )
-        return Sample(write, restore, tuple(rank_bytes), tuple(resident_pages))
+        return Sample(
+            write,
+            restore,
+            self._reports_of_ranks(written_report),
+            self._reports_of_ranks(restored.report),
+            tuple(rank_bytes),
+            tuple(resident_pages),
+        )
 
-    def _timed_write(self) -> Timing:
-        def write() -> None:
+    def _timed_write(self) -> tuple[IoReport, Timing]:
+        def write() -> IoReport:
             with explained_io_errors(f"writing {self._files()}", rank=self.group.rank):
-                self.engine.write(self.payload.state, self.directory, self.plan.engine_plan)
+                return self.engine.write(self.payload, self.directory, self.plan.engine_plan)
 
         self.plan.device.synchronize()
         self.progress.begin("writing")
-        return timed(write, self.group, doing="writing")[1]
+        return timed(write, self.group, doing="writing")
 
-    def _timed_restore(self) -> tuple[State, Timing]:
-        def restore() -> State:
+    def _timed_restore(self) -> tuple[Restored, Timing]:
+        def restore() -> Restored:
             with explained_io_errors(f"reading {self._files()}", rank=self.group.rank):
-                state = self.engine.restore(self.directory, self.plan.engine_plan, self.plan.device)
+                restored = self.engine.restore(self.directory, self.plan.engine_plan, self.plan.device)
             self.plan.device.synchronize()
-            return state
+            return restored
 
         self.progress.begin("restoring")
         return timed(restore, self.group, doing="restoring")
+
+    def _reports_of_ranks(self, report: IoReport) -> tuple[IoReport, ...]:
+        rows = self.group.exchange(dataclasses.asdict(report), doing="reporting")
+        return tuple(IoReport(**row | {"notices": tuple(row["notices"])}) for row in rows)
 
     def _bytes_on_disk(self) -> int:
         with explained_io_errors(f"looking at {self._files()}", rank=self.group.rank):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import Any
 
 from io_bench import run_directory
 from io_bench.campaign.repetition import Bench, Sample
-from io_bench.engines import ENGINES, Engine
+from io_bench.engines import ENGINES, Engine, EngineOptions
 from io_bench.environment import environment_of
-from io_bench.findings import measurements_of, warnings_about
-from io_bench.payload import Payload
+from io_bench.findings import measurements_of, notices_of, warnings_about
+from io_bench.payload import ResidentPayload
 from io_bench.plan import RunPlan, plan_of
 from io_bench.process_group import ProcessGroup
 from io_bench.request import Request
@@ -23,7 +24,7 @@ def measured_result(request: Request, group: ProcessGroup, terminal: Terminal) -
 
     Raises InvalidInput where the run cannot fit, RunFailed where it fails.
     """
-    engine = ENGINES[request.options.engine]()
+    engine = ENGINES[request.options.engine](EngineOptions())
     plan = group.agree(lambda: plan_of(request, engine, group), doing="planning")
     terminal.say(plan.needs())
     environment = environment_of(group, plan.device, request.target)
@@ -34,28 +35,29 @@ def measured_result(request: Request, group: ProcessGroup, terminal: Terminal) -
         samples,
         engine=engine.name,
         num_nodes=len(group.nodes),
-        write_cache_policy=engine.write_cache_policy,
     )
     doubts = [warning for measurement in measurements for warning in warnings_about(measurement)]
     return BenchmarkResult(
         run_id=request.run_id,
         command=sys.orig_argv,
         environment=environment | _conditions(plan, samples),
-        warnings=group.notes + doubts,
+        warnings=group.notes + notices_of(samples) + doubts,
         measurements=measurements,
     )
 
 
 def _samples(plan: RunPlan, engine: Engine, group: ProcessGroup, terminal: Terminal) -> list[Sample]:
     """The samples that count: the first repetition warms up."""
-    payload = Payload(plan.inventory, seed=plan.seed, rank=plan.rank, device=plan.device.name)
+    payload = ResidentPayload(plan.inventory, seed=plan.seed, rank=plan.rank, device=plan.device.name)
     files = [engine_plan.files for engine_plan in plan.engine_plans]
     with (
+        contextlib.closing(engine),
         terminal.progress(2 * (plan.repetitions + 1)) as progress,
         run_directory.opened(
             plan.directory, group, run_id=plan.run_id, files_of_rank=files, keep=plan.keep
         ) as directory,
     ):
+        engine.prepare(payload, plan.engine_plan, device=plan.device, group=group)
         bench = Bench(plan, engine, payload, directory, group, progress)
         samples = [bench.sample(repetition) for repetition in range(plan.repetitions + 1)]
     return samples[1:]

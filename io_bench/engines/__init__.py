@@ -1,21 +1,22 @@
 """Engines: the ways to write a checkpoint and to read it back.
 
 An engine says in its plan, before the clock, which files a rank writes, how many bytes they will have and
-what host memory it needs; then it writes, restores and reports. Each is entered once in `ENGINES` and
-passes the contract class in `tests/io_bench/test_engines.py`.
+what host memory it needs. It is prepared once, then writes and restores as often as asked, and reports where
+the time went. Each is entered once in `ENGINES` and passes the contract class in
+`tests/io_bench/test_engines.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
-
-from sizing.storage.measurement import CachePolicy
 
 if TYPE_CHECKING:
     from io_bench.device import Device
     from io_bench.inventory import Inventory
+    from io_bench.payload import Payload
+    from io_bench.process_group import ProcessGroup
     from io_bench.run_directory import RunDirectory
 
 State = dict[str, Any]
@@ -23,43 +24,100 @@ State = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """What can be tuned; None leaves it to the engine.
+
+    `block_bytes` is the size of one request to the storage, `num_threads` of one rank move data at once,
+    `is_streamed` says that the payload is generated while it is written and never held as a whole.
+    """
+
+    block_bytes: int | None = None
+    num_threads: int | None = None
+    is_streamed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class EnginePlan:
     """What one rank's part of a checkpoint will take.
 
     `most_disk_bytes` is an upper bound, container included. `host_bytes` is host memory beyond the
-    payload, at the worst moment of write or restore; `gpu_bytes` likewise on the GPU.
+    payload, at the worst moment of write or restore; `gpu_bytes` likewise on the GPU. `block_bytes` is
+    None for an engine that leaves the size of requests to a library.
     """
 
     files: tuple[str, ...]
     most_disk_bytes: int
     host_bytes: int
     gpu_bytes: int
+    block_bytes: int | None = None
+    num_threads: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class IoReport:
+    """How one rank's write or restore went, beside the time that it took.
+
+    `is_direct`: the page cache was bypassed. `phase_seconds` is where the time went: create, write, fsync,
+    close, commit; open, read, close. `generator_wait_fraction` is the part of the writing threads' time that
+    went into making the bytes. An asynchronous engine stalls training and then drains. `notices` are for
+    the result's warnings.
+    """
+
+    is_direct: bool = False
+    phase_seconds: Mapping[str, float] = field(default_factory=dict)
+    generator_wait_fraction: float | None = None
+    stall_seconds: float | None = None
+    drain_seconds: float | None = None
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What a restore gave: the state dict, valid until the next restore; None for a streamed payload."""
+
+    state: State | None
+    report: IoReport
 
 
 class Engine(Protocol):
     """One way to write and restore. Errors of the operating system leave it as OSError."""
 
     name: str
-    write_cache_policy: CachePolicy
 
     def plan(self, inventory: Inventory, *, rank: int, device: Device) -> EnginePlan:
         """The plan for one rank's state dict."""
 
-    def write(self, state: State, directory: RunDirectory, plan: EnginePlan) -> None:
-        """Create the files and write `state`; returns once it is durable."""
+    def prepare(self, payload: Payload, plan: EnginePlan, *, device: Device, group: ProcessGroup) -> None:
+        """What is done once, on all ranks and before any clock: layouts, buffers, process groups."""
 
-    def restore(self, directory: RunDirectory, plan: EnginePlan, device: Device) -> State:
+    def write(self, payload: Payload, directory: RunDirectory, plan: EnginePlan) -> IoReport:
+        """Create the files and write the payload; returns once it is durable."""
+
+    def write_to_null_sink(self, payload: Payload) -> None:
+        """All that `write` does but the I/O: how fast this client could go."""
+
+    def restore(self, directory: RunDirectory, plan: EnginePlan, device: Device) -> Restored:
         """The state dict, every byte of it read into memory. Raises RunFailed where it is unreadable."""
 
     def bytes_on_disk(self, directory: RunDirectory, plan: EnginePlan) -> int:
         """Bytes of the files as they were written."""
 
+    def close(self) -> None:
+        """Let go of what `prepare` made. Never raises."""
 
-def _torch_save() -> Engine:
+
+class StreamingEngine(Engine, Protocol):
+    """An engine that also takes a payload which is generated while it is written."""
+
+    def holds(self, payload: Payload, directory: RunDirectory, plan: EnginePlan) -> bool:
+        """Whether the files hold every byte of the payload: read again, and generated again."""
+
+
+def _torch_save(options: EngineOptions) -> Engine:
     from io_bench.engines.torch_save import TorchSave  # noqa: PLC0415 - torch takes a second to import
 
-    return TorchSave()
+    return TorchSave(options)
 
 
-ENGINES: Mapping[str, Callable[[], Engine]] = {"torch-save": _torch_save}
+ENGINES: Mapping[str, Callable[[EngineOptions], Engine]] = {"torch-save": _torch_save}
 """Every engine by its name on the command line, and how to make it."""

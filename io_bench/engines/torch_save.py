@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import pickle
+from pathlib import Path
+from typing import BinaryIO
 
 import torch
 
 from io_bench.device import Device
-from io_bench.engines import EnginePlan, State
+from io_bench.engines import EngineOptions, EnginePlan, IoReport, Restored
 from io_bench.errors import RunFailed
 from io_bench.interruption import Interrupted
 from io_bench.inventory import Inventory
+from io_bench.payload import Payload
+from io_bench.phases import Phases
+from io_bench.process_group import ProcessGroup
 from io_bench.run_directory import RunDirectory
-from sizing.storage.measurement import CachePolicy
 
 # A record of the zip container: two headers, the name, alignment to 64 bytes, and its line in the pickle.
 _MOST_BYTES_PER_RECORD = 1024
@@ -24,7 +28,9 @@ class TorchSave:
     """Plain `torch.save`, then flush and fsync of the file and fsync of the directory."""
 
     name = "torch-save"
-    write_cache_policy: CachePolicy = "buffered-fsync"
+
+    def __init__(self, options: EngineOptions) -> None:
+        """Has nothing to tune: `torch.save` chooses its requests itself, in one thread."""
 
     def plan(self, inventory: Inventory, *, rank: int, device: Device) -> EnginePlan:
         """One file per rank. `torch.save` writes in place; `torch.load` builds a second copy.
@@ -39,20 +45,33 @@ class TorchSave:
             gpu_bytes=inventory.num_bytes if device.is_gpu else 0,
         )
 
-    def write(self, state: State, directory: RunDirectory, plan: EnginePlan) -> None:
-        """Create, write, flush and fsync the file; fsync the directory."""
-        with directory.create(plan.files[0]) as file:
-            try:
-                torch.save(state, file)
-            except RuntimeError as error:
-                raise _cause_of(error) from error
-            file.flush()
-            os.fsync(file.fileno())
-        directory.sync()
+    def prepare(self, payload: Payload, plan: EnginePlan, *, device: Device, group: ProcessGroup) -> None:
+        """Nothing: each save begins anew."""
 
-    def restore(self, directory: RunDirectory, plan: EnginePlan, device: Device) -> State:
+    def write(self, payload: Payload, directory: RunDirectory, plan: EnginePlan) -> IoReport:
+        """Create, write, flush and fsync the file; fsync the directory."""
+        phases = Phases()
+        with phases.phase("create"):
+            file = directory.create(plan.files[0])
+        with file:
+            with phases.phase("write"):
+                _save(payload, file)
+                file.flush()
+            with phases.phase("fsync"):
+                os.fsync(file.fileno())
+        with phases.phase("commit"):
+            directory.sync()
+        return IoReport(phase_seconds=phases.seconds)
+
+    def write_to_null_sink(self, payload: Payload) -> None:
+        """Save to a device that takes everything."""
+        with Path(os.devnull).open("wb") as sink:
+            _save(payload, sink)
+
+    def restore(self, directory: RunDirectory, plan: EnginePlan, device: Device) -> Restored:
         """Read the whole file into memory: no mmap, and no pickled code."""
-        with directory.open(plan.files[0]) as file:
+        phases = Phases()
+        with directory.open(plan.files[0]) as file, phases.phase("read"):
             try:
                 loaded = torch.load(file, map_location=device.name, weights_only=True, mmap=False)
             except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
@@ -60,11 +79,21 @@ class TorchSave:
                 if cause is not error:
                     raise cause from error
                 raise RunFailed(f"{directory.path / plan.files[0]} cannot be read back: {error}.") from error
-        return dict(loaded)
+        return Restored(dict(loaded), IoReport(phase_seconds=phases.seconds))
 
     def bytes_on_disk(self, directory: RunDirectory, plan: EnginePlan) -> int:
         """The size of the file."""
         return sum(map(directory.num_bytes, plan.files))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _save(payload: Payload, file: BinaryIO) -> None:
+    try:
+        torch.save(payload.state, file)
+    except RuntimeError as error:
+        raise _cause_of(error) from error
 
 
 def _cause_of(error: BaseException) -> BaseException:

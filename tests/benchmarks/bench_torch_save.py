@@ -13,9 +13,10 @@ import torch
 
 from io_bench import run_directory
 from io_bench.device import Device
+from io_bench.engines import EngineOptions
 from io_bench.engines.torch_save import TorchSave
 from io_bench.inventory import inventory_of
-from io_bench.payload import Payload
+from io_bench.payload import ResidentPayload
 from io_bench.process_group import joined
 
 NUM_PAIRS = 9
@@ -30,7 +31,11 @@ def seconds_of(action: Callable[[], object]) -> float:
 
 @pytest.mark.benchmark
 def test_writing_costs_what_plain_torch_save_costs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    payload, engine, device = Payload(INVENTORY, seed=1, rank=0, device="cpu"), TorchSave(), Device("cpu")
+    payload, engine, device = (
+        ResidentPayload(INVENTORY, seed=1, rank=0, device="cpu"),
+        TorchSave(EngineOptions()),
+        Device("cpu"),
+    )
     plan = engine.plan(INVENTORY, rank=0, device=device)
     plain_file = tmp_path / "plain.pt"
 
@@ -51,7 +56,7 @@ def test_writing_costs_what_plain_torch_save_costs(tmp_path: Path, capsys: pytes
             # Whoever writes second finds the disk busy with the first one's blocks: take turns.
             plain_first = pair % 2 == 0
             plain_seconds = seconds_of(write_plainly) if plain_first else 0.0
-            engine_seconds = seconds_of(lambda: engine.write(payload.state, directory, plan))
+            engine_seconds = seconds_of(lambda: engine.write(payload, directory, plan))
             plain_seconds = plain_seconds or seconds_of(write_plainly)
             ratios.append(engine_seconds / plain_seconds)
             plain_file.unlink()

@@ -10,10 +10,10 @@ import torch
 
 from io_bench import run_directory
 from io_bench.device import Device
-from io_bench.engines import ENGINES, Engine, EnginePlan, State
+from io_bench.engines import ENGINES, Engine, EngineOptions, EnginePlan, State
 from io_bench.engines.torch_save import TorchSave
 from io_bench.inventory import inventory_of
-from io_bench.payload import Payload, checksum, tensors_of
+from io_bench.payload import Payload, ResidentPayload, checksum, tensors_of
 from io_bench.process_group import ProcessGroup
 from io_bench.run_directory import RunDirectory
 
@@ -27,6 +27,12 @@ def read_plainly(directory: Path) -> State:
     return dict(torch.load(file, weights_only=True))
 
 
+def restored_checksum(engine: Engine, directory: RunDirectory, plan: EnginePlan) -> str:
+    restored = engine.restore(directory, plan, CPU)
+    assert restored.state is not None
+    return checksum(restored.state)
+
+
 class EngineContract:
     """What holds for any engine: inherit, and override `engine`."""
 
@@ -35,14 +41,17 @@ class EngineContract:
         raise NotImplementedError
 
     @pytest.fixture
-    def state(self) -> State:
-        payload = Payload(INVENTORY, seed=1, rank=0, device="cpu")
+    def payload(self) -> Payload:
+        payload = ResidentPayload(INVENTORY, seed=1, rank=0, device="cpu")
         payload.refill(0)
-        return payload.state
+        return payload
 
     @pytest.fixture
-    def plan(self, engine: Engine) -> EnginePlan:
-        return engine.plan(INVENTORY, rank=0, device=CPU)
+    def plan(self, engine: Engine, payload: Payload, group: ProcessGroup) -> Iterator[EnginePlan]:
+        plan = engine.plan(INVENTORY, rank=0, device=CPU)
+        engine.prepare(payload, plan, device=CPU, group=group)
+        yield plan
+        engine.close()
 
     @pytest.fixture
     def directory(self, target: Path, group: ProcessGroup, plan: EnginePlan) -> Iterator[RunDirectory]:
@@ -51,41 +60,41 @@ class EngineContract:
             yield opened
 
     def test_what_is_written_is_restored_equal(
-        self, engine: Engine, plan: EnginePlan, state: State, directory: RunDirectory
+        self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
     ) -> None:
-        engine.write(state, directory, plan)
-        assert checksum(engine.restore(directory, plan, CPU)) == checksum(state)
+        engine.write(payload, directory, plan)
+        assert restored_checksum(engine, directory, plan) == checksum(payload.state)
 
     def test_what_is_written_is_a_real_checkpoint(
-        self, engine: Engine, plan: EnginePlan, state: State, directory: RunDirectory
+        self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
     ) -> None:
-        engine.write(state, directory, plan)
-        loaded, written = dict(tensors_of(read_plainly(directory.path))), dict(tensors_of(state))
+        engine.write(payload, directory, plan)
+        loaded, written = dict(tensors_of(read_plainly(directory.path))), dict(tensors_of(payload.state))
         assert loaded.keys() == written.keys()
         for name, tensor in written.items():
             assert loaded[name].dtype == tensor.dtype
             assert torch.equal(loaded[name].view(torch.uint8), tensor.view(torch.uint8)), name
 
     def test_the_reported_bytes_are_on_disk(
-        self, engine: Engine, plan: EnginePlan, state: State, directory: RunDirectory
+        self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
     ) -> None:
-        engine.write(state, directory, plan)
+        engine.write(payload, directory, plan)
         on_disk = sum((directory.path / name).stat().st_size for name in plan.files)
         assert engine.bytes_on_disk(directory, plan) == on_disk
 
     def test_the_plan_bounds_the_bytes_on_disk_from_above_and_closely(
-        self, engine: Engine, plan: EnginePlan, state: State, directory: RunDirectory
+        self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
     ) -> None:
-        engine.write(state, directory, plan)
+        engine.write(payload, directory, plan)
         assert INVENTORY.num_bytes <= engine.bytes_on_disk(directory, plan) <= plan.most_disk_bytes
         large = inventory_of(1 << 30)
         assert engine.plan(large, rank=0, device=CPU).most_disk_bytes < large.num_bytes * 1.001
 
     def test_only_the_planned_files_are_made_and_all_are_removed_by_the_rank_that_made_them(
-        self, engine: Engine, plan: EnginePlan, state: State, directory: RunDirectory
+        self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
     ) -> None:
         before = set(directory.names())
-        engine.write(state, directory, plan)
+        engine.write(payload, directory, plan)
         assert set(directory.names()) - before == set(plan.files)
         directory.remove_created()
         assert set(directory.names()) == before
@@ -95,29 +104,43 @@ class EngineContract:
         assert len({name for names in files for name in names}) == sum(map(len, files))
 
     def test_a_file_that_is_there_already_is_never_overwritten(
-        self, engine: Engine, plan: EnginePlan, state: State, directory: RunDirectory
+        self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
     ) -> None:
         foreign = directory.path / plan.files[0]
         foreign.write_bytes(b"precious")
         with pytest.raises(FileExistsError):
-            engine.write(state, directory, plan)
+            engine.write(payload, directory, plan)
         directory.remove_created()
         assert foreign.read_bytes() == b"precious"
         foreign.unlink()
 
+    def test_the_phases_say_where_the_time_went(
+        self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
+    ) -> None:
+        report = engine.write(payload, directory, plan)
+        assert {"create", "write", "fsync"} <= report.phase_seconds.keys()
+        assert all(seconds > 0 for seconds in report.phase_seconds.values())
+        assert "read" in engine.restore(directory, plan, CPU).report.phase_seconds
+
+    def test_the_null_sink_leaves_no_file(self, engine: Engine, payload: Payload, directory: RunDirectory) -> None:
+        before = directory.names()
+        engine.write_to_null_sink(payload)
+        assert directory.names() == before
+
     def test_it_is_in_the_table_under_its_own_name(self, engine: Engine) -> None:
-        assert type(ENGINES[engine.name]()) is type(engine)
+        assert type(ENGINES[engine.name](EngineOptions())) is type(engine)
 
 
 class TestTorchSave(EngineContract):
     @pytest.fixture
     def engine(self) -> Engine:
-        return TorchSave()
+        return TorchSave(EngineOptions())
 
     def test_a_restored_tensor_does_not_depend_on_the_file(
-        self, engine: Engine, plan: EnginePlan, state: State, directory: RunDirectory
+        self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
     ) -> None:
-        engine.write(state, directory, plan)
+        engine.write(payload, directory, plan)
         restored = engine.restore(directory, plan, CPU)
         (directory.path / plan.files[0]).write_bytes(b"gone")
-        assert checksum(restored) == checksum(state)
+        assert restored.state is not None
+        assert checksum(restored.state) == checksum(payload.state)

@@ -3,22 +3,27 @@ from __future__ import annotations
 import pytest
 
 from io_bench.campaign.repetition import Sample
-from io_bench.findings import drift_fraction, measurements_of, warnings_about
+from io_bench.engines import IoReport
+from io_bench.findings import drift_fraction, measurements_of, notices_of, warnings_about
 from io_bench.stopwatch import Timing
 from sizing.storage.measurement import Measurement
 
 
-def sample(*, write: tuple[float, ...], restore: tuple[float, ...], resident: int = 0) -> Sample:
+def sample(
+    *, write: tuple[float, ...], restore: tuple[float, ...], resident: int = 0, reports: tuple[IoReport, ...] = ()
+) -> Sample:
     return Sample(
         write=Timing(write, 0.001),
         restore=Timing(restore, 0.001),
+        write_reports=reports or (IoReport(),),
+        restore_reports=reports or (IoReport(),),
         rank_bytes=(300, 301),
         resident_pages=(0, resident),
     )
 
 
 def measured(samples: list[Sample]) -> tuple[Measurement, Measurement]:
-    write, restore = measurements_of(samples, engine="torch-save", num_nodes=1, write_cache_policy="buffered-fsync")
+    write, restore = measurements_of(samples, engine="torch-save", num_nodes=1)
     return write, restore
 
 
@@ -36,6 +41,15 @@ def test_the_slowest_rank_makes_the_time_and_the_median_the_rate() -> None:
     assert (write.total_bytes, write.bytes_per_second) == (601, 60.1)
     assert restore.bytes_per_second == pytest.approx(601 / 30.0)
     assert (write.num_ranks, write.bytes_per_rank) == (2, 300)
+
+
+def test_direct_is_what_every_rank_did_directly() -> None:
+    direct, buffered = IoReport(is_direct=True), IoReport(notices=("buffered here",))
+    both = sample(write=(6.0, 6.0), restore=(6.0, 6.0), reports=(direct, direct))
+    one = sample(write=(6.0, 6.0), restore=(6.0, 6.0), reports=(direct, buffered))
+    assert [measurement.cache_policy for measurement in measured([both, both])] == ["o-direct", "o-direct"]
+    assert [measurement.cache_policy for measurement in measured([both, one])] == ["buffered-fsync", "fadvise-dontneed"]
+    assert notices_of([both, one, one]) == ["buffered here"]
 
 
 def test_one_resident_page_of_one_rank_in_one_repetition_makes_the_restore_cached() -> None:

@@ -7,18 +7,18 @@ import pytest
 import torch
 
 from io_bench.inventory import Inventory, TensorSpec, inventory_of
-from io_bench.payload import POOL_BYTES, Payload, checksum, tensors_of
+from io_bench.payload import POOL_BYTES, ResidentPayload, checksum, tensors_of
 
 INVENTORY = inventory_of(2 * POOL_BYTES)
 
 
-def filled(*, seed: int = 1, rank: int = 0, repetition: int = 0) -> Payload:
-    payload = Payload(INVENTORY, seed=seed, rank=rank, device="cpu")
+def filled(*, seed: int = 1, rank: int = 0, repetition: int = 0) -> ResidentPayload:
+    payload = ResidentPayload(INVENTORY, seed=seed, rank=rank, device="cpu")
     payload.refill(repetition)
     return payload
 
 
-def raw_bytes(payload: Payload) -> bytes:
+def raw_bytes(payload: ResidentPayload) -> bytes:
     return b"".join(tensor.view(-1).view(torch.uint8).numpy().tobytes() for _, tensor in tensors_of(payload.state))
 
 
@@ -38,7 +38,7 @@ def test_no_block_stands_twice_in_what_ranks_and_repetitions_write() -> None:
 def test_tensors_of_any_size_are_filled_to_the_last_byte() -> None:
     sizes = (0, 1, 7, 8, 9, POOL_BYTES - 1, POOL_BYTES + 3)
     odd = Inventory((*(TensorSpec("a", str(n), (n,), "uint8") for n in sizes), TensorSpec("a", "s", (), "float32")))
-    payload = Payload(odd, seed=1, rank=0, device="cpu")
+    payload = ResidentPayload(odd, seed=1, rank=0, device="cpu")
     seen = {name: set[int]() for name, _ in tensors_of(payload.state)}
     for repetition in range(8):
         payload.refill(repetition)

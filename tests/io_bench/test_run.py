@@ -17,9 +17,10 @@ import torch
 
 from io_bench import cli, page_cache
 from io_bench.device import Device
-from io_bench.engines import ENGINES, Engine, EnginePlan, State
+from io_bench.engines import ENGINES, Engine, EngineOptions, EnginePlan, IoReport, Restored
 from io_bench.engines.torch_save import TorchSave
 from io_bench.inventory import inventory_of
+from io_bench.payload import Payload
 from io_bench.run_directory import MANIFEST, RunDirectory
 from sizing.storage.measurement import BenchmarkResult
 
@@ -36,7 +37,7 @@ def run_here(
     """Run the command line in this process with an engine in torch-save's place: exit code, result."""
 
     def run(engine: type[TorchSave]) -> tuple[int, Path]:
-        monkeypatch.setitem(cast(dict[str, Callable[[], Engine]], ENGINES), "torch-save", engine)
+        monkeypatch.setitem(cast(dict[str, Callable[[EngineOptions], Engine]], ENGINES), "torch-save", engine)
         output = tmp_path / "result.json"
         with pytest.raises(SystemExit) as end:
             cli.main(["run", "--target", str(target), *SMALL, "--output", str(output)])
@@ -145,7 +146,7 @@ def test_memory_grows_with_the_payload_as_the_plan_says(bench: Bench, target: Pa
 
     def planned_bytes(size: int) -> int:
         inventory = inventory_of(size)
-        return inventory.num_bytes + TorchSave().plan(inventory, rank=0, device=Device("cpu")).host_bytes
+        return inventory.num_bytes + TorchSave(EngineOptions()).plan(inventory, rank=0, device=Device("cpu")).host_bytes
 
     measured = most_resident_bytes("264MiB") - most_resident_bytes("8MiB")
     planned = planned_bytes(264 << 20) - planned_bytes(8 << 20)
@@ -157,12 +158,12 @@ class Watching(TorchSave):
 
     resident: list[tuple[int, int]]
 
-    def restore(self, directory: RunDirectory, plan: EnginePlan, device: Device) -> State:
+    def restore(self, directory: RunDirectory, plan: EnginePlan, device: Device) -> Restored:
         with directory.open(plan.files[0]) as file:
             before = page_cache.num_resident_pages(file.fileno())
-            state = super().restore(directory, plan, device)
+            restored = super().restore(directory, plan, device)
             self.resident.append((before, page_cache.num_resident_pages(file.fileno())))
-        return state
+        return restored
 
 
 def test_every_restore_begins_with_no_page_in_memory(
@@ -180,12 +181,13 @@ class Locking(TorchSave):
 
     mappings: list[mmap.mmap]
 
-    def write(self, state: State, directory: RunDirectory, plan: EnginePlan) -> None:
-        super().write(state, directory, plan)
+    def write(self, payload: Payload, directory: RunDirectory, plan: EnginePlan) -> IoReport:
+        report = super().write(payload, directory, plan)
         with directory.open(plan.files[0]) as file:
             mapping = mmap.mmap(file.fileno(), mmap.PAGESIZE, prot=mmap.PROT_READ)
         assert mapping[0:1]
         self.mappings.append(mapping)
+        return report
 
 
 def test_a_restore_from_pages_that_cannot_be_dropped_is_called_cached(
@@ -213,7 +215,7 @@ def test_a_target_in_memory_is_called_cached(bench: Bench) -> None:
 class Corrupting(TorchSave):
     """Storage that flips one bit in the middle of the file before it is read."""
 
-    def restore(self, directory: RunDirectory, plan: EnginePlan, device: Device) -> State:
+    def restore(self, directory: RunDirectory, plan: EnginePlan, device: Device) -> Restored:
         path = directory.path / plan.files[0]
         with path.open("r+b") as file:
             file.seek(path.stat().st_size // 2)
@@ -226,7 +228,7 @@ class Corrupting(TorchSave):
 class Truncating(TorchSave):
     """Storage that loses the end of the file."""
 
-    def restore(self, directory: RunDirectory, plan: EnginePlan, device: Device) -> State:
+    def restore(self, directory: RunDirectory, plan: EnginePlan, device: Device) -> Restored:
         path = directory.path / plan.files[0]
         os.truncate(path, path.stat().st_size // 2)
         return super().restore(directory, plan, device)
@@ -255,9 +257,10 @@ def test_storage_that_changes_a_checkpoint_fails_the_run(
 class Visited(TorchSave):
     """Somebody else puts a file into the run's directory."""
 
-    def write(self, state: State, directory: RunDirectory, plan: EnginePlan) -> None:
-        super().write(state, directory, plan)
+    def write(self, payload: Payload, directory: RunDirectory, plan: EnginePlan) -> IoReport:
+        report = super().write(payload, directory, plan)
         (directory.path / "diary.txt").write_text("dear diary")
+        return report
 
 
 def test_a_foreign_file_in_the_run_directory_is_left_and_said(
