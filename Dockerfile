@@ -15,6 +15,11 @@ ENTRYPOINT ["ckpt-bench"]
 FROM base AS service
 RUN pip install --no-cache-dir --constraint constraints.txt ".[service]" \
     && mkdir /data && chown app /data
+# What sets the type of PDF reports; Debian keeps one version of each.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends fonts-liberation libharfbuzz-subset0 libpango-1.0-0 libpangoft2-1.0-0 \
+    && rm -rf /var/lib/apt/lists/*
 USER 10001
 VOLUME /data
 ENV DATABASE_URL=sqlite:////data/checkpoint-sizing.sqlite3

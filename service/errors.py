@@ -7,7 +7,8 @@
     ├── NotAuthenticated            no token, or none that holds
     ├── MissingScope                the token does not allow this
     ├── NotFound                    no such name, document or route
-    ├── NotReady                    the database is not at the schema of this version
+    ├── NotAcceptable               the client takes none of the forms that there are
+    ├── NotReady                    the database is not at this version's schema, or a part is missing
     └── CannotServe                 the service cannot start as asked: address, settings or database
 
 Each is built as `InvalidInput.of(field, rule, value=..., remedy=...)`. `service.problems` has the one table
@@ -52,8 +53,12 @@ class NotFound(InvalidInput):
     """No such name, document or route."""
 
 
+class NotAcceptable(InvalidInput):
+    """The client takes none of the forms that there are."""
+
+
 class NotReady(InvalidInput):
-    """The database is not at the schema of this version."""
+    """The database is not at the schema of this version, or a part of the system is missing."""
 
 
 class CannotServe(InvalidInput):

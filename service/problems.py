@@ -23,6 +23,7 @@ from service.errors import (
     BodyTooLarge,
     InvalidJson,
     MissingScope,
+    NotAcceptable,
     NotAuthenticated,
     NotFound,
     NotReady,
@@ -84,6 +85,7 @@ KINDS: dict[type[InvalidInput], Kind] = {
         403, "missing-scope", "The token does not allow this", {"WWW-Authenticate": 'Bearer error="insufficient_scope"'}
     ),
     NotFound: Kind(404, "not-found", "There is no such thing"),
+    NotAcceptable: Kind(406, "not-acceptable", "There is no such form"),
     BodyTooLarge: Kind(413, "too-large", "The body is too large", {"Connection": "close"}),
     UnsupportedMediaType: Kind(415, "unsupported-media-type", "The body must be declared as JSON"),
     InvalidInput: Kind(422, "invalid-input", "The input breaks a rule"),

@@ -45,6 +45,11 @@ def headline(report: SizingReport) -> str:
     )
 
 
+def key_figures(report: SizingReport) -> list[Row]:
+    """The few figures that a decision is made on; those that are not known are left out."""
+    return list(_key_figures(report))
+
+
 def sections(report: SizingReport) -> list[Section]:
     """The figures, the answer first."""
     return [
@@ -93,6 +98,28 @@ def rank_classes(report: SizingReport) -> Grid:
 def assumed(report: SizingReport) -> str:
     """What was assumed, as one line."""
     return "assumed: " + "; ".join(assumption.sentence for assumption in report.assumptions)
+
+
+def _key_figures(report: SizingReport) -> Iterator[Row]:
+    write, interval, overhead = report.write, report.interval, report.overhead
+    size = report.checkpoint
+    yield Row("One checkpoint", decimal_bytes_text(size.written_bytes), f"{size.num_files:,} files, {size.format}")
+    if write is not None:
+        yield Row("Written in", seconds_text(write.seconds), f"at {rate_text(write.bytes_per_second)}")
+    if report.restore.seconds is not None:
+        read = decimal_bytes_text(report.restore.read_bytes)
+        yield Row("Restored in", seconds_text(report.restore.seconds), f"{read} read by all ranks together")
+    if overhead.fraction is not None and interval.lost_at_interval_fraction is not None:
+        every = f"with a checkpoint every {seconds_text(interval.interval_seconds)}"
+        yield Row("The run loses", percent_text(interval.lost_at_interval_fraction), every)
+    if interval.goodput_at_optimum_fraction is not None and interval.optimal_period_seconds is not None:
+        at_best = f"where it would lose {percent_text(1 - interval.goodput_at_optimum_fraction)}"
+        yield Row("Best saved every", seconds_text(interval.optimal_period_seconds), at_best)
+    if report.required.write_bytes_per_second is not None:
+        yield Row("Buy, to write", rate_text(report.required.write_bytes_per_second), f"for {_target_text(report)}")
+    capacity = report.capacity
+    kept = f"for {capacity.num_checkpoints} checkpoints, the one being written included"
+    yield Row("Buy, to hold", decimal_bytes_text(capacity.capacity_bytes), kept)
 
 
 def _checkpoint_rows(report: SizingReport) -> Iterator[Row]:

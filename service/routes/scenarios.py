@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Body, Depends, Query
+from fastapi import APIRouter, Body, Depends, Header, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
@@ -16,7 +16,7 @@ from service.database.names import Name
 from service.errors import explained
 from service.json_bodies import JsonRequest, JsonRoute
 from service.problems import responses
-from service.routes.sizings import report_response
+from service.reports.forms import FORMS, FormName, sent
 from sizing.report import SizingReport, answer
 from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
 
@@ -108,16 +108,29 @@ def get_scenario(saved_id: ScenarioId, database: OpenDatabase) -> SavedScenario:
     return SavedScenario.model_validate(scenarios.saved_scenario(database, saved_id))
 
 
+class ReportWanted(BaseModel):
+    """In which form a report is wanted."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    form: FormName | None = Field(None, description="as a link says it; otherwise the Accept header does")
+
+
 @router.get(
     "/{scenario_id}/report",
     response_model=SizingReport,
-    responses=responses(404, 422, 503),
+    responses={200: {"content": {form.media_type: {} for form in FORMS.values()}}, **responses(404, 406, 422, 503)},
     summary="Answer a saved scenario",
 )
-def get_report(saved_id: ScenarioId, database: OpenDatabase) -> Response:
-    """The answer of today: 422 should this version no longer take the scenario."""
+def get_report(
+    saved_id: ScenarioId,
+    wanted: Annotated[ReportWanted, explained(ReportWanted), Query()],
+    database: OpenDatabase,
+    accept: Annotated[str | None, Header(include_in_schema=False)] = None,
+) -> Response:
+    """The answer of today as JSON, as a page, as PDF or as a table: 422 should this version no longer take it."""
     row = scenarios.saved_scenario(database, saved_id)
-    return report_response(answer(scenario_from(row.scenario)))
+    return sent(row, answer(scenario_from(row.scenario)), name=wanted.form, accept=accept)
 
 
 @router.delete("/{scenario_id}", status_code=204, responses=responses(401, 403, 404, 503), summary="Delete a scenario")

@@ -1,0 +1,104 @@
+"""Reports of saved scenarios: a page, a PDF, a table and the JSON document, all of one answer."""
+
+import base64
+import csv
+import io
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import httpx
+import pypdf
+import pytest
+
+from sizing.report import answer
+from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+from tests.service.conftest import bearer
+
+NAME = "Purchase 2027 <script>alert(1)</script> & 'friends'"
+
+
+@pytest.fixture(scope="module")
+def link(client: httpx.Client, token: str) -> str:
+    made = client.post("/v1/scenarios", json={"name": NAME, "scenario": REFERENCE_SCENARIO}, headers=bearer(token))
+    assert made.status_code == 201
+    return f"{made.headers['location']}/report"
+
+
+class Page(HTMLParser):
+    """Tags with their attributes, and the text between them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+def test_the_page_says_the_answer_first_and_loads_nothing(client: httpx.Client, link: str) -> None:
+    response = client.get(link, headers={"accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+    assert response.headers["content-type"] == "text/html; charset=utf-8"
+    assert "script-src" not in response.headers["content-security-policy"]
+    page = Page(response.text)
+    assert [tag for tag, _ in page.tags if tag in ("script", "link", "iframe", "object")] == []
+    sources = [attributes.get("src") or attributes.get("href") for _, attributes in page.tags]
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in sources if source)
+    assert "url(" not in response.text
+    said = re.sub(r"\s+", " ", page.words)
+    assert NAME in said
+    for figure in ("13.80 TB", "50.55 s", "82.80 s", "19.6 %", "31.5 min", "19.17 GB/s", "27.60 TB"):
+        assert said.index(figure) < said.index("Before you rely on it"), figure
+
+
+def test_every_chart_is_a_drawing_with_words_for_those_who_do_not_see_it(client: httpx.Client, link: str) -> None:
+    page = Page(client.get(link, params={"form": "html"}).text)
+    images = [attributes for tag, attributes in page.tags if tag == "img"]
+    assert len(images) >= 1
+    for image in images:
+        assert image["alt"]
+        assert "<svg" in base64.b64decode((image["src"] or "").partition(",")[2]).decode()
+
+
+def test_the_pdf_has_the_text_of_the_page(client: httpx.Client, link: str) -> None:
+    response = client.get(link, headers={"accept": "application/pdf"})
+    assert response.headers["content-type"] == "application/pdf"
+    assert response.headers["content-disposition"].endswith('.pdf"')
+    pages = pypdf.PdfReader(io.BytesIO(response.content)).pages
+    text = "".join("".join(page.extract_text() for page in pages).split())
+    for figure in ("13.80TB", "50.55s", "19.17GB/s", "mp_rank_TT_PPP/model_optim_rng.pt", "megatron-1t"):
+        assert figure in text, figure
+
+
+def test_the_table_has_every_figure_of_the_json_document(client: httpx.Client, link: str) -> None:
+    report = client.get(link, params={"form": "json"}).json()
+    rows = {row["field"]: row["value"] for row in csv.DictReader(io.StringIO(client.get(f"{link}?form=csv").text))}
+    assert rows["write.seconds"] == repr(report["write"]["seconds"])
+    assert rows["layout.rank_classes[1].num_ranks"] == str(report["layout"]["rank_classes"][1]["num_ranks"])
+    assert len(rows) == leaves(report)
+
+
+def leaves(value: Any) -> int:
+    if isinstance(value, dict):
+        return sum(map(leaves, value.values()))
+    return sum(map(leaves, value)) if isinstance(value, list) else 1
+
+
+@pytest.mark.parametrize("accept", [None, "*/*", "application/json", "text/html;q=0.1, application/json"])
+def test_programs_get_json(client: httpx.Client, link: str, accept: str | None) -> None:
+    response = client.get(link, headers={"accept": accept} if accept else {})
+    assert response.json() == answer(scenario_from(REFERENCE_SCENARIO)).model_dump(mode="json")
+    assert response.headers["vary"] == "Accept"
+
+
+def test_forms_that_do_not_exist_are_refused_by_name(client: httpx.Client, link: str) -> None:
+    refused = client.get(link, headers={"accept": "image/png"})
+    assert (refused.status_code, refused.json()["code"]) == (406, "not-acceptable")
+    assert "text/html" in refused.json()["detail"]
+    unknown = client.get(link, params={"form": "docx"})
+    assert (unknown.status_code, unknown.json()["code"]) == (422, "invalid-input")
