@@ -24,6 +24,7 @@ from sizing.run.retention import Capacity, capacity_of
 from sizing.run.targets import TargetCheck, check_targets
 from sizing.run.write import Write, write_of, write_warnings
 from sizing.scenario import Scenario
+from sizing.storage.storage import resolve_storage
 from sizing.training import GpuMemory, gpu_memory
 from sizing.training.gpu_memory import memory_warnings
 
@@ -82,7 +83,8 @@ def answer(scenario: Scenario) -> SizingReport:
     >>> round(report.write.seconds, 2), report.layout.num_writers, report.write.bottleneck
     (50.55, 512, 'file-system')
     """
-    checkpoint, storage, targets = scenario.checkpoint, scenario.storage, scenario.targets
+    checkpoint, targets = scenario.checkpoint, scenario.targets
+    storage = resolve_storage(scenario.storage)
     period = checkpoint.interval_seconds
 
     training, parallelism = scenario.training, scenario.parallelism

@@ -14,7 +14,7 @@ from sizing.run.failures import Reliability
 from sizing.run.retention import Retention
 from sizing.run.targets import Targets
 from sizing.state import Training
-from sizing.storage.profile import Storage
+from sizing.storage.storage import Storage
 
 REFERENCE_SCENARIO: dict[str, Any] = {
     "model": {"preset": "megatron-1t"},

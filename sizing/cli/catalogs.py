@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from rich import box
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from sizing.cluster import node_catalog
 from sizing.layout.formats import FORMATS
 from sizing.model import catalog, num_parameters
 from sizing.model.inventory import inventory_of
+from sizing.storage.catalog import storage_profiles
 from sizing.units import decimal_bytes_text, rate_text
 
 
@@ -56,7 +57,32 @@ def nodes_table() -> Table:
             node.name,
             str(spec.gpus_per_node),
             *("-" if size is None else decimal_bytes_text(size) for size in sizes),
-            "-" if rate is None else rate_text(rate),
+            _rate(rate),
             node.source,
         )
     return table
+
+
+def storage_table() -> Table:
+    """Every storage system of the catalog with its rates and source."""
+    columns = ("tier", "nodes", "basis", "write", "read", "write, 1 node", "read, 1 node", "source")
+    table = Table(Column("storage", no_wrap=True), *columns, box=box.SIMPLE_HEAD)
+    for entry in storage_profiles().values():
+        profile = entry.profile
+        buffered = profile.node_buffered_write_bytes_per_second
+        table.add_row(
+            entry.name,
+            entry.tier,
+            "-" if entry.num_nodes is None else str(entry.num_nodes),
+            entry.basis,
+            _rate(profile.write_bytes_per_second),
+            _rate(profile.read_bytes_per_second),
+            _rate(profile.node_write_bytes_per_second) + (f"; buffered {rate_text(buffered)}" if buffered else ""),
+            _rate(profile.node_read_bytes_per_second),
+            entry.source,
+        )
+    return table
+
+
+def _rate(bytes_per_second: float | None) -> str:
+    return "-" if bytes_per_second is None else rate_text(bytes_per_second)

@@ -49,6 +49,8 @@ FLAGS = (
         "A measured rate to compare with: 273GB/s",
         "RATE",
     ),
+    Flag("--storage-preset", "storage.preset", "A name of the storage catalog: ckpt-size storage", "NAME", alone=True),
+    Flag("--io", "storage.io", "direct (past the page cache) or buffered", "KIND"),
     Flag(
         "--write-bandwidth",
         "storage.profile.write_bytes_per_second",

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from sizing import __version__
 from sizing.checkpoint_files import contents_of
-from sizing.cli.catalogs import formats_table, models_table, nodes_table
+from sizing.cli.catalogs import formats_table, models_table, nodes_table, storage_table
 from sizing.cli.files import read_document, read_storage_profile
 from sizing.cli.flags import FLAGS, with_flags
 from sizing.cli.inspection_table import inspection_table
@@ -234,6 +234,12 @@ def formats_verb() -> None:
 def nodes_verb() -> None:
     """List the node catalog."""
     _console().print(nodes_table())
+
+
+@app.command("storage")
+def storage_verb() -> None:
+    """List the catalog of storage systems."""
+    _console().print(storage_table())
 
 
 def _with_verb(arguments: list[str]) -> list[str]:

@@ -12,10 +12,17 @@ from sizing.storage.limits import Demand
 
 
 def write_demand(laid_out: LaidOut) -> Demand:
-    """Every writer writes its files at once."""
+    """Every writer writes its files at once; where there is a `.metadata`, all ranks plan for it."""
     size, layout = laid_out.size, laid_out.layout
-    num_nodes = layout.num_writers / layout.max_writers_per_node
-    return Demand(size.written_bytes, layout.num_writers, num_nodes, size.num_files)
+    metadata_bytes = size.small_state_bytes.get(".metadata", 0)
+    return Demand(
+        size.written_bytes,
+        layout.num_writers,
+        layout.num_writers / layout.max_writers_per_node,
+        size.num_files,
+        num_planned_ranks=layout.num_gpus if metadata_bytes else 0,
+        metadata_bytes=metadata_bytes,
+    )
 
 
 class Reading(NamedTuple):

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sizing.layout import Layout
-from sizing.storage.profile import Storage
+from sizing.storage.storage import ResolvedStorage
 
 
-def measurement_warnings(storage: Storage | None, *, layout: Layout) -> Iterator[str]:
+def measurement_warnings(storage: ResolvedStorage | None, *, layout: Layout) -> Iterator[str]:
     """Where the benchmark's ranks and nodes are not those of the layout, and what the benchmark itself warned of."""
+    published = storage.published if storage else None
+    if published and published.basis == "achieved" and published.num_nodes != layout.num_writing_nodes:
+        yield (
+            f"{published.name} is what checkpoints of {published.num_nodes} nodes achieved, here "
+            f"{layout.num_writing_nodes} write: what other nodes get is not published"
+        )
     measured = storage.profile.measured if storage else None
     if measured is None:
         return

@@ -11,7 +11,7 @@ from sizing.layout import LaidOut, Parallelism
 from sizing.run.demands import restore_demands, write_demand
 from sizing.run.targets import Targets
 from sizing.storage.limits import Demand, Direction, serial_steps
-from sizing.storage.profile import Storage
+from sizing.storage.storage import ResolvedStorage
 from sizing.storage.transfer import Numbers
 
 
@@ -47,7 +47,7 @@ def required_of(
     *,
     interval_seconds: float,
     laid_out: LaidOut,
-    storage: Storage | None,
+    storage: ResolvedStorage | None,
     parallelism: Parallelism,
 ) -> Required:
     """The least write rate for the overhead and stall targets, and read rate for the recovery target."""
@@ -78,7 +78,9 @@ def required_warnings(required: Required, targets: Targets) -> Iterator[str]:
         yield f"targets.recovery_seconds: {no_rate}"
 
 
-def _rate(storage: Storage | None, demands: Sequence[Demand], seconds: float, *, direction: Direction) -> float | None:
+def _rate(
+    storage: ResolvedStorage | None, demands: Sequence[Demand], seconds: float, *, direction: Direction
+) -> float | None:
     serial = sum(serial_steps(storage.profile, demands, direction=direction).values(), 0.0) if storage else 0.0
     total_bytes = sum(demand.total_bytes for demand in demands)
     rate = float(least_bytes_per_second(total_bytes, seconds=seconds, serial_seconds=serial))

@@ -10,7 +10,7 @@ from sizing.layout import LaidOut, Parallelism
 from sizing.run.demands import readings, restore_demands
 from sizing.run.write import Write
 from sizing.storage.limits import Limit, Resource, transfer
-from sizing.storage.profile import Storage
+from sizing.storage.storage import ResolvedStorage
 from sizing.units import rate_text
 
 
@@ -40,7 +40,9 @@ class Restore(BaseModel):
     limits: list[Limit] = Field(default_factory=list)
 
 
-def restore_of(storage: Storage | None, *, laid_out: LaidOut, parallelism: Parallelism, write: Write | None) -> Restore:
+def restore_of(
+    storage: ResolvedStorage | None, *, laid_out: LaidOut, parallelism: Parallelism, write: Write | None
+) -> Restore:
     """What all ranks read when the run restarts, and how long that takes.
 
     Each part is read as its format says: by every replica again, by every rank its share, or by few ranks that deal
@@ -66,7 +68,7 @@ def restore_of(storage: Storage | None, *, laid_out: LaidOut, parallelism: Paral
     )
 
 
-def restore_warnings(restore: Restore, storage: Storage | None) -> Iterator[str]:
+def restore_warnings(restore: Restore, storage: ResolvedStorage | None) -> Iterator[str]:
     """What a reader must know beside the time to restore."""
     if storage is not None and restore.seconds is None:
         wanted = restore.bytes_per_second_for_write_time

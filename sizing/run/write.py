@@ -10,7 +10,7 @@ from sizing.cluster import ResolvedNode
 from sizing.layout import Checkpoint, LaidOut, Layout
 from sizing.run.demands import write_demand
 from sizing.storage.limits import Limit, Resource, transfer
-from sizing.storage.profile import Storage
+from sizing.storage.storage import ResolvedStorage
 from sizing.units import rate_text, seconds_text
 
 NOTABLE_IMBALANCE = 1.05
@@ -40,7 +40,7 @@ class Write(BaseModel):
     predicted_over_observed: float | None = Field(description="of the rates; 1 where the model is right")
 
 
-def write_of(storage: Storage | None, *, laid_out: LaidOut, checkpoint: Checkpoint) -> Write | None:
+def write_of(storage: ResolvedStorage | None, *, laid_out: LaidOut, checkpoint: Checkpoint) -> Write | None:
     """The time to write a checkpoint, or None where no write rate is known."""
     moved = transfer(storage.profile, [write_demand(laid_out)], direction="write") if storage else None
     if moved is None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.storage.profile import StorageProfile
-from sizing.storage.transfer import Numbers, files_seconds, shared_seconds, transfer_seconds
+from sizing.storage.terms import Demand, Direction, Resource, Terms, once_terms, serial_terms, shared_terms
+from sizing.storage.transfer import Numbers, transfer_seconds
 
-Resource = Literal["device-to-host", "writer", "node", "file-system", "metadata", "fixed"]
-Direction = Literal["write", "read"]
+__all__ = ["Demand", "Direction", "Limit", "Resource", "Transfer", "serial_steps", "transfer"]
 
 
 class Limit(BaseModel):
@@ -34,20 +33,6 @@ class Limit(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
-    """What one save, or one step of a restore, asks of the storage.
-
-    `num_streams` writers or readers move `total_bytes` in `num_files` opened files. They stand on as many nodes as
-    they would if each held as many of them as the fullest does: `num_nodes` = streams / most on one node.
-    """
-
-    total_bytes: int
-    num_streams: int
-    num_nodes: float
-    num_files: int
-
-
-@dataclass(frozen=True, slots=True)
 class Transfer:
     """How long demands take on a storage profile, and why. Its numbers are arrays where the profile's rates are.
 
@@ -56,9 +41,9 @@ class Transfer:
 
     shared_seconds: Numbers
     serial_seconds: Numbers
-    total_bytes: int
-    steps: tuple[dict[Resource, Numbers], ...]
-    serial: dict[Resource, Numbers]
+    total_bytes: Numbers
+    steps: tuple[Terms, ...]
+    serial: Terms
 
     @property
     def seconds(self) -> Numbers:
@@ -92,7 +77,8 @@ def transfer(profile: StorageProfile, demands: Sequence[Demand], *, direction: D
 
     The profile's fields may hold arrays that broadcast together, set by `model_copy`.
     """
-    steps = tuple(dict(_shared(profile, demand, direction)) for demand in demands)
+    rates = profile.rates()
+    steps = tuple(shared_terms(rates, demand, direction=direction) for demand in demands)
     if not steps[0]:
         return None
     serial = serial_steps(profile, demands, direction=direction)
@@ -102,21 +88,19 @@ def transfer(profile: StorageProfile, demands: Sequence[Demand], *, direction: D
     return Transfer(slowest, serial_seconds, total_bytes, steps, serial)
 
 
-def serial_steps(
-    profile: StorageProfile, demands: Sequence[Demand], *, direction: Direction
-) -> dict[Resource, Numbers]:
+def serial_steps(profile: StorageProfile, demands: Sequence[Demand], *, direction: Direction) -> Terms:
     """Seconds of each step that nothing overlaps, whatever rates are known."""
-    seconds: dict[Resource, Numbers] = {}
+    rates = profile.rates()
+    seconds = once_terms(rates, direction=direction)
     for demand in demands:
-        for resource, step in _serial(profile, demand, direction):
+        for resource, step in serial_terms(rates, demand, direction=direction).items():
             seconds[resource] = seconds.get(resource, 0.0) + step
-    fixed: float | None = getattr(profile, f"fixed_{direction}_seconds")
-    return seconds if fixed is None else seconds | {"fixed": fixed}
+    return seconds
 
 
-def _decided(steps: Sequence[dict[Resource, Numbers]]) -> dict[Resource, Numbers]:
+def _decided(steps: Sequence[Terms]) -> Terms:
     """The time of the steps in which a resource was the slowest."""
-    decided: dict[Resource, Numbers] = {}
+    decided: Terms = {}
     for step in steps:
         slowest = functools.reduce(np.maximum, step.values())
         for resource, seconds in step.items():
@@ -124,32 +108,9 @@ def _decided(steps: Sequence[dict[Resource, Numbers]]) -> dict[Resource, Numbers
     return decided
 
 
-def _longest(seconds: dict[Resource, Numbers]) -> Resource:
+def _longest(seconds: Terms) -> Resource:
     names = list(seconds)
     if not any(map(np.ndim, seconds.values())):
         return max(names, key=lambda name: seconds[name])
     longest: Resource = np.array(names)[np.argmax(np.stack(np.broadcast_arrays(*seconds.values())), axis=0)]
     return longest
-
-
-def _shared(profile: StorageProfile, demand: Demand, direction: Direction) -> Iterator[tuple[Resource, Numbers]]:
-    """Seconds of each resource that all bytes pass through at once."""
-    units: tuple[tuple[Resource, str, float], ...] = (
-        ("writer", f"writer_{direction}_bytes_per_second", demand.num_streams),
-        ("node", f"node_{direction}_bytes_per_second", demand.num_nodes),
-        ("file-system", f"{direction}_bytes_per_second", 1),
-    )
-    for resource, field, num_units in units:
-        rate: float | None = getattr(profile, field)
-        if rate is not None:
-            yield resource, shared_seconds(demand.total_bytes, num_units=num_units, unit_bytes_per_second=rate)
-
-
-def _serial(profile: StorageProfile, demand: Demand, direction: Direction) -> Iterator[tuple[Resource, Numbers]]:
-    """Seconds of each step of a demand that nothing overlaps."""
-    copy_rate = profile.device_to_host_bytes_per_second
-    if direction == "write" and copy_rate is not None:
-        copied = shared_seconds(demand.total_bytes, num_units=demand.num_streams, unit_bytes_per_second=copy_rate)
-        yield "device-to-host", copied
-    if profile.files_per_second is not None:
-        yield "metadata", files_seconds(demand.num_files, files_per_second=profile.files_per_second)

@@ -1,4 +1,4 @@
-"""The `storage` block of a Scenario: how fast a storage system is, as far as it is known."""
+"""How fast a storage system is, as far as it is known: the rates of the transfer model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sizing.errors import broken_rule
+from sizing.storage.transfer import Numbers
 from sizing.units import BytesPerSecond, Seconds
+
+_FilesPerSecond = Annotated[float, Field(ge=1e-3, le=1e12, allow_inf_nan=False)]
 
 
 class MeasuredOn(BaseModel):
@@ -23,11 +26,13 @@ class MeasuredOn(BaseModel):
 
 
 class StorageProfile(BaseModel):
-    """Rates of a storage system. What is None does not limit.
+    """Rates of a storage system, and the times that add up beside them. What is None does not limit.
 
-    `write` and `read` are of the whole file system, `node_` of one node, `writer_` of one writer's or
-    reader's stream, `device_to_host` of one GPU's copy to host memory; `files_per_second` is the rate at
-    which files are created or opened, `fixed_` what an operation takes whatever its size.
+    `write` and `read` are of the whole file system, `node_` of one node's network ports or drives, `writer_` of one
+    writer's or reader's stream. `_buffered_` rates hold where the stream goes through the page cache: `node_` for
+    all streams of a node together. `device_to_host` is one GPU's copy to host memory. The times of a save or a
+    restore that nothing overlaps: `fixed_` whatever its size, `file_` for each file of a stream, `commit_` from the
+    last byte to a checkpoint that counts, `planning_` for each rank whose plan is gathered.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -36,10 +41,19 @@ class StorageProfile(BaseModel):
     read_bytes_per_second: BytesPerSecond | None = None
     node_write_bytes_per_second: BytesPerSecond | None = None
     node_read_bytes_per_second: BytesPerSecond | None = None
+    node_buffered_write_bytes_per_second: BytesPerSecond | None = None
+    node_buffered_read_bytes_per_second: BytesPerSecond | None = None
     writer_write_bytes_per_second: BytesPerSecond | None = None
     writer_read_bytes_per_second: BytesPerSecond | None = None
+    writer_buffered_write_bytes_per_second: BytesPerSecond | None = None
+    writer_buffered_read_bytes_per_second: BytesPerSecond | None = None
     device_to_host_bytes_per_second: BytesPerSecond | None = None
-    files_per_second: Annotated[float, Field(ge=1e-3, le=1e12, allow_inf_nan=False)] | None = None
+    files_per_second: _FilesPerSecond | None = Field(None, description="created, and opened if not said apart")
+    read_files_per_second: _FilesPerSecond | None = Field(None, description="opened")
+    file_write_seconds: Seconds | None = Field(None, description="to create, sync and close one file")
+    file_read_seconds: Seconds | None = Field(None, description="to open one file")
+    planning_seconds_per_rank: Seconds | None = Field(None, description="of formats that plan together, as DCP does")
+    commit_seconds: Seconds | None = Field(None, description="to sync folders, rename and publish a save")
     fixed_write_seconds: Seconds | None = None
     fixed_read_seconds: Seconds | None = None
     measured: MeasuredOn | None = Field(None, description="where the rates were measured, if they were")
@@ -50,10 +64,11 @@ class StorageProfile(BaseModel):
             raise broken_rule("must have at least one rate", "give write_bytes_per_second: 273 GB/s")
         return self
 
+    def rates(self) -> dict[str, Numbers]:
+        """Every figure that limits, by field: what `storage.terms` calculates with."""
+        return {name: value for name, value in self if name != "measured" and value is not None}
 
-class Storage(BaseModel):
-    """Where checkpoints go."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    profile: StorageProfile
+    def direct(self) -> StorageProfile:
+        """The profile for writers and readers that bypass the page cache."""
+        buffered = {name: None for name in type(self).model_fields if "_buffered_" in name}
+        return self.model_copy(update=buffered)

@@ -50,3 +50,43 @@ def files_seconds(num_files: Numbers, *, files_per_second: Numbers) -> Numbers:
     0.5
     """
     return np.divide(num_files, files_per_second)
+
+
+def file_latency_seconds(num_files: Numbers, *, num_streams: Numbers, seconds_per_file: Numbers) -> Numbers:
+    """Time that each stream spends on its files' own latency: t = max(1, f / n) l.
+
+    Args: `num_files` f over `num_streams` n, of which each opens at least one; `seconds_per_file` l to create,
+    sync and close (or open) one file.
+    Source: definition; the term l x files per thread of T = a + l f + max(...). Assumes that a stream works on one
+    file after the other.
+
+    >>> float(file_latency_seconds(1024, num_streams=512, seconds_per_file=0.01))
+    0.02
+    """
+    return np.multiply(np.maximum(1.0, np.divide(num_files, num_streams)), seconds_per_file)
+
+
+def file_efficiency_fraction(
+    file_bytes: Numbers, *, stream_bytes_per_second: Numbers, seconds_per_file: Numbers
+) -> Numbers:
+    """Share of a stream's rate that files of s bytes reach: e = s / (s + r l); half of it at s = r l.
+
+    Args: `file_bytes` s; `stream_bytes_per_second` r of one stream; `seconds_per_file` l.
+    Source: definition; s / r of transfer beside l of latency, as in `file_latency_seconds`.
+
+    >>> float(file_efficiency_fraction(1e9, stream_bytes_per_second=1e9, seconds_per_file=0.25))
+    0.8
+    """
+    return np.divide(file_bytes, np.add(file_bytes, np.multiply(stream_bytes_per_second, seconds_per_file)))
+
+
+def planning_seconds(num_ranks: Numbers, *, seconds_per_rank: Numbers) -> Numbers:
+    """Time to gather the plans of all ranks on one and to deal out the global plan: t = n p.
+
+    Source: PyTorch, torch.distributed.checkpoint: every rank's plan goes to the coordinator, which merges them and
+    scatters the result; assumes that its work grows with the number of plans.
+
+    >>> float(planning_seconds(1024, seconds_per_rank=0.002))
+    2.048
+    """
+    return np.multiply(num_ranks, seconds_per_rank)

@@ -82,6 +82,7 @@ VALUES = {
     "--zero-stage": "2",
     "--max-overhead": "0.1",
     "--failures-per-node-day": "0.01",
+    "--io": "direct",
 }
 """Where 1 is no value that the flag takes."""
 
@@ -92,6 +93,8 @@ def test_every_flag_takes_a_value_and_sets_its_field(flag: Flag) -> None:
     model: dict[str, Any] = {} if flag.field.startswith("model.") else {"model": {"preset": "gpt2"}}
     if flag.name == "--restart":
         model["reliability"] = {"mtbf_seconds": 3600}
+    if flag.name == "--io":
+        model["storage"] = {"preset": "dgx-a100-storage-network"}
     scenario = scenario_from(with_flags(model, {flag.parameter: text}))
     owner: Any = scenario
     for name in flag.field.split("."):

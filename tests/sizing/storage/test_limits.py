@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sizing.storage.limits import Demand, transfer
+from sizing.storage.limits import Demand, Direction, transfer
 from sizing.storage.profile import StorageProfile
+from sizing.storage.terms import Rates, shared_terms
 from sizing.storage.transfer import files_seconds, shared_seconds, transfer_seconds
 
 DEMAND = Demand(total_bytes=13_800_000_000_000, num_streams=512, num_nodes=64, num_files=512)
@@ -123,3 +124,63 @@ def test_profiles_of_arrays_give_what_their_rows_give() -> None:
     assert together is not None
     assert np.asarray(together.seconds).tolist() == [row and row.seconds for row in apart]
     assert list(together.bottleneck) == [row and row.bottleneck for row in apart] == ["node", "metadata", "file-system"]
+
+
+def seconds_of(profile: dict[str, float], demand: Demand = DEMAND, direction: Direction = "write") -> dict[str, float]:
+    result = transfer(StorageProfile.model_validate(profile), [demand], direction=direction)
+    assert result is not None
+    return {"total": float(result.seconds)} | {str(limit.resource): limit.seconds for limit in result.limits}
+
+
+def test_buffered_rates_stand_before_those_of_plain_streams() -> None:
+    profile = {"writer_write_bytes_per_second": 2e9, "writer_buffered_write_bytes_per_second": 1e9}
+    assert seconds_of(profile)["writer"] == pytest.approx(13.8e12 / 512e9)
+    direct = StorageProfile.model_validate(profile).direct().model_dump(exclude_none=True)
+    assert direct == {"writer_write_bytes_per_second": 2e9}
+
+
+def test_each_serial_step_adds_its_own_time() -> None:
+    profile = {
+        "write_bytes_per_second": 1e12,
+        "writer_write_bytes_per_second": 1e9,
+        "files_per_second": 1024.0,
+        "file_write_seconds": 0.5,
+        "planning_seconds_per_rank": 0.001,
+        "commit_seconds": 2.0,
+        "fixed_write_seconds": 1.0,
+    }
+    demand = Demand(13_800_000_000_000, 512, 64, 1024, num_planned_ranks=3072, metadata_bytes=4_000_000_000)
+    assert seconds_of(profile, demand) == pytest.approx(
+        {
+            "writer": 13.8e12 / 512e9,
+            "file-system": 13.8,
+            "planning": 3.072,
+            "metadata": 1.0 + 4.0,
+            "per-file": 2 * 0.5,
+            "commit": 2.0,
+            "fixed": 1.0,
+            "total": 13.8e12 / 512e9 + 3.072 + 5.0 + 1.0 + 2.0 + 1.0,
+        }
+    )
+
+
+def test_files_are_opened_at_their_own_rate_where_it_is_known() -> None:
+    both = {"read_bytes_per_second": 1e12, "files_per_second": 512.0}
+    assert seconds_of(both, direction="read")["metadata"] == pytest.approx(1.0)
+    assert seconds_of(both | {"read_files_per_second": 2048.0}, direction="read")["metadata"] == pytest.approx(0.25)
+
+
+def test_what_happens_once_is_not_paid_for_each_step_of_a_restore() -> None:
+    profile = StorageProfile(read_bytes_per_second=1e9, fixed_read_seconds=3.0, commit_seconds=7.0)
+    step = Demand(10**9, 1, 1, 1)
+    result = transfer(profile, [step, step], direction="read")
+    assert result is not None
+    assert result.seconds == pytest.approx(2 + 3)
+
+
+def test_terms_take_arrays_of_rates_and_of_demands() -> None:
+    rates: Rates = {"write_bytes_per_second": np.array([[1e9], [2e9]]), "node_write_bytes_per_second": 1e9}
+    demand = Demand(np.array([1e9, 8e9]), 8, np.array([1, 4]), 8)
+    terms = shared_terms(rates, demand, direction="write")
+    assert np.asarray(terms["file-system"]).tolist() == [[1.0, 8.0], [0.5, 4.0]]
+    assert np.asarray(terms["node"]).tolist() == [1.0, 2.0]
