@@ -15,14 +15,16 @@ from sizing.model import ResolvedModel
 from sizing.model.inventory import num_routed_expert_parameters
 from sizing.model.model import resolve
 from sizing.provenance import Assumption, defaults_used
+from sizing.run.demands import Demands, demands_of
+from sizing.run.evaluation import evaluate, run_warnings
 from sizing.run.host_memory import HostMemory, host_memory, host_memory_warnings
 from sizing.run.measured import measurement_warnings
-from sizing.run.overhead import Interval, Overhead, interval_of, overhead_of, overhead_warnings
-from sizing.run.requirements import Required, required_of, required_warnings
-from sizing.run.restore import Restore, restore_of, restore_warnings
-from sizing.run.retention import Capacity, capacity_of
-from sizing.run.targets import TargetCheck, check_targets
-from sizing.run.write import Write, write_of, write_warnings
+from sizing.run.overhead import Interval, Overhead
+from sizing.run.requirements import Required
+from sizing.run.restore import Restore
+from sizing.run.retention import Capacity
+from sizing.run.targets import TargetCheck
+from sizing.run.write import Write
 from sizing.scenario import Scenario
 from sizing.storage.storage import resolve_storage
 from sizing.training import GpuMemory, gpu_memory
@@ -83,53 +85,44 @@ def answer(scenario: Scenario) -> SizingReport:
     >>> round(report.write.seconds, 2), report.layout.num_writers, report.write.bottleneck
     (50.55, 512, 'file-system')
     """
-    checkpoint, targets = scenario.checkpoint, scenario.targets
-    storage = resolve_storage(scenario.storage)
-    period = checkpoint.interval_seconds
-
-    training, parallelism = scenario.training, scenario.parallelism
+    training, parallelism, storage = scenario.training, scenario.parallelism, resolve_storage(scenario.storage)
     model = _resolved(scenario)
     node = resolve_node(scenario.cluster)
     laid_out = _laid_out(scenario, model, node)
-    size, layout = laid_out.size, laid_out.layout
     memory = gpu_memory(training, laid_out, parallelism=parallelism, node=node)
     gathered = host_memory(laid_out, node=node)
-    write = write_of(storage, laid_out=laid_out, checkpoint=checkpoint)
-    restore = restore_of(storage, laid_out=laid_out, parallelism=parallelism, write=write)
-    interval = interval_of(write, scenario.reliability, interval_seconds=period, layout=layout)
-    overhead = overhead_of(write, interval, targets)
-    required = required_of(
-        targets, interval_seconds=period, laid_out=laid_out, storage=storage, parallelism=parallelism
-    )
+    inputs = scenario.run_inputs
+    run = evaluate(demands_of(laid_out, parallelism), inputs)
     return SizingReport(
         model=ModelSize.of(model, laid_out),
-        checkpoint=size,
-        layout=layout,
+        checkpoint=laid_out.size,
+        layout=laid_out.layout,
         training=memory,
         host_memory=gathered,
-        write=write,
-        restore=restore,
-        overhead=overhead,
-        interval=interval,
-        required=required,
-        targets=check_targets(
-            targets,
-            overhead_fraction=overhead.fraction,
-            stall_seconds=write.stall_seconds if write else None,
-            restore_seconds=restore.seconds,
-        ),
-        capacity=capacity_of(scenario.retention, size=size, interval_seconds=period),
+        write=run.write,
+        restore=run.restore,
+        overhead=run.overhead,
+        interval=run.interval,
+        required=run.required,
+        targets=run.targets,
+        capacity=run.capacity,
         assumptions=[*defaults_used(scenario), *model.assumptions, *node.assumptions, *laid_out.assumptions],
         warnings=[
             *memory_warnings(memory),
             *host_memory_warnings(gathered),
-            *measurement_warnings(storage, layout=layout),
-            *write_warnings(write, layout=layout, node=node),
-            *restore_warnings(restore, storage),
-            *overhead_warnings(overhead, interval, reliability=scenario.reliability, restore_seconds=restore.seconds),
-            *required_warnings(required, targets),
+            *measurement_warnings(storage, layout=laid_out.layout),
+            *run_warnings(run, inputs, layout=laid_out.layout, node=node),
         ],
     )
+
+
+def demands_of_scenario(scenario: Scenario) -> Demands:
+    """What saving and restoring asks of the storage: all that `run.evaluation.evaluate` needs of model and layout.
+
+    Raises InvalidInput as `answer` does.
+    """
+    laid_out = _laid_out(scenario, _resolved(scenario), resolve_node(scenario.cluster))
+    return demands_of(laid_out, scenario.parallelism)
 
 
 def manifest_of(scenario: Scenario) -> Iterator[ManifestRow]:

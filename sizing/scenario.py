@@ -10,11 +10,12 @@ from sizing.cluster import Cluster
 from sizing.errors import explain
 from sizing.layout import Checkpoint, Parallelism
 from sizing.model import Model
+from sizing.run.evaluation import RunInputs
 from sizing.run.failures import Reliability
 from sizing.run.retention import Retention
 from sizing.run.targets import Targets
 from sizing.state import Training
-from sizing.storage.storage import Storage
+from sizing.storage.storage import Storage, resolve_storage
 
 REFERENCE_SCENARIO: dict[str, Any] = {
     "model": {"preset": "megatron-1t"},
@@ -47,6 +48,13 @@ class Scenario(BaseModel):
     reliability: Reliability | None = None
     retention: Retention = Field(default_factory=Retention)
     targets: Targets = Field(default_factory=Targets)
+
+    @property
+    def run_inputs(self) -> RunInputs:
+        """What the steps after the layout take."""
+        storage = resolve_storage(self.storage)
+        profile = storage.profile if storage else None
+        return RunInputs(self.checkpoint, profile, self.reliability, self.retention, self.targets)
 
 
 def scenario_from(document: object) -> Scenario:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from sizing.layout import LaidOut, Parallelism
@@ -11,7 +12,53 @@ from sizing.state.saved_state import ZERO_STAGE_WITHOUT_WEIGHTS, PartName
 from sizing.storage.limits import Demand
 
 
-def write_demand(laid_out: LaidOut) -> Demand:
+class Reading(NamedTuple):
+    """Bytes of a part that all ranks together read, and that over the part's bytes in the files."""
+
+    read_bytes: int
+    num_readings: float
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """What one layout asks of any storage. A sweep over storage, failures and targets derives it once.
+
+    `restore` has one demand for each group of ranks that reads, one after the other: first the weights, then, where
+    others read it, the rest. `readings` is what is read of each part.
+    """
+
+    write: Demand
+    restore: tuple[Demand, ...]
+    readings: dict[PartName, Reading]
+    written_bytes: int
+    num_gpus: int
+    num_nodes: int
+    num_writing_nodes: int
+    largest_over_mean: float
+
+    @property
+    def read_bytes(self) -> int:
+        """Of one restore, over all ranks."""
+        return sum(reading.read_bytes for reading in self.readings.values())
+
+
+def demands_of(laid_out: LaidOut, parallelism: Parallelism) -> Demands:
+    """What saving and restoring the layout asks of the storage."""
+    layout = laid_out.layout
+    read = _readings_by_part(laid_out, parallelism)
+    return Demands(
+        write=_write_demand(laid_out),
+        restore=_restore_demands(laid_out, read),
+        readings=read,
+        written_bytes=laid_out.size.written_bytes,
+        num_gpus=layout.num_gpus,
+        num_nodes=layout.num_nodes,
+        num_writing_nodes=layout.num_writing_nodes,
+        largest_over_mean=layout.largest_over_mean,
+    )
+
+
+def _write_demand(laid_out: LaidOut) -> Demand:
     """Every writer writes its files at once; where there is a `.metadata`, all ranks plan for it."""
     size, layout = laid_out.size, laid_out.layout
     metadata_bytes = size.small_state_bytes.get(".metadata", 0)
@@ -25,18 +72,10 @@ def write_demand(laid_out: LaidOut) -> Demand:
     )
 
 
-class Reading(NamedTuple):
-    """Bytes of a part that all ranks together read, and that over the part's bytes in the files."""
-
-    read_bytes: int
-    num_readings: float
-
-
-def restore_demands(laid_out: LaidOut, parallelism: Parallelism) -> tuple[Demand, ...]:
-    """One demand for each group of ranks that reads: first the weights, then, where others read it, the rest."""
+def _restore_demands(laid_out: LaidOut, read: dict[PartName, Reading]) -> tuple[Demand, ...]:
     size = laid_out.size
     by_readers: dict[Readers, int] = {}
-    for name, reading in readings(laid_out, parallelism).items():
+    for name, reading in read.items():
         readers = _who_reads(_readers(laid_out, name))
         by_readers[readers] = by_readers.get(readers, 0) + reading.read_bytes
     return tuple(
@@ -49,7 +88,7 @@ def restore_demands(laid_out: LaidOut, parallelism: Parallelism) -> tuple[Demand
     )
 
 
-def readings(laid_out: LaidOut, parallelism: Parallelism) -> dict[PartName, Reading]:
+def _readings_by_part(laid_out: LaidOut, parallelism: Parallelism) -> dict[PartName, Reading]:
     """What is read of each part, in the proportion of an observed size if there is one."""
     size, read = laid_out.size, {}
     for name, part in size.parts.items():

@@ -34,15 +34,15 @@ class Reliability(BaseModel):
         require_one_of(self, _WAYS)
         return self
 
-    def job_mtbf_seconds(self, *, num_nodes: int, num_gpus: int) -> float:
+    def job_mtbf_seconds(self, *, num_nodes: int, num_gpus: int) -> Numbers:
         """Mean time between failures of a job of that size."""
         if self.mtbf_seconds is not None:
             return self.mtbf_seconds
         if self.failures_per_node_day is not None:
             rate = self.failures_per_node_day / SECONDS_PER_DAY
-            return float(mtbf_seconds(rate, num_components=num_nodes))
-        rate = (self.failures_per_gpu_hour or 0.0) / SECONDS_PER_HOUR
-        return float(mtbf_seconds(rate, num_components=num_gpus))
+            return mtbf_seconds(rate, num_components=num_nodes)
+        assert self.failures_per_gpu_hour is not None  # noqa: S101  one of the three is given
+        return mtbf_seconds(self.failures_per_gpu_hour / SECONDS_PER_HOUR, num_components=num_gpus)
 
 
 def mtbf_seconds(failures_per_component_second: Numbers, *, num_components: Numbers) -> Numbers:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from sizing.layout import Layout
+from sizing.run.demands import Demands
 from sizing.run.failures import Reliability
+from sizing.run.figures import Figures
 from sizing.run.interval import (
     daly_seconds,
     goodput_fraction,
@@ -25,13 +26,11 @@ from sizing.units import percent_text, seconds_text
 NOTABLE_GOODPUT_LOSS = 0.01
 
 
-class Overhead(BaseModel):
+class Overhead(Figures):
     """The `overhead` block of the report. Overhead alone hides the rework, so they stand together.
 
     `rework_fraction` is the share of the wall time lost to failures: work done again, detection, restart.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     fraction: float | None
     max_overhead_fraction: float
@@ -39,14 +38,12 @@ class Overhead(BaseModel):
     rework_fraction: float | None
 
 
-class Interval(BaseModel):
+class Interval(Figures):
     """The `interval` block of the report.
 
     `optimal_seconds`, `young_seconds` and `daly_seconds` are compute time between two saves;
     `optimal_period_seconds` runs from start to start, as `checkpoint.interval_seconds` does.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     method: Literal["exact"] = "exact"
     interval_seconds: float
@@ -76,10 +73,10 @@ def overhead_of(write: Write | None, interval: Interval, targets: Targets) -> Ov
     """The overhead at the interval asked for, against its target, and the rework beside it."""
     limit = targets.max_overhead_fraction
     if write is None:
-        return Overhead(fraction=None, max_overhead_fraction=limit, meets_target=None, rework_fraction=None)
+        return Overhead.of(fraction=None, max_overhead_fraction=limit, meets_target=None, rework_fraction=None)
     period, stall = interval.interval_seconds, write.stall_seconds
-    fraction = float(overhead_fraction(stall, interval_seconds=period))
-    return Overhead(
+    fraction = overhead_fraction(stall, interval_seconds=period)
+    return Overhead.of(
         fraction=fraction,
         max_overhead_fraction=limit,
         meets_target=fraction <= limit,
@@ -88,29 +85,27 @@ def overhead_of(write: Write | None, interval: Interval, targets: Targets) -> Ov
 
 
 def interval_of(
-    write: Write | None, reliability: Reliability | None, *, interval_seconds: float, layout: Layout
+    write: Write | None, reliability: Reliability | None, *, interval_seconds: float, demands: Demands
 ) -> Interval:
     """Goodput at the interval asked for and at the optimum; unknown without write time or failures."""
     if write is None or reliability is None:
-        return Interval(interval_seconds=interval_seconds)
-    mtbf = reliability.job_mtbf_seconds(num_nodes=layout.num_nodes, num_gpus=layout.num_gpus)
+        return Interval.of(interval_seconds=interval_seconds)
+    mtbf = reliability.job_mtbf_seconds(num_nodes=demands.num_nodes, num_gpus=demands.num_gpus)
     stall = write.stall_seconds
     recovery = reliability.detection_seconds + reliability.restart_seconds
-    optimum = float(optimal_seconds(stall, mtbf_seconds=mtbf))
+    optimum = optimal_seconds(stall, mtbf_seconds=mtbf)
 
-    def goodput(compute_seconds: float) -> float:
-        return float(
-            goodput_fraction(compute_seconds, stall_seconds=stall, mtbf_seconds=mtbf, recovery_seconds=recovery)
-        )
+    def goodput(compute_seconds: Numbers) -> Numbers:
+        return goodput_fraction(compute_seconds, stall_seconds=stall, mtbf_seconds=mtbf, recovery_seconds=recovery)
 
-    at_interval = goodput(max(0.0, interval_seconds - stall))
-    return Interval(
+    at_interval = goodput(np.maximum(0.0, interval_seconds - stall))
+    return Interval.of(
         interval_seconds=interval_seconds,
         mtbf_seconds=mtbf,
         optimal_seconds=optimum,
         optimal_period_seconds=optimum + stall,
-        young_seconds=float(young_seconds(stall, mtbf_seconds=mtbf)),
-        daly_seconds=float(daly_seconds(stall, mtbf_seconds=mtbf)),
+        young_seconds=young_seconds(stall, mtbf_seconds=mtbf),
+        daly_seconds=daly_seconds(stall, mtbf_seconds=mtbf),
         goodput_at_interval_fraction=at_interval,
         goodput_at_optimum_fraction=goodput(optimum),
         lost_at_interval_fraction=1 - at_interval,
@@ -149,7 +144,8 @@ def overhead_warnings(
         )
 
 
-def _rework(goodput: float | None, *, period: float, stall: float) -> float | None:
-    if goodput is None or period <= stall:
+def _rework(goodput: Numbers | None, *, period: Numbers, stall: Numbers) -> Numbers | None:
+    if goodput is None:
         return None
-    return float(lost_to_failures_fraction(goodput, compute_seconds=period - stall, stall_seconds=stall))
+    compute = np.where(np.greater(period, stall), np.subtract(period, stall), np.nan)
+    return lost_to_failures_fraction(goodput, compute_seconds=compute, stall_seconds=stall)

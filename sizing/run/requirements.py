@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from sizing.layout import LaidOut, Parallelism
-from sizing.run.demands import restore_demands, write_demand
+from sizing.layout import Checkpoint
+from sizing.run.demands import Demands
+from sizing.run.figures import Figures
 from sizing.run.targets import Targets
-from sizing.storage.limits import Demand, Direction, serial_steps
-from sizing.storage.storage import ResolvedStorage
+from sizing.storage.limits import Demand, Direction, longest, serial_steps
+from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
 
 
-class Required(BaseModel):
+class Required(Figures):
     """The `required` block of the report: rates over all nodes, None where no rate is enough.
 
     `restore_bytes_per_second` is also None where no recovery target is set.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     write_bytes_per_second: float | None
     write_per_node_bytes_per_second: float | None
@@ -43,26 +43,21 @@ def least_bytes_per_second(total_bytes: Numbers, *, seconds: Numbers, serial_sec
 
 
 def required_of(
-    targets: Targets,
-    *,
-    interval_seconds: float,
-    laid_out: LaidOut,
-    storage: ResolvedStorage | None,
-    parallelism: Parallelism,
+    targets: Targets, *, demands: Demands, profile: StorageProfile | None, checkpoint: Checkpoint
 ) -> Required:
     """The least write rate for the overhead and stall targets, and read rate for the recovery target."""
-    allowed = {"max_overhead_fraction": targets.max_overhead_fraction * interval_seconds}
+    allowed: dict[str, Numbers] = {"max_overhead_fraction": targets.max_overhead_fraction * checkpoint.interval_seconds}
     if targets.max_stall_seconds is not None:
         allowed["max_stall_seconds"] = targets.max_stall_seconds
-    target = min(allowed, key=lambda name: allowed[name])
-    write = _rate(storage, [write_demand(laid_out)], allowed[target], direction="write")
-    return Required(
+    seconds = functools.reduce(np.minimum, allowed.values())
+    write = _rate(profile, [demands.write], seconds, direction="write")
+    return Required.of(
         write_bytes_per_second=write,
-        write_per_node_bytes_per_second=write / laid_out.layout.num_writing_nodes if write else None,
-        write_target=target,
-        write_seconds=allowed[target],
+        write_per_node_bytes_per_second=write / demands.num_writing_nodes,
+        write_target=longest({name: -limit for name, limit in allowed.items()}),
+        write_seconds=seconds,
         restore_bytes_per_second=(
-            _rate(storage, restore_demands(laid_out, parallelism), targets.recovery_seconds, direction="read")
+            _rate(profile, demands.restore, targets.recovery_seconds, direction="read")
             if targets.recovery_seconds is not None
             else None
         ),
@@ -79,9 +74,10 @@ def required_warnings(required: Required, targets: Targets) -> Iterator[str]:
 
 
 def _rate(
-    storage: ResolvedStorage | None, demands: Sequence[Demand], seconds: float, *, direction: Direction
-) -> float | None:
-    serial = sum(serial_steps(storage.profile, demands, direction=direction).values(), 0.0) if storage else 0.0
+    profile: StorageProfile | None, demands: Sequence[Demand], seconds: Numbers, *, direction: Direction
+) -> Numbers:
+    """The least rate, NaN where none is enough."""
+    serial = sum(serial_steps(profile, demands, direction=direction).values(), start=0.0) if profile else 0.0
     total_bytes = sum(demand.total_bytes for demand in demands)
-    rate = float(least_bytes_per_second(total_bytes, seconds=seconds, serial_seconds=serial))
-    return rate if np.isfinite(rate) else None
+    rate = least_bytes_per_second(total_bytes, seconds=seconds, serial_seconds=serial)
+    return np.where(np.isfinite(rate), rate, np.nan)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from sizing.layout import LaidOut, Parallelism
-from sizing.run.demands import readings, restore_demands
+from sizing.run.demands import Demands
+from sizing.run.figures import Figures
 from sizing.run.write import Write
 from sizing.storage.limits import Limit, Resource, transfer
-from sizing.storage.storage import ResolvedStorage
+from sizing.storage.profile import StorageProfile
 from sizing.units import rate_text
 
 
@@ -23,13 +24,11 @@ class RestoredPart(BaseModel):
     read_bytes: int
 
 
-class Restore(BaseModel):
+class Restore(Figures):
     """The `restore` block of the report; what is None needs a read rate of the storage.
 
     `bytes_per_second_for_write_time` is the rate at which a restore takes as long as the write did.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     read_bytes: int
     parts: dict[str, RestoredPart]
@@ -40,37 +39,32 @@ class Restore(BaseModel):
     limits: list[Limit] = Field(default_factory=list)
 
 
-def restore_of(
-    storage: ResolvedStorage | None, *, laid_out: LaidOut, parallelism: Parallelism, write: Write | None
-) -> Restore:
+def restore_of(profile: StorageProfile | None, *, demands: Demands, write: Write | None) -> Restore:
     """What all ranks read when the run restarts, and how long that takes.
 
     Each part is read as its format says: by every replica again, by every rank its share, or by few ranks that deal
     it out. In the classic layout B_read = B_written x replicas.
     Source: VAST Data 2024, "A Checkpoint on Checkpoints in LLMs"; the formats' own in `layout/formats.py`.
     """
-    read = readings(laid_out, parallelism)
-    total = sum(reading.read_bytes for reading in read.values())
-    demands = restore_demands(laid_out, parallelism)
-    result = transfer(storage.profile, demands, direction="read") if storage else None
-    seconds = float(result.seconds) if result else None
-    return Restore(
+    total = demands.read_bytes
+    moved = transfer(profile, demands.restore, direction="read") if profile else None
+    return Restore.of(
         read_bytes=total,
         parts={
             name: RestoredPart(num_readings=reading.num_readings, read_bytes=reading.read_bytes)
-            for name, reading in read.items()
+            for name, reading in demands.readings.items()
         },
-        seconds=seconds,
-        bytes_per_second=total / seconds if seconds else None,
+        seconds=moved.seconds if moved else None,
+        bytes_per_second=total / moved.seconds if moved else None,
         bytes_per_second_for_write_time=total / write.seconds if write else None,
-        bottleneck=result.bottleneck if result else None,
-        limits=list(result.limits) if result else [],
+        bottleneck=moved.bottleneck if moved else None,
+        limits=list(moved.limits) if moved and np.ndim(moved.seconds) == 0 else [],
     )
 
 
-def restore_warnings(restore: Restore, storage: ResolvedStorage | None) -> Iterator[str]:
+def restore_warnings(restore: Restore, profile: StorageProfile | None) -> Iterator[str]:
     """What a reader must know beside the time to restore."""
-    if storage is not None and restore.seconds is None:
+    if profile is not None and restore.seconds is None:
         wanted = restore.bytes_per_second_for_write_time
         hint = f"; as fast as the write would be {rate_text(wanted)}" if wanted else ""
         yield f"no read rate of the storage is known, so the restore has no time{hint}"

@@ -6,7 +6,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sizing.layout import CheckpointSize
+from sizing.layout import Checkpoint
+from sizing.run.demands import Demands
+from sizing.run.figures import Figures
 from sizing.units import SECONDS_PER_DAY
 
 
@@ -20,25 +22,23 @@ class Retention(BaseModel):
     )
 
 
-class Capacity(BaseModel):
+class Capacity(Figures):
     """The `capacity` block of the report: what must fit on the file system at once.
 
     `num_checkpoints` are those kept and the one being written, which must not replace an older one before
     it is complete.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     num_checkpoints: int
     capacity_bytes: int
     written_bytes_per_day: float
 
 
-def capacity_of(retention: Retention, *, size: CheckpointSize, interval_seconds: float) -> Capacity:
+def capacity_of(retention: Retention, *, demands: Demands, checkpoint: Checkpoint) -> Capacity:
     """Capacity = (kept + 1 in flight) x checkpoint; file-system headroom and redundancy come on top."""
     num_checkpoints = retention.keep_last + 1
-    return Capacity(
+    return Capacity.of(
         num_checkpoints=num_checkpoints,
-        capacity_bytes=num_checkpoints * size.written_bytes,
-        written_bytes_per_day=size.written_bytes * SECONDS_PER_DAY / interval_seconds,
+        capacity_bytes=num_checkpoints * demands.written_bytes,
+        written_bytes_per_day=demands.written_bytes * SECONDS_PER_DAY / checkpoint.interval_seconds,
     )

@@ -6,6 +6,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sizing.run.figures import Figures
+from sizing.storage.transfer import Numbers
 from sizing.units import PositiveSeconds
 
 
@@ -21,10 +23,8 @@ class Targets(BaseModel):
     recovery_seconds: PositiveSeconds | None = Field(None, description="in which a restore is to be read")
 
 
-class TargetCheck(BaseModel):
+class TargetCheck(Figures):
     """One target and what was found; `met` is None where the answer cannot tell."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     target: str
     wanted: float
@@ -35,9 +35,9 @@ class TargetCheck(BaseModel):
 def check_targets(
     targets: Targets,
     *,
-    overhead_fraction: float | None,
-    stall_seconds: float | None,
-    restore_seconds: float | None,
+    overhead_fraction: Numbers | None,
+    stall_seconds: Numbers | None,
+    restore_seconds: Numbers | None,
 ) -> list[TargetCheck]:
     """Every target that was set, beside what was found."""
     found = {
@@ -46,7 +46,7 @@ def check_targets(
         "recovery_seconds": restore_seconds,
     }
     return [
-        TargetCheck(target=name, wanted=wanted, found=value, met=None if value is None else value <= wanted)
+        TargetCheck.of(target=name, wanted=wanted, found=value, met=None if value is None else value <= wanted)
         for name, value in found.items()
         if (wanted := getattr(targets, name)) is not None
     ]

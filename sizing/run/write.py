@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
-from pydantic import BaseModel, ConfigDict, Field
+import numpy as np
+from pydantic import Field
 
 from sizing.cluster import ResolvedNode
-from sizing.layout import Checkpoint, LaidOut, Layout
-from sizing.run.demands import write_demand
-from sizing.storage.limits import Limit, Resource, transfer
-from sizing.storage.storage import ResolvedStorage
+from sizing.layout import Checkpoint, Layout
+from sizing.run.demands import Demands
+from sizing.run.figures import Figures
+from sizing.storage.limits import Limit, Resource, Transfer, longest, transfer
+from sizing.storage.profile import StorageProfile
+from sizing.storage.transfer import Numbers
 from sizing.units import rate_text, seconds_text
 
 NOTABLE_IMBALANCE = 1.05
 NOTABLE_MISS = 0.1
 
 
-class Write(BaseModel):
+class Write(Figures):
     """The `write` block of the report. Per-writer and per-node rates are means.
 
     `last_rank_seconds` is the time until the largest writer is done, where a writer or a node limits and
     not the file system: its bytes over the mean stretch their terms.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     seconds: float
     stall_seconds: float = Field(description="for which training stands still")
@@ -40,26 +42,24 @@ class Write(BaseModel):
     predicted_over_observed: float | None = Field(description="of the rates; 1 where the model is right")
 
 
-def write_of(storage: ResolvedStorage | None, *, laid_out: LaidOut, checkpoint: Checkpoint) -> Write | None:
+def write_of(profile: StorageProfile | None, *, demands: Demands, checkpoint: Checkpoint) -> Write | None:
     """The time to write a checkpoint, or None where no write rate is known."""
-    moved = transfer(storage.profile, [write_demand(laid_out)], direction="write") if storage else None
+    moved = transfer(profile, [demands.write], direction="write") if profile else None
     if moved is None:
         return None
-    size, layout = laid_out.size, laid_out.layout
-    seconds = float(moved.seconds)
-    rate, observed = size.written_bytes / seconds, checkpoint.observed_write_bytes_per_second
-    last = _last_rank(moved.limits, layout.largest_over_mean)
-    return Write(
-        seconds=seconds,
-        stall_seconds=seconds,
+    rate, observed = demands.written_bytes / moved.seconds, checkpoint.observed_write_bytes_per_second
+    last = _last_rank(moved, demands.largest_over_mean)
+    return Write.of(
+        seconds=moved.seconds,
+        stall_seconds=moved.seconds,
         drain_seconds=0.0,
-        last_rank_seconds=float(moved.serial_seconds) + max(last.values()),
-        last_rank_bottleneck=max(last, key=lambda resource: last[resource]),
+        last_rank_seconds=moved.serial_seconds + functools.reduce(np.maximum, last.values()),
+        last_rank_bottleneck=longest(last),
         bytes_per_second=rate,
-        per_writer_bytes_per_second=rate / layout.num_writers,
-        per_node_bytes_per_second=rate / layout.num_writing_nodes,
+        per_writer_bytes_per_second=rate / demands.write.num_streams,
+        per_node_bytes_per_second=rate / demands.num_writing_nodes,
         bottleneck=moved.bottleneck,
-        limits=list(moved.limits),
+        limits=list(moved.limits) if np.ndim(moved.seconds) == 0 else [],
         observed_bytes_per_second=observed,
         predicted_over_observed=rate / observed if observed else None,
     )
@@ -91,8 +91,9 @@ def write_warnings(write: Write | None, *, layout: Layout, node: ResolvedNode) -
         )
 
 
-def _last_rank(limits: tuple[Limit, ...], largest_over_mean: float) -> dict[Resource, float]:
-    """The time of each shared resource, those of writers and nodes stretched by the largest over the mean."""
-    stretch = {"writer": largest_over_mean, "node": largest_over_mean}
-    shared = [limit for limit in limits if limit.slack_fraction is not None]
-    return {limit.resource: limit.seconds * stretch.get(limit.resource, 1.0) for limit in shared}
+def _last_rank(moved: Transfer, largest_over_mean: float) -> dict[Resource, Numbers]:
+    """The time of each shared resource, but for the file system's stretched by the largest over the mean."""
+    return {
+        resource: seconds if resource == "file-system" else seconds * largest_over_mean
+        for resource, seconds in moved.steps[0].items()
+    }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,7 +14,9 @@ from sizing.storage.profile import StorageProfile
 from sizing.storage.terms import Demand, Direction, Resource, Terms, once_terms, serial_terms, shared_terms
 from sizing.storage.transfer import Numbers, transfer_seconds
 
-__all__ = ["Demand", "Direction", "Limit", "Resource", "Transfer", "serial_steps", "transfer"]
+__all__ = ["Demand", "Direction", "Limit", "Resource", "Transfer", "longest", "serial_steps", "transfer"]
+
+_Name = TypeVar("_Name", bound=str)
 
 
 class Limit(BaseModel):
@@ -53,7 +56,7 @@ class Transfer:
     @property
     def bottleneck(self) -> Resource:
         """The resource that decides longest; for arrays an array of names."""
-        return _longest(self.serial | _decided(self.steps))
+        return longest(self.serial | _decided(self.steps))
 
     @property
     def limits(self) -> tuple[Limit, ...]:
@@ -88,6 +91,15 @@ def transfer(profile: StorageProfile, demands: Sequence[Demand], *, direction: D
     return Transfer(slowest, serial_seconds, total_bytes, steps, serial)
 
 
+def longest(seconds: Mapping[_Name, Numbers]) -> _Name:
+    """The name of what takes longest; for arrays an array of names."""
+    names = list(seconds)
+    if not any(map(np.ndim, seconds.values())):
+        return max(names, key=lambda name: seconds[name])
+    found: _Name = np.array(names)[np.argmax(np.stack(np.broadcast_arrays(*seconds.values())), axis=0)]
+    return found
+
+
 def serial_steps(profile: StorageProfile, demands: Sequence[Demand], *, direction: Direction) -> Terms:
     """Seconds of each step that nothing overlaps, whatever rates are known."""
     rates = profile.rates()
@@ -106,11 +118,3 @@ def _decided(steps: Sequence[Terms]) -> Terms:
         for resource, seconds in step.items():
             decided[resource] = decided.get(resource, 0.0) + np.where(seconds == slowest, seconds, 0.0)
     return decided
-
-
-def _longest(seconds: Terms) -> Resource:
-    names = list(seconds)
-    if not any(map(np.ndim, seconds.values())):
-        return max(names, key=lambda name: seconds[name])
-    longest: Resource = np.array(names)[np.argmax(np.stack(np.broadcast_arrays(*seconds.values())), axis=0)]
-    return longest

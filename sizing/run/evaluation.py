@@ -1,0 +1,80 @@
+"""From demands and the rest of a Scenario to every figure of the run, for one answer or a million rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sizing.cluster import ResolvedNode
+from sizing.layout import Checkpoint, Layout
+from sizing.run.demands import Demands
+from sizing.run.failures import Reliability
+from sizing.run.overhead import Interval, Overhead, interval_of, overhead_of, overhead_warnings
+from sizing.run.requirements import Required, required_of, required_warnings
+from sizing.run.restore import Restore, restore_of, restore_warnings
+from sizing.run.retention import Capacity, Retention, capacity_of
+from sizing.run.targets import TargetCheck, Targets, check_targets
+from sizing.run.write import Write, write_of, write_warnings
+from sizing.storage.profile import StorageProfile
+
+
+@dataclass(frozen=True, slots=True)
+class RunInputs:
+    """The blocks of a Scenario that come after its layout. Their numbers may be arrays that broadcast together."""
+
+    checkpoint: Checkpoint
+    profile: StorageProfile | None
+    reliability: Reliability | None
+    retention: Retention
+    targets: Targets
+
+
+@dataclass(frozen=True, slots=True)
+class RunFigures:
+    """The blocks of the report that come after the layout. Their numbers are arrays where those of the inputs are."""
+
+    write: Write | None
+    restore: Restore
+    overhead: Overhead
+    interval: Interval
+    required: Required
+    targets: list[TargetCheck]
+    capacity: Capacity
+
+
+def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
+    """Times, cost to the run, required rates and capacity.
+
+    `Scenario.run_inputs` gives the inputs of one answer; `figures.with_arrays` sets arrays in a Scenario first.
+    Which fields are None, the mode and the tiers must be the same for all rows.
+    """
+    checkpoint, profile, targets = inputs.checkpoint, inputs.profile, inputs.targets
+    write = write_of(profile, demands=demands, checkpoint=checkpoint)
+    restore = restore_of(profile, demands=demands, write=write)
+    interval = interval_of(write, inputs.reliability, interval_seconds=checkpoint.interval_seconds, demands=demands)
+    overhead = overhead_of(write, interval, targets)
+    return RunFigures(
+        write=write,
+        restore=restore,
+        overhead=overhead,
+        interval=interval,
+        required=required_of(targets, demands=demands, profile=profile, checkpoint=checkpoint),
+        targets=check_targets(
+            targets,
+            overhead_fraction=overhead.fraction,
+            stall_seconds=write.stall_seconds if write else None,
+            restore_seconds=restore.seconds,
+        ),
+        capacity=capacity_of(inputs.retention, demands=demands, checkpoint=checkpoint),
+    )
+
+
+def run_warnings(run: RunFigures, inputs: RunInputs, *, layout: Layout, node: ResolvedNode) -> Iterator[str]:
+    """What a reader must know before believing the figures of one answer."""
+    restore_seconds = run.restore.seconds
+    yield from write_warnings(run.write, layout=layout, node=node)
+    yield from restore_warnings(run.restore, inputs.profile)
+    yield from overhead_warnings(
+        run.overhead, run.interval, reliability=inputs.reliability, restore_seconds=restore_seconds
+    )
+    yield from required_warnings(run.required, inputs.targets)

@@ -1,0 +1,107 @@
+"""Arrays give, row by row, what single answers give."""
+
+import copy
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from sizing.report import SizingReport, answer, demands_of_scenario
+from sizing.run.evaluation import RunFigures, evaluate
+from sizing.run.figures import with_arrays
+from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+
+PROFILE = {
+    "write_bytes_per_second": (1e9, 1e13),
+    "read_bytes_per_second": (1e9, 1e13),
+    "node_write_bytes_per_second": (1e8, 1e11),
+    "node_read_bytes_per_second": (1e8, 1e11),
+    "writer_write_bytes_per_second": (1e7, 1e10),
+    "device_to_host_bytes_per_second": (1e8, 1e11),
+    "files_per_second": (10, 1e6),
+    "fixed_write_seconds": (0, 10),
+    "fixed_read_seconds": (0, 10),
+}
+OTHERS = {
+    "checkpoint.interval_seconds": (1, 1e5),
+    "reliability.detection_seconds": (0, 600),
+    "reliability.restart_seconds": (0, 3600),
+    "reliability.failures_per_node_day": (1e-6, 1),
+    "targets.max_overhead_fraction": (1e-4, 1),
+    "targets.max_stall_seconds": (1e-2, 1e3),
+    "targets.recovery_seconds": (1e-2, 1e3),
+    "retention.keep_last": (1, 1000),
+}
+FIELDS = {f"storage.profile.{name}": bounds for name, bounds in PROFILE.items()} | OTHERS
+NUM_ROWS = 3
+
+columns = st.fixed_dictionaries(
+    {
+        path: st.lists(st.floats(*bounds), min_size=NUM_ROWS, max_size=NUM_ROWS)
+        for path, bounds in FIELDS.items()
+        if path != "retention.keep_last"
+    }
+    | {"retention.keep_last": st.lists(st.integers(1, 1000), min_size=NUM_ROWS, max_size=NUM_ROWS)}
+)
+
+
+def document_of(row: dict[str, float]) -> dict[str, Any]:
+    document = copy.deepcopy(REFERENCE_SCENARIO)
+    for path, value in row.items():
+        *blocks, name = path.split(".")
+        block = document
+        for part in blocks:
+            block = block.setdefault(part, {})
+        block[name] = value
+    return document
+
+
+@settings(max_examples=60)
+@given(columns)
+def test_each_row_of_arrays_is_its_own_answer(values: dict[str, list[float]]) -> None:
+    rows = [{path: column[i] for path, column in values.items()} for i in range(NUM_ROWS)]
+    first = scenario_from(document_of(rows[0]))
+    together = evaluate(demands_of_scenario(first), with_arrays(first, values).run_inputs)
+    for index, row in enumerate(rows):
+        assert_row_is_answer(together, index, answer(scenario_from(document_of(row))))
+
+
+def assert_row_is_answer(together: RunFigures, index: int, alone: SizingReport) -> None:
+    blocks = ("write", "restore", "overhead", "interval", "required", "capacity")
+    for name in blocks:
+        compare(getattr(together, name), index, getattr(alone, name), name)
+    for number, check in enumerate(alone.targets):
+        compare(together.targets[number], index, check, check.target)
+
+
+def compare(block: BaseModel, index: int, alone: BaseModel, path: str) -> None:
+    for name in type(block).model_fields.keys() - {"limits", "parts"}:
+        found, expected = at(getattr(block, name), index), getattr(alone, name)
+        if isinstance(expected, float):
+            assert math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-12), f"{path}.{name}"
+        elif expected is None:
+            assert found is None or math.isnan(found), f"{path}.{name}"
+        else:
+            assert found == expected, f"{path}.{name}"
+
+
+def at(value: Any, index: int) -> Any:
+    return value[index] if isinstance(value, np.ndarray) and value.ndim else value
+
+
+def test_arrays_broadcast_together() -> None:
+    scenario = with_arrays(
+        scenario_from(REFERENCE_SCENARIO),
+        {
+            "storage.profile.write_bytes_per_second": np.array([1e11, 1e12]),
+            "checkpoint.interval_seconds": np.array([[600.0], [3600.0], [14400.0]]),
+        },
+    )
+    figures = evaluate(demands_of_scenario(scenario), scenario.run_inputs)
+    assert np.asarray(figures.interval.goodput_at_interval_fraction).shape == (3, 2)
+    assert figures.write is not None
+    assert np.asarray(figures.write.seconds) == pytest.approx([138.0, 13.8])
