@@ -69,6 +69,12 @@ def too_small(field: str, rule: str) -> InvalidInput:
     return InvalidInput.of(field, rule, value=None, remedy=remedy)
 
 
+def unwritable(target: object, reason: str) -> InvalidInput:
+    """The error for a target that cannot be written to."""
+    remedy = "give a place that you may write to"
+    return InvalidInput.of("--target", f"must be writable ({reason})", value=str(target), remedy=remedy)
+
+
 @contextmanager
 def explained_io_errors(doing: str, *, rank: int) -> Iterator[None]:
     """Turn an OSError into a sentence: InvalidInput where the target is full, else RunFailed.
