@@ -17,7 +17,7 @@ from typing import BinaryIO, Protocol
 import psutil
 
 from io_bench import interruption
-from io_bench.errors import RunFailed, explained_io_errors
+from io_bench.errors import RunFailed, explained_io_errors, reason_of
 from io_bench.process_group import ProcessGroup
 from io_bench.target import Target
 
@@ -163,7 +163,7 @@ def _cleared(files: RunFiles) -> list[str]:
     try:
         files.remove_created()
     except OSError as error:
-        return [f"Files in {files.title} could not be removed: {error.strerror or error}."]
+        return [f"Files in {files.title} could not be removed: {reason_of(error)}."]
     return []
 
 
@@ -178,5 +178,5 @@ def _dismantled(files: RunFiles, orphans: list[str]) -> list[str]:
         files.remove([MANIFEST])
         files.unmake()
     except OSError as error:
-        return [f"{files.title} could not be removed: {error.strerror or error}."]
+        return [f"{files.title} could not be removed: {reason_of(error)}."]
     return []

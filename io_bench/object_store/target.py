@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import fsspec
 
-from io_bench.errors import unwritable
+from io_bench.errors import reason_of, unwritable
 from io_bench.object_store.run_prefix import RunPrefix
 from io_bench.object_store.store import ObjectStore, Transfer
 from sizing.errors import InvalidInput
@@ -71,7 +71,7 @@ class UrlTarget:
         try:
             found = files.names()
         except OSError as error:
-            raise unwritable(self.title, str(error)) from error
+            raise unwritable(self.title, reason_of(error)) from error
         if found:
             raise unwritable(files.title, "it is there already, and not from this run")
         return files
@@ -85,7 +85,7 @@ class UrlTarget:
         try:
             self.store.check(self.path)
         except OSError as error:
-            rule = f"must be a bucket that can be reached ({str(error).rstrip('.')})"
+            rule = f"must be a bucket that can be reached ({reason_of(error).rstrip('.')})"
             remedy = f"check name, credentials and AWS_ENDPOINT_URL (requests go to {self.store.endpoint})"
             raise InvalidInput.of("--target", rule, value=self.title, remedy=remedy) from error
 
