@@ -15,7 +15,7 @@ import difflib
 import types
 import typing
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -71,6 +71,10 @@ class InvalidInput(SizingError):
     def of(cls, field: str, rule: str, *, value: object, remedy: str) -> InvalidInput:
         """An InvalidInput with a single problem; `value` None where nothing was found."""
         return cls([Problem(field, rule, "" if value is None else shown(value), remedy)])
+
+    def within(self, path: str) -> InvalidInput:
+        """The same problems of an input that stands at a dotted path of a larger one."""
+        return InvalidInput(replace(p, field=f"{path}.{p.field}" if p.field else path) for p in self.problems)
 
 
 class UnreadableFile(SizingError):

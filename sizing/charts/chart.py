@@ -23,13 +23,13 @@ _LABELS = {
 
 
 def chart(title: str, *, rows: Sequence[Mapping[str, object]], subtitle: str = "", **body: Any) -> Spec:
-    """A titled specification over rows; `body` is its mark and encoding, its layers, or its facets.
+    """A titled specification over rows; `body` is its mark and encoding, or its layers, facets or views.
 
     >>> spec = chart("Writes", rows=[{"num_nodes": 1, "bytes_per_second": 2e9}], mark="point")
     >>> spec["title"]["text"], spec["data"]["values"][0]["num_nodes"], spec["mark"]
     ('Writes', 1, 'point')
     """
-    sizes = {} if "spec" in body or "facet" in body else {"width": WIDTH, "height": HEIGHT}
+    sizes = {} if {"spec", "facet", "vconcat"} & body.keys() else {"width": WIDTH, "height": HEIGHT}
     return {
         "$schema": SCHEMA,
         "title": {"text": title, "subtitle": subtitle} if subtitle else {"text": title},

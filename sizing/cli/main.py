@@ -11,24 +11,22 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from sizing import __version__
 from sizing.checkpoint_files import contents_of
 from sizing.cli.catalogs import formats_table, models_table, nodes_table, storage_table
+from sizing.cli.explore import cluster_verb
 from sizing.cli.files import read_document, read_storage_profile
 from sizing.cli.flags import FLAGS, with_flags
 from sizing.cli.inspection_table import inspection_table
 from sizing.cli.report_text import manifest_text, report_text
+from sizing.cli.terminal import EXIT_MISSED, console
 from sizing.cli.validation_table import validation_table
 from sizing.errors import EXIT_BAD_INPUT, InvalidInput, SizingError
 from sizing.layout.manifest import ManifestRow
 from sizing.report import answer, manifest_of
 from sizing.scenario import Scenario, scenario_from
 from sizing.validation import comparisons
-
-WIDTH_WITHOUT_TERMINAL = 160
-EXIT_MISSED = 1
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -66,7 +64,7 @@ def answer_verb(
     if as_json:
         print(report.model_dump_json(indent=2))
     else:
-        _console().print(report_text(report))
+        console().print(report_text(report))
     if check and any(target.met is False for target in report.targets):
         raise typer.Exit(EXIT_MISSED)
 
@@ -87,7 +85,7 @@ def manifest_verb(
         rows.writerow(ManifestRow._fields)
         rows.writerows(manifest_of(asked))
     else:
-        _console().print(manifest_text(answer(asked)))
+        console().print(manifest_text(answer(asked)))
 
 
 def _scenario(
@@ -189,6 +187,9 @@ app.command("manifest")(
 )
 
 
+app.command("cluster")(cluster_verb)
+
+
 @app.command("inspect")
 def inspect_verb(
     path: Annotated[Path, typer.Argument(help="A safetensors, torch DCP or torch.save file, or a folder")],
@@ -200,7 +201,7 @@ def inspect_verb(
     if as_json:
         print(contents.model_dump_json(indent=2))
     else:
-        _console().print(inspection_table(contents))
+        console().print(inspection_table(contents))
 
 
 @app.command("profile")
@@ -213,7 +214,7 @@ def profile_verb(result: Annotated[Path, typer.Argument(help="A result of ckpt-b
 def validate_verb() -> None:
     """Compare with published facts: prediction, truth, ratio and source. Exit with 1 where one is missed."""
     compared = comparisons()
-    _console().print(validation_table(compared))
+    console().print(validation_table(compared))
     if not all(comparison.as_expected for comparison in compared):
         raise typer.Exit(EXIT_MISSED)
 
@@ -221,25 +222,25 @@ def validate_verb() -> None:
 @app.command("models")
 def models_verb() -> None:
     """List the model catalog."""
-    _console().print(models_table())
+    console().print(models_table())
 
 
 @app.command("formats")
 def formats_verb() -> None:
     """List the checkpoint formats: files, writers, readers."""
-    _console().print(formats_table())
+    console().print(formats_table())
 
 
 @app.command("nodes")
 def nodes_verb() -> None:
     """List the node catalog."""
-    _console().print(nodes_table())
+    console().print(nodes_table())
 
 
 @app.command("storage")
 def storage_verb() -> None:
     """List the catalog of storage systems."""
-    _console().print(storage_table())
+    console().print(storage_table())
 
 
 def _with_verb(arguments: list[str]) -> list[str]:
@@ -248,7 +249,3 @@ def _with_verb(arguments: list[str]) -> list[str]:
     if not arguments or arguments[0] in verbs or arguments[0] in ("--help", "--version"):
         return arguments
     return ["answer", *arguments]
-
-
-def _console() -> Console:
-    return Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL, highlight=False)

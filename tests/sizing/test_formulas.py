@@ -9,9 +9,10 @@ import pytest
 
 import sizing
 from sizing import cluster, layout, model, run, state, storage, training
+from sizing.explore import clusters
 
 NUMBERS = {"int", "float", "Numbers"}
-STEPS = (model, state, cluster, layout, training, storage, run)
+STEPS = (model, state, cluster, layout, training, storage, run, clusters)
 
 
 def public_functions() -> Iterator[Callable[..., object]]:

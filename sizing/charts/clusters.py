@@ -1,0 +1,77 @@
+"""What a ClusterReport shows as a chart: the busiest day of the file system, and how long saves stall."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sizing.charts.chart import Spec, chart, quantity, series
+from sizing.charts.theme import HEIGHT, WIDTH
+from sizing.explore.clusters.report import ClusterReport
+from sizing.explore.clusters.statistics import PERCENTILES
+from sizing.units import SECONDS_PER_HOUR, rate_text
+
+_LOW = HEIGHT * 2 // 3
+
+
+def cluster_chart(report: ClusterReport) -> Spec:
+    """Rates over the busiest day above the stalls of each group by percentile."""
+    return chart(
+        f"{report.num_jobs:,} jobs on {rate_text(report.write.bytes_per_second)} of writing",
+        subtitle=f"{report.num_checkpoints:,} checkpoints simulated",
+        rows=[],
+        vconcat=[_day(report), _stalls(report)],
+        resolve={"scale": {"color": "independent", "strokeDash": "independent", "shape": "independent"}},
+    )
+
+
+def _day(report: ClusterReport) -> Spec:
+    directions = ["write", "read"] if report.read else ["write"]
+    rows = [
+        {
+            "hour": moment.at_seconds / SECONDS_PER_HOUR,
+            "direction": direction,
+            "bytes_per_second": getattr(moment, f"{direction}_bytes_per_second"),
+        }
+        for moment in report.busiest_day
+        for direction in directions
+    ]
+    encoding = {
+        "x": quantity("hour", "hour of the simulation", scale="linear"),
+        "y": quantity("bytes_per_second", "mean rate of five minutes"),
+        **series("direction", "busiest day", directions),
+    }
+    encoding["x"]["scale"]["zero"] = False
+    return {
+        "width": WIDTH,
+        "height": _LOW,
+        "data": {"values": rows},
+        "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 1.5},
+        "encoding": {name: encoding[name] for name in ("x", "y", "color", "strokeDash")},
+    }
+
+
+def _stalls(report: ClusterReport) -> Spec:
+    names = [job.name for job in report.jobs if job.simulated_stalls]
+    return {
+        "width": WIDTH,
+        "height": _LOW,
+        "data": {"values": list(_stall_rows(report))},
+        "mark": {"type": "line", "point": True},
+        "encoding": {
+            "x": {
+                "field": "percentile",
+                "type": "ordinal",
+                "title": "% of saves that stall no longer",
+                "axis": {"labelAngle": 0},
+            },
+            "y": quantity("stall_seconds", "stall of a save", scale="log"),
+            **series("group", "jobs", names),
+        },
+    }
+
+
+def _stall_rows(report: ClusterReport) -> Iterator[dict[str, object]]:
+    for job in report.jobs:
+        if job.simulated_stalls:
+            for percentile, seconds in zip(PERCENTILES, job.simulated_stalls.percentile_seconds, strict=True):
+                yield {"group": job.name, "percentile": percentile, "stall_seconds": max(seconds, 1e-3)}

@@ -1,0 +1,28 @@
+"""Where the command line prints: tables to the output, progress of long work to the terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+WIDTH_WITHOUT_TERMINAL = 160
+EXIT_MISSED = 1
+"""Exit code where a target or a published fact is missed."""
+
+
+def console(*, width_without_terminal: int = WIDTH_WITHOUT_TERMINAL) -> Console:
+    """The output, as wide as the terminal, or as given where there is none."""
+    return Console(width=None if sys.stdout.isatty() else width_without_terminal, highlight=False)
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
+    """A bar on the terminal of standard error, and the function that tells it the fraction that is done."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(what, total=1.0)
+        yield lambda fraction: bar.update(task, completed=fraction)

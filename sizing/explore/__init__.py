@@ -1,0 +1,1 @@
+"""What if: many jobs on one storage system, the inverse questions, sweeps, comparisons."""

@@ -1,0 +1,1 @@
+"""Many jobs on one storage system: how often they collide, what they wait for, what to buy."""

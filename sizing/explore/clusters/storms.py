@@ -1,0 +1,96 @@
+"""Restore storms: all jobs that one failure stops read their checkpoints again at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field
+
+from sizing.errors import InvalidInput
+from sizing.explore.clusters.load import JobLoad
+from sizing.explore.clusters.sharing import Batch, Sharer, finish_seconds
+
+MOST_RACKS = 100_000
+
+
+class Storm(BaseModel):
+    """What a failure costs that stops several jobs at once, detection and restart included."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    failure: str = Field(description="the rack whose failure takes longest, or the power of all")
+    num_jobs: int
+    num_gpus: int
+    read_bytes: int
+    first_back_seconds: float
+    last_back_seconds: float = Field(description="until every job trains again")
+    last_back_alone_seconds: float = Field(description="if nobody else read at that time")
+    gpu_hours: float = Field(description="that stand still, rework not counted")
+
+
+def storms(loads: Sequence[JobLoad], *, read_bytes_per_second: float, nodes_per_rack: int | None) -> list[Storm]:
+    """The worst rack, where racks are asked for, and all jobs at once.
+
+    Raises InvalidInput where there are more than 100,000 racks.
+    """
+    everybody = [load.group.count for load in loads]
+    found = [_storm("power", loads, everybody, read_bytes_per_second)]
+    if nodes_per_rack is None:
+        return found
+    hits = _jobs_by_rack(loads, nodes_per_rack)
+    racks = [_storm("rack", loads, hit, read_bytes_per_second) for hit in hits]
+    return [max(racks, key=lambda storm: storm.last_back_seconds), *found]
+
+
+def _storm(failure: str, loads: Sequence[JobLoad], counts: Sequence[int], read_bytes_per_second: float) -> Storm:
+    hit = [(load, count) for load, count in zip(loads, counts, strict=True) if count]
+    back = back_seconds(loads, counts, read_bytes_per_second=read_bytes_per_second)
+    gpus = [load.report.layout.num_gpus * count for load, count in hit]
+    return Storm(
+        failure=failure,
+        num_jobs=sum(counts),
+        num_gpus=sum(gpus),
+        read_bytes=sum(load.report.restore.read_bytes * count for load, count in hit),
+        first_back_seconds=min(back),
+        last_back_seconds=max(back),
+        last_back_alone_seconds=max(
+            load.recovery_seconds + load.restore.alone_seconds(read_bytes_per_second) for load, _ in hit if load.restore
+        ),
+        gpu_hours=sum(num_gpus * seconds for num_gpus, seconds in zip(gpus, back, strict=True)) / 3600,
+    )
+
+
+def back_seconds(loads: Sequence[JobLoad], counts: Sequence[int], *, read_bytes_per_second: float) -> list[float]:
+    """When the jobs train again that a failure stops, so many of each group; each reads once it has restarted."""
+    batches = [
+        Batch(
+            Sharer(load.restore.most_bytes_per_second, load.restore.weight),
+            count,
+            load.restore.num_bytes,
+            load.recovery_seconds + load.restore.lead_seconds,
+        )
+        for load, count in zip(loads, counts, strict=True)
+        if load.restore and count
+    ]
+    return finish_seconds(read_bytes_per_second, batches)
+
+
+def _jobs_by_rack(loads: Sequence[JobLoad], nodes_per_rack: int) -> Iterator[list[int]]:
+    """How many jobs of each group a rack holds nodes of, for each kind of rack that there is."""
+    counts = np.array([load.group.count for load in loads])
+    nodes = np.repeat([load.report.layout.num_nodes for load in loads], counts)
+    ends = np.cumsum(nodes)
+    num_racks = -(-int(ends[-1]) // nodes_per_rack)
+    if num_racks > MOST_RACKS:
+        raise InvalidInput.of(
+            "nodes_per_rack", f"makes more than {MOST_RACKS:,} racks", value=nodes_per_rack, remedy="give more nodes"
+        )
+    starts = np.arange(num_racks) * nodes_per_rack
+    first = np.searchsorted(ends, starts, side="right")
+    last = np.searchsorted(ends - nodes, starts + nodes_per_rack, side="left") - 1
+    upper = np.cumsum(counts)
+    held = np.minimum(last[:, None], upper - 1) - np.maximum(first[:, None], upper - counts) + 1
+    distinct: npt.NDArray[np.int_] = np.unique(np.maximum(held, 0), axis=0)
+    return iter(distinct.tolist())

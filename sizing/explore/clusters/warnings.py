@@ -1,0 +1,49 @@
+"""What a reader must know before believing the figures of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sizing.explore.clusters.load import JobLoad
+from sizing.explore.clusters.report import ClusterReport
+from sizing.units import percent_text, rate_text, seconds_text
+
+NOTABLE_GOODPUT_LOSS = 0.01
+
+
+def cluster_warnings(report: ClusterReport, loads: Sequence[JobLoad]) -> Iterator[str]:
+    """Overload, groups that never advance, targets that no rate meets, and what was left out."""
+    write = report.write
+    if write.utilization_fraction >= 1:
+        yield (
+            f"the jobs ask to write {rate_text(write.mean_bytes_per_second)} on average, more than the "
+            f"{rate_text(write.bytes_per_second)} there are: every checkpoint waits, and intervals grow"
+        )
+    for job, load in zip(report.jobs, loads, strict=True):
+        drain = load.write.alone_seconds(write.bytes_per_second)
+        if drain >= job.interval_seconds:
+            yield (
+                f"{job.name}: writing takes {seconds_text(drain)} even alone, longer than the interval of "
+                f"{seconds_text(job.interval_seconds)}: training {_consequence(load)}"
+            )
+        if load.mtbf_seconds is None:
+            yield f"{job.name}: without reliability its jobs never fail in the simulation"
+        elif job.goodput_alone_fraction is not None:
+            loss = job.goodput_alone_fraction - job.simulated_goodput_fraction
+            if loss > NOTABLE_GOODPUT_LOSS:
+                yield f"{job.name}: the other jobs cost it {percent_text(loss)} of its time"
+    if report.read is None:
+        yield "no read rate of the storage is known: restores take no time in the simulation, and storms are unknown"
+    required = report.required
+    if required.p99_stall_seconds is not None and required.write_bytes_per_second is None:
+        yield f"targets.p99_stall_seconds: no rate meets it, {_slowest_alone(loads)} takes longer even alone"
+    if required.recovery_seconds is not None and required.read_bytes_per_second is None:
+        yield "targets.recovery_seconds: no rate meets it; detection, restart and the jobs' own limits take longer"
+
+
+def _consequence(load: JobLoad) -> str:
+    return "never advances" if load.snapshot_seconds is None else "waits for each drain"
+
+
+def _slowest_alone(loads: Sequence[JobLoad]) -> str:
+    return max(loads, key=lambda load: load.stall_alone_seconds(float("inf"))).group.name

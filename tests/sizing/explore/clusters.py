@@ -1,0 +1,37 @@
+"""Small clusters for the tests: equal jobs of 8B on one file system."""
+
+from typing import Any
+
+from sizing.explore.clusters.load import JobLoad, job_loads, shared_storage
+from sizing.explore.clusters.scenario import cluster_scenario_from
+from sizing.explore.clusters.simulation import Simulated, simulate
+
+
+def document(*, num_jobs: int = 1, **changes: Any) -> dict[str, Any]:
+    """Jobs that save 112 GB every 4 h; `changes` go to the job, its scenario or the cluster, by name."""
+    scenario: dict[str, Any] = {"model": {"preset": "llama-3.1-8b"}, "parallelism": {"data": 8}}
+    job: dict[str, Any] = {"name": "8B", "count": num_jobs, "scenario": scenario}
+    whole: dict[str, Any] = {
+        "jobs": [job],
+        "storage": {"profile": {"write_bytes_per_second": "40 GB/s", "read_bytes_per_second": "80 GB/s"}},
+    }
+    for name, value in changes.items():
+        place = scenario if name in ("checkpoint", "reliability") else whole
+        (job if name in ("start", "compute_jitter_fraction") else place)[name] = value
+    return whole
+
+
+def loads_of(asked: dict[str, Any]) -> list[JobLoad]:
+    return job_loads(cluster_scenario_from(asked))
+
+
+def simulated(asked: dict[str, Any]) -> Simulated:
+    scenario = cluster_scenario_from(asked)
+    storage = shared_storage(scenario)
+    return simulate(
+        job_loads(scenario),
+        write_bytes_per_second=storage.write_bytes_per_second,
+        read_bytes_per_second=storage.read_bytes_per_second,
+        horizon_seconds=scenario.horizon_seconds,
+        seed=scenario.seed,
+    )

@@ -1,0 +1,125 @@
+"""A power failure or a rack's failure stops the jobs that stand there, and they read again together."""
+
+import pytest
+
+from sizing.errors import InvalidInput
+from sizing.explore.clusters.answer import answer_cluster
+from sizing.explore.clusters.requirements import read_bytes_per_second_for_recovery, write_bytes_per_second_for_p99
+from sizing.explore.clusters.simulation import unseen
+from sizing.explore.clusters.storms import back_seconds, storms
+from tests.sizing.explore.clusters import document, loads_of
+
+READ_BYTES = 8 * 112_423_657_472
+
+
+def test_after_a_power_failure_all_jobs_share_the_read_rate() -> None:
+    loads = loads_of(document(num_jobs=100))
+    (power,) = storms(loads, read_bytes_per_second=80e9, nodes_per_rack=None)
+    assert power.num_jobs == 100
+    assert power.num_gpus == 800
+    assert power.read_bytes == 100 * READ_BYTES
+    assert power.first_back_seconds == power.last_back_seconds == pytest.approx(100 * READ_BYTES / 80e9)
+    assert power.last_back_alone_seconds == pytest.approx(READ_BYTES / 80e9)
+    assert power.gpu_hours == pytest.approx(800 * power.last_back_seconds / 3600)
+
+
+def test_the_worst_rack_is_the_one_that_stops_most_readers() -> None:
+    asked = document(num_jobs=5)
+    large = {"model": {"preset": "llama-3.1-8b"}, "parallelism": {"data": 40}}
+    asked["jobs"].insert(0, {"name": "large", "count": 2, "scenario": large})
+    loads = loads_of(asked)
+    assert [load.report.layout.num_nodes for load in loads] == [5, 1]
+    rack, power = storms(loads, read_bytes_per_second=80e9, nodes_per_rack=4)
+    # nodes 0-4 and 5-9 are the large jobs, 10-14 the small: racks 0-3, 4-7, 8-11 and 12-14
+    assert rack.read_bytes == 2 * 5 * READ_BYTES
+    assert rack.num_jobs == 2
+    assert power.num_jobs == 7
+    one_rack, _ = storms(loads, read_bytes_per_second=80e9, nodes_per_rack=1)
+    assert one_rack.num_jobs == 1
+
+
+def test_detection_and_restart_come_before_reading_except_where_restart_includes_it() -> None:
+    reliability = {"mtbf_seconds": "1d", "detection_seconds": 100, "restart_seconds": 1000}
+    loads = loads_of(document(num_jobs=10, reliability=reliability))
+    alone = READ_BYTES / 80e9
+    (power,) = storms(loads, read_bytes_per_second=80e9, nodes_per_rack=None)
+    assert power.last_back_alone_seconds == pytest.approx(1100)
+    assert power.last_back_seconds == pytest.approx(1100 - alone + 10 * alone)
+
+
+def test_the_read_rate_to_buy_brings_all_back_exactly_in_time() -> None:
+    loads = loads_of(
+        document(
+            num_jobs=100,
+            storage={
+                "profile": {
+                    "write_bytes_per_second": 4e10,
+                    "read_bytes_per_second": 8e10,
+                    "node_read_bytes_per_second": "5 GB/s",
+                }
+            },
+        )
+    )
+    rate = read_bytes_per_second_for_recovery(loads, recovery_seconds=600)
+    assert rate is not None
+    assert max(back_seconds(loads, [100], read_bytes_per_second=rate)) == pytest.approx(600, rel=1e-9)
+    assert max(back_seconds(loads, [100], read_bytes_per_second=rate * 0.999)) > 600
+    assert read_bytes_per_second_for_recovery(loads, recovery_seconds=READ_BYTES / 5e9 * 0.999) is None
+
+
+def test_the_write_rate_to_buy_keeps_99_percent_of_stalls_in_time() -> None:
+    asked = document(num_jobs=100, horizon_seconds="8d", targets={"p99_stall_seconds": 4.0})
+    report = answer_cluster(asked)
+    rate = report.required.write_bytes_per_second
+    assert rate is not None
+    assert not report.meets_targets
+    for factor, meets in ((1.0, True), (0.97, False)):
+        asked["storage"]["profile"]["write_bytes_per_second"] = rate * factor
+        again = answer_cluster(asked | {"targets": {}})
+        stalls = again.jobs[0].simulated_stalls
+        assert stalls is not None
+        assert (stalls.p99_seconds <= 4.0) is meets
+
+
+def test_a_stall_that_the_jobs_own_nodes_exceed_has_no_rate() -> None:
+    loads = loads_of(
+        document(storage={"profile": {"write_bytes_per_second": 4e10, "node_write_bytes_per_second": 1e9}})
+    )
+    arguments = {"horizon_seconds": 1e6, "seed": 1, "progress": unseen}
+    assert write_bytes_per_second_for_p99(loads, p99_stall_seconds=112.0, **arguments) is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"num_jobs": 20_001}, "jobs.0.count must be at most 20000"),
+        ({"horizon_seconds": "3h"}, "horizon_seconds must cover the longest interval"),
+        ({"num_jobs": 20_000, "horizon_seconds": "20y"}, "horizon_seconds"),
+        ({"num_jobs": 20_000, "horizon_seconds": "2000d"}, "must not ask for more than 2,000,000"),
+        ({"reliability": {"mtbf_seconds": "1 s"}}, "must not ask for more than 2,000,000"),
+        ({"storage": {"profile": {"read_bytes_per_second": 1}}}, "storage.profile.write_bytes_per_second is required"),
+        ({"checkpoint": {"format": "deepspeed"}}, "jobs.0.scenario.checkpoint.format"),
+        ({"jobs": []}, "jobs"),
+        ({"seed": -1}, "seed must be at least 0"),
+    ],
+)
+def test_what_cannot_be_simulated_is_refused_with_the_limit(changes: dict[str, object], sentence: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        answer_cluster(document(**changes))  # type: ignore[arg-type]
+    assert str(refused.value).startswith(sentence) or sentence in str(refused.value)
+
+
+def test_a_job_with_a_storage_of_its_own_and_a_name_used_twice_are_refused() -> None:
+    asked = document()
+    with pytest.raises(InvalidInput, match="two groups of one name"):
+        answer_cluster(asked | {"jobs": asked["jobs"] * 2})
+    asked["jobs"][0]["scenario"]["storage"] = asked["storage"]
+    with pytest.raises(InvalidInput, match="storage of its own"):
+        answer_cluster(asked)
+
+
+def test_without_a_read_rate_restores_take_no_time_and_a_warning_says_so() -> None:
+    report = answer_cluster(document(storage={"profile": {"write_bytes_per_second": "40 GB/s"}}))
+    assert report.read is None
+    assert report.storms == []
+    assert any("no read rate" in warning for warning in report.warnings)
