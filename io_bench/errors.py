@@ -63,10 +63,21 @@ def exit_code_of(error: BaseException) -> int:
             return EXIT_FAILED
 
 
+def reason_of(error: OSError) -> str:
+    """What the operating system, or an object store, has to say."""
+    return error.strerror or str(error) or type(error).__name__
+
+
 def too_small(field: str, rule: str) -> InvalidInput:
     """The error for a place that cannot hold the run; `rule` has the figures."""
     remedy = "make room there, or ask for less with --bytes-per-rank"
     return InvalidInput.of(field, rule, value=None, remedy=remedy)
+
+
+def unwritable(target: object, reason: str) -> InvalidInput:
+    """The error for a target that cannot be written to."""
+    remedy = "give a place that you may write to"
+    return InvalidInput.of("--target", f"must be writable ({reason})", value=str(target), remedy=remedy)
 
 
 @contextmanager
@@ -78,7 +89,7 @@ def explained_io_errors(doing: str, *, rank: int) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = error.strerror or str(error)
+        reason = reason_of(error).rstrip(".")
         if error.errno in _SPACE_ERRORS:
             rule = f"has no space left (rank {rank}, {doing}: {reason})"
             raise too_small("--target", rule) from error

@@ -16,8 +16,13 @@ DRIFT_FRACTION = 0.10
 _LEAST_REPETITIONS_FOR_DRIFT = 4
 
 
-def measurements_of(samples: Sequence[Sample], *, engine: str, num_nodes: int) -> list[Measurement]:
-    """The write and the restore measurement of verified samples, one entry per repetition each."""
+def measurements_of(
+    samples: Sequence[Sample], *, engine: str, num_nodes: int, cache_policy: CachePolicy | None = None
+) -> list[Measurement]:
+    """The write and the restore measurement of verified samples, one entry per repetition each.
+
+    Args: `cache_policy` of the target; None where it follows from what the samples saw.
+    """
     rank_bytes = samples[-1].rank_bytes
 
     def measurement(operation: Operation, timings: list[Timing], policy: CachePolicy) -> Measurement:
@@ -38,8 +43,8 @@ def measurements_of(samples: Sequence[Sample], *, engine: str, num_nodes: int) -
         )
 
     return [
-        measurement("write", [sample.write for sample in samples], _write_cache_policy(samples)),
-        measurement("restore", [sample.restore for sample in samples], _restore_cache_policy(samples)),
+        measurement("write", [sample.write for sample in samples], cache_policy or _write_cache_policy(samples)),
+        measurement("restore", [sample.restore for sample in samples], cache_policy or _restore_cache_policy(samples)),
     ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from io_bench import host_memory
 from io_bench.device import Device
@@ -13,7 +12,7 @@ from io_bench.inventory import Inventory, inventory_of
 from io_bench.payload import POOL_BYTES
 from io_bench.process_group import ProcessGroup
 from io_bench.request import Request
-from io_bench.target import check_space
+from io_bench.target import Target
 from sizing.units import bytes_text
 
 
@@ -28,7 +27,7 @@ class RunPlan:
     seed: int
     repetitions: int
     keep: bool
-    directory: Path
+    target: Target
     inventory: Inventory
     device: Device
     rank: int
@@ -41,15 +40,20 @@ class RunPlan:
         return self.engine_plans[self.rank]
 
     @property
+    def run_title(self) -> str:
+        """Where the files go: a path or a URL."""
+        return self.target.run_title(self.run_id)
+
+    @property
     def most_disk_bytes(self) -> int:
         """What all ranks together have on disk at most."""
         return sum(plan.most_disk_bytes for plan in self.engine_plans)
 
     @property
     def rank_host_bytes(self) -> int:
-        """Host memory that one rank needs: payload, pool, and what the engine adds."""
+        """Host memory that one rank needs: payload, pool, and what engine and target add."""
         resident = 0 if self.device.is_gpu else self.inventory.num_bytes + POOL_BYTES
-        return resident + self.engine_plan.host_bytes
+        return resident + self.engine_plan.host_bytes + self.target.host_bytes
 
     @property
     def rank_gpu_bytes(self) -> int:
@@ -80,7 +84,7 @@ class RunPlan:
         gpu_free = self.device.free_bytes()
         if gpu_free is not None:
             _check_memory("the memory of the GPU", self.rank_gpu_bytes, gpu_free)
-        check_space(self.directory.parent, self.most_disk_bytes)
+        self.target.check_space(self.most_disk_bytes)
 
 
 def plan_of(request: Request, engine: Engine, group: ProcessGroup) -> RunPlan:
@@ -93,7 +97,7 @@ def plan_of(request: Request, engine: Engine, group: ProcessGroup) -> RunPlan:
         seed=request.seed,
         repetitions=request.options.repetitions,
         keep=request.options.keep,
-        directory=request.target / f"ckpt-bench-{request.run_id}",
+        target=request.target,
         inventory=inventory,
         device=device,
         rank=group.rank,

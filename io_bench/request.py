@@ -6,19 +6,18 @@ import datetime
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from io_bench.options import RunOptions
 from io_bench.process_group import ProcessGroup
-from io_bench.target import checked_target
+from io_bench.target import Target, checked_target
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The options, the resolved target, and the identity that rank 0 has drawn."""
+    """The options, the target, and the identity that rank 0 has drawn."""
 
     options: RunOptions
-    target: Path
+    target: Target
     run_id: str
     seed: int
 
@@ -31,7 +30,7 @@ class Request:
 def request_of(flags: Mapping[str, object], group: ProcessGroup) -> Request:
     """The request that the flags spell, on all ranks. Raises InvalidInput for flags and target."""
     options = group.agree(lambda: RunOptions.of(flags), doing="reading the flags")
-    target = group.agree(lambda: checked_target(options.target), doing="checking the target")
+    target = group.agree(lambda: checked_target(options.target, is_first=group.rank == 0), doing="checking the target")
     run_id, seed = group.exchange(_identity(options.seed), doing="agreeing on an identity")[0]
     return Request(options, target, run_id, seed)
 

@@ -16,6 +16,7 @@ _CACHE_MEANINGS: dict[CachePolicy, str] = {
     "o-direct": "The page cache was bypassed.",
     "fadvise-dontneed": "Nothing of it was in the page cache; caches of disks and servers may have helped.",
     "drop-caches": "The page cache was emptied before; caches of disks and servers may have helped.",
+    "object-store": "Written means that the store acknowledged complete objects; the client caches nothing.",
     "cached": "It came from memory, at least in part: this is not the rate of the storage.",
 }
 _VERBS = {"write": ("wrote", "to"), "restore": ("restored", "from")}

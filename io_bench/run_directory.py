@@ -1,39 +1,43 @@
-"""The run's own directory inside the target: made exclusively, removed file by file, never recursively.
-
-Rank 0 makes it and puts a manifest in it that names run and owner; every rank creates files by handle of
-the directory and removes those that it created; rank 0 removes the manifest and the directory last.
-"""
+"""A target that is a directory, and a run's own directory inside it: made exclusively, removed file by file."""
 
 from __future__ import annotations
 
 import contextlib
-import datetime
-import json
 import os
-import socket
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-import psutil
+from io_bench import page_cache
+from io_bench.errors import too_small, unwritable
+from io_bench.mount import mount_of
+from sizing.errors import InvalidInput
+from sizing.units import bytes_text, percent_text
 
-from io_bench import interruption
-from io_bench.errors import RunFailed, explained_io_errors
-from io_bench.process_group import ProcessGroup
-from io_bench.target import unwritable
-
-MANIFEST = "ckpt-bench.json"
-_NAMES_SHOWN = 5
+_SPARE_FRACTION = 0.05
 
 
 class RunDirectory:
-    """Files of this rank in the run's directory, created and opened by name."""
+    """Files of this rank in the run's directory, created and opened by name and by handle of the directory.
+
+    Fulfils io_bench.run_files.RunFiles.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._created: set[str] = set()
         self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+
+    @property
+    def title(self) -> str:
+        """The path."""
+        return str(self.path)
+
+    def location(self, name: str) -> str:
+        """The path of a file."""
+        return str(self.path / name)
 
     def create(self, name: str) -> BinaryIO:
         """A new file to write to, which is this rank's to remove. Raises OSError, also where it exists."""
@@ -48,13 +52,33 @@ class RunDirectory:
         """A file to read from. Raises OSError."""
         return os.fdopen(self._opened(name, os.O_RDONLY), "rb")
 
+    def persist(self, file: BinaryIO) -> None:
+        """Flush and fsync a file. Raises OSError."""
+        file.flush()
+        os.fsync(file.fileno())
+
     def sync(self) -> None:
         """Make the names of new files durable: fsync of the directory. Raises OSError."""
         os.fsync(self._fd)
 
+    def exists(self, name: str) -> bool:
+        """Whether there is such a file."""
+        return os.access(name, os.F_OK, dir_fd=self._fd, follow_symlinks=False)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file of this rank another name. Raises OSError."""
+        self._created.add(new)
+        os.rename(old, new, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+        self._created.discard(old)
+
     def num_bytes(self, name: str) -> int:
         """The size of a file. Raises OSError."""
         return os.stat(name, dir_fd=self._fd, follow_symlinks=False).st_size
+
+    def drop_from_memory(self, name: str) -> int:
+        """Pages of a file that stay in the page cache. Raises OSError."""
+        with self.open(name) as file:
+            return page_cache.drop(file.fileno())
 
     def remove_created(self) -> None:
         """Remove the files that this rank created. Raises OSError."""
@@ -64,10 +88,10 @@ class RunDirectory:
     def remove(self, names: Iterable[str]) -> None:
         """Remove files, where they are there. Raises OSError."""
         for name in names:
-            try:
+            with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=self._fd)
-            except FileNotFoundError:
-                continue
+
+    remove_of_lost = remove
 
     def disown(self, name: str) -> None:
         """Leave a file out of `remove_created`: it goes last."""
@@ -77,6 +101,10 @@ class RunDirectory:
         """What is in the directory."""
         return sorted(os.listdir(self._fd))  # noqa: PTH208 - by handle, which pathlib cannot
 
+    def unmake(self) -> None:
+        """Remove the directory, which is empty. Raises OSError."""
+        self.path.rmdir()
+
     def close(self) -> None:
         """Let go of the directory."""
         os.close(self._fd)
@@ -85,107 +113,78 @@ class RunDirectory:
         return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=self._fd)
 
 
-@contextmanager
-def opened(
-    path: Path, group: ProcessGroup, *, run_id: str, files_of_rank: Sequence[Sequence[str]], keep: bool
-) -> Iterator[RunDirectory]:
-    """The run's directory, on all ranks; afterwards it is gone, unless `keep` and all went well.
+@dataclass(frozen=True, slots=True)
+class DirectoryTarget:
+    """A directory that is there: `given` as the user wrote it, `path` resolved. Fulfils io_bench.target.Target."""
 
-    What could not be removed is said in the group's notes. Raises InvalidInput where the target does not
-    let it be made, RunFailed where a rank does not see rank 0's directory.
-    """
-    directory: RunDirectory | None = None
-    is_kept = False
-    try:
-        if group.rank == 0:
-            directory = _made(path, run_id)
-        group.exchange(None, doing="making the run directory")
-        directory = directory or _seen(path, run_id, group)
-        yield directory
-        is_kept = keep
-    except BaseException as error:
-        group.publish(error)
-        raise
-    finally:
-        interruption.ignore()
-        if directory and not is_kept:
-            group.notes += _cleared(directory)
-        group.roll_call()
-        if directory and not is_kept and group.rank == 0:
-            orphans = [name for rank in group.lost for name in files_of_rank[rank]]
-            group.notes += _dismantled(directory, orphans)
-        group.farewell()
-        if 0 in group.lost:
-            group.notes.append(f"{path} is left in place: rank 0, which made it, is gone.")
-        if directory:
-            directory.close()
+    given: str
+    path: Path
+    cache_policy: None = None
+    host_bytes: int = 0
 
+    @classmethod
+    def checked(cls, text: str) -> DirectoryTarget:
+        """The target that a path names. Raises InvalidInput where it is no directory to write to."""
+        try:
+            mode = Path(text).stat().st_mode if text else 0
+        except OSError as error:
+            rule = f"must be a directory that exists ({error.strerror})"
+            raise InvalidInput.of("--target", rule, value=text, remedy="create it, or give another one") from error
+        if not stat.S_ISDIR(mode):
+            raise InvalidInput.of("--target", "must be a directory", value=text, remedy="give a directory")
+        if not os.access(text, os.W_OK | os.X_OK):
+            raise unwritable(text, "permission denied")
+        return cls(text, Path(text).resolve())
 
-def _made(path: Path, run_id: str) -> RunDirectory:
-    try:
-        path.mkdir()
-        directory = RunDirectory(path)
-        with explained_io_errors(f"writing {path / MANIFEST}", rank=0):
-            _write_manifest(directory, run_id)
-    except FileExistsError as error:
-        raise unwritable(path, "it is there already, and not from this run") from error
-    except BaseException as error:
-        # Harmless where the directory was not made: the name is this run's alone.
-        with contextlib.suppress(OSError):
-            (path / MANIFEST).unlink(missing_ok=True)
+    @property
+    def title(self) -> str:
+        """The path."""
+        return str(self.path)
+
+    @property
+    def remark(self) -> str:
+        """Where a symbolic link leads."""
+        if not Path(self.given).is_symlink():
+            return ""
+        return f"The target {self.given} is a symbolic link to {self.path}."
+
+    def check_space(self, needed_bytes: int) -> None:
+        """Raise InvalidInput where its file system has less free than is needed, plus 5 %."""
+        system = os.statvfs(self.path)
+        needed = round(needed_bytes * (1 + _SPARE_FRACTION))
+        free = system.f_bavail * system.f_frsize
+        # Some network file systems report no size at all.
+        if system.f_blocks and free < needed:
+            checkpoint = f"one checkpoint of all ranks and {percent_text(_SPARE_FRACTION)} more"
+            rule = f"has {bytes_text(free)} free where {checkpoint} take {bytes_text(needed)}"
+            raise too_small("--target", rule)
+
+    def description(self) -> dict[str, str]:
+        """The mount that holds it."""
+        return mount_of(self.path)
+
+    def run_title(self, run_id: str) -> str:
+        """The path of a run's directory."""
+        return str(self._run_path(run_id))
+
+    def made(self, run_id: str) -> RunDirectory:
+        """A new directory. Raises InvalidInput where that is not allowed, or it is there already."""
+        path = self._run_path(run_id)
+        try:
+            path.mkdir()
+        except FileExistsError as error:
+            raise unwritable(path, "it is there already, and not from this run") from error
+        except OSError as error:
+            raise unwritable(self.path, str(error.strerror)) from error
+        try:
+            return self.seen(run_id)
+        except OSError as error:
             path.rmdir()
-        if isinstance(error, OSError):
-            raise unwritable(path.parent, str(error.strerror)) from error
-        raise
-    return directory
+            raise unwritable(path, str(error.strerror)) from error
 
+    def seen(self, run_id: str) -> RunDirectory:
+        """The directory that another rank has made. Raises OSError."""
+        return RunDirectory(self._run_path(run_id))
 
-def _write_manifest(directory: RunDirectory, run_id: str) -> None:
-    owner = {"user": psutil.Process().username(), "host": socket.gethostname(), "pid": os.getpid()}
-    created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    with directory.create(MANIFEST) as file:
-        file.write(json.dumps({"run_id": run_id, "owner": owner, "created": created}).encode())
-    directory.disown(MANIFEST)
-
-
-def _seen(path: Path, run_id: str, group: ProcessGroup) -> RunDirectory:
-    """Rank 0's directory as another rank sees it."""
-    try:
-        directory = RunDirectory(path)
-        with directory.open(MANIFEST) as file:
-            found = json.loads(file.read())["run_id"]
-    except (OSError, ValueError, KeyError) as error:
-        raise _unshared(path, group, f"{type(error).__name__}: {error}") from error
-    if found != run_id:
-        directory.close()
-        raise _unshared(path, group, f"it sees run {found} there")
-    return directory
-
-
-def _unshared(path: Path, group: ProcessGroup, reason: str) -> RunFailed:
-    title = group.placement.title
-    return RunFailed(f"{title} does not see {path} as rank 0 made it: is the target shared? ({reason})")
-
-
-def _cleared(directory: RunDirectory) -> list[str]:
-    """Remove this rank's files; what went wrong, if anything."""
-    try:
-        directory.remove_created()
-    except OSError as error:
-        return [f"Files in {directory.path} could not be removed: {error.strerror}."]
-    return []
-
-
-def _dismantled(directory: RunDirectory, orphans: list[str]) -> list[str]:
-    """Remove what lost ranks left, the manifest and the directory; what went wrong, if anything."""
-    try:
-        directory.remove(orphans)
-        foreign = [name for name in directory.names() if name != MANIFEST]
-        if foreign:
-            names = ", ".join(foreign[:_NAMES_SHOWN]) + (", ..." if len(foreign) > _NAMES_SHOWN else "")
-            return [f"{directory.path} is left in place: it holds {names}, which this run did not make."]
-        directory.remove([MANIFEST])
-        directory.path.rmdir()
-    except OSError as error:
-        return [f"{directory.path} could not be removed: {error.strerror}."]
-    return []
+    def _run_path(self, run_id: str) -> Path:
+        return self.path / f"ckpt-bench-{run_id}"

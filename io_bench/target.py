@@ -1,45 +1,62 @@
-"""The directory that is measured: checked before anything is written there."""
+"""What is measured: a directory, or a place in an object store. Checked before anything is written there."""
 
 from __future__ import annotations
 
-import os
-import stat
-from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
-from io_bench.errors import too_small
-from sizing.errors import InvalidInput
-from sizing.units import bytes_text, percent_text
+from io_bench.run_directory import DirectoryTarget
+from sizing.storage.measurement import CachePolicy
 
-_SPARE_FRACTION = 0.05
+if TYPE_CHECKING:
+    from io_bench.run_files import RunFiles
 
-
-def checked_target(text: str) -> Path:
-    """The target as a resolved path. Raises InvalidInput where it is no directory to write to."""
-    try:
-        mode = Path(text).stat().st_mode if text else 0
-    except OSError as error:
-        rule = f"must be a directory that exists ({error.strerror})"
-        raise InvalidInput.of("--target", rule, value=text, remedy="create it, or give another one") from error
-    if not stat.S_ISDIR(mode):
-        raise InvalidInput.of("--target", "must be a directory", value=text, remedy="give a directory")
-    if not os.access(text, os.W_OK | os.X_OK):
-        raise unwritable(text, "permission denied")
-    return Path(text).resolve()
+_FILE_SCHEMES = ("file://", "local://")
 
 
-def unwritable(target: object, reason: str) -> InvalidInput:
-    """The error for a target that cannot be written to."""
-    remedy = "give a directory that you may write to"
-    return InvalidInput.of("--target", f"must be writable ({reason})", value=str(target), remedy=remedy)
+class Target(Protocol):
+    """Where runs make a place of their own."""
+
+    @property
+    def title(self) -> str:
+        """A path or a URL."""
+
+    @property
+    def remark(self) -> str:
+        """What the user should know of it, or nothing."""
+
+    @property
+    def cache_policy(self) -> CachePolicy | None:
+        """How the page cache is kept out of every engine's figure; None where that is up to the engine."""
+
+    @property
+    def host_bytes(self) -> int:
+        """Host memory that one rank needs to move data there, beyond the engine's."""
+
+    def check_space(self, needed_bytes: int) -> None:
+        """Raise InvalidInput where it has less free than is needed, plus 5 %."""
+
+    def description(self) -> dict[str, str]:
+        """What a result says of it: a mount, or an endpoint."""
+
+    def run_title(self, run_id: str) -> str:
+        """Where a run's place will be."""
+
+    def made(self, run_id: str) -> RunFiles:
+        """A new place for a run. Raises InvalidInput where that is not allowed, or it is there already."""
+
+    def seen(self, run_id: str) -> RunFiles:
+        """The place that another rank has made. Raises OSError."""
 
 
-def check_space(target: Path, needed_bytes: int) -> None:
-    """Raise InvalidInput where the target's file system has less free than is needed, plus 5 %."""
-    system = os.statvfs(target)
-    needed = round(needed_bytes * (1 + _SPARE_FRACTION))
-    free = system.f_bavail * system.f_frsize
-    # Some network file systems report no size at all.
-    if system.f_blocks and free < needed:
-        checkpoint = f"one checkpoint of all ranks and {percent_text(_SPARE_FRACTION)} more"
-        rule = f"has {bytes_text(free)} free where {checkpoint} take {bytes_text(needed)}"
-        raise too_small("--target", rule)
+def checked_target(text: str, *, is_first: bool) -> Target:
+    """The target that a path or a URL names. Raises InvalidInput where it is nowhere to write to.
+
+    Args: `is_first`, for the one rank that may ask an object store: where all list at once, a store suffers.
+    """
+    for scheme in _FILE_SCHEMES:
+        text = text.removeprefix(scheme)
+    if "://" in text:
+        from io_bench.object_store.target import UrlTarget  # noqa: PLC0415 - fsspec, where it is needed
+
+        return UrlTarget.checked(text, is_first=is_first)
+    return DirectoryTarget.checked(text)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from io_bench import page_cache
 from io_bench.engines import Engine, IoReport, Restored
 from io_bench.errors import RunFailed, explained_io_errors
 from io_bench.payload import ResidentPayload, checksum
 from io_bench.plan import RunPlan
 from io_bench.process_group import ProcessGroup
-from io_bench.run_directory import RunDirectory
+from io_bench.run_files import RunFiles
 from io_bench.stopwatch import Timing, timed
 from io_bench.terminal import RunProgress
 
@@ -38,7 +37,7 @@ class Bench:
     plan: RunPlan
     engine: Engine
     payload: ResidentPayload
-    directory: RunDirectory
+    files: RunFiles
     group: ProcessGroup
     progress: RunProgress
 
@@ -49,7 +48,7 @@ class Bench:
         is full, RunFailed for other errors of input and output.
         """
         with explained_io_errors("removing the previous checkpoint", rank=self.group.rank):
-            self.directory.remove_created()
+            self.files.remove_created()
         self.payload.refill(repetition)
         written = checksum(self.payload.state)
         written_report, write = self._timed_write()
@@ -60,7 +59,7 @@ class Bench:
         self.progress.end(sum(rank_bytes) / max(restore.rank_seconds))
         if restored.state is None or checksum(restored.state) != written:
             raise RunFailed(
-                f"Verification failed: what rank {self.group.rank} restored from {self._files()} in "
+                f"Verification failed: what rank {self.group.rank} restored from {self._names()} in "
                 f"repetition {repetition} is not what it wrote. Do not trust this storage with checkpoints."
             )
         return Sample(
@@ -74,8 +73,8 @@ class Bench:
 
     def _timed_write(self) -> tuple[IoReport, Timing]:
         def write() -> IoReport:
-            with explained_io_errors(f"writing {self._files()}", rank=self.group.rank):
-                return self.engine.write(self.payload, self.directory, self.plan.engine_plan)
+            with explained_io_errors(f"writing {self._names()}", rank=self.group.rank):
+                return self.engine.write(self.payload, self.files, self.plan.engine_plan)
 
         self.plan.device.synchronize()
         self.progress.begin("writing")
@@ -83,8 +82,8 @@ class Bench:
 
     def _timed_restore(self) -> tuple[Restored, Timing]:
         def restore() -> Restored:
-            with explained_io_errors(f"reading {self._files()}", rank=self.group.rank):
-                restored = self.engine.restore(self.directory, self.plan.engine_plan, self.plan.device)
+            with explained_io_errors(f"reading {self._names()}", rank=self.group.rank):
+                restored = self.engine.restore(self.files, self.plan.engine_plan, self.plan.device)
             self.plan.device.synchronize()
             return restored
 
@@ -96,17 +95,13 @@ class Bench:
         return tuple(IoReport(**row | {"notices": tuple(row["notices"])}) for row in rows)
 
     def _bytes_on_disk(self) -> int:
-        with explained_io_errors(f"looking at {self._files()}", rank=self.group.rank):
-            return self.engine.bytes_on_disk(self.directory, self.plan.engine_plan)
+        with explained_io_errors(f"looking at {self._names()}", rank=self.group.rank):
+            return self.engine.bytes_on_disk(self.files, self.plan.engine_plan)
 
     def _drop_from_page_cache(self) -> int:
         """Pages of this rank's files that stay in memory."""
-        resident = 0
-        with explained_io_errors(f"dropping {self._files()} from memory", rank=self.group.rank):
-            for name in self.plan.engine_plan.files:
-                with self.directory.open(name) as file:
-                    resident += page_cache.drop(file.fileno())
-        return resident
+        with explained_io_errors(f"dropping {self._names()} from memory", rank=self.group.rank):
+            return sum(map(self.files.drop_from_memory, self.plan.engine_plan.files))
 
-    def _files(self) -> str:
-        return ", ".join(str(self.directory.path / name) for name in self.plan.engine_plan.files)
+    def _names(self) -> str:
+        return ", ".join(map(self.files.location, self.plan.engine_plan.files))

@@ -6,7 +6,7 @@ import contextlib
 import sys
 from typing import Any
 
-from io_bench import run_directory
+from io_bench import run_files
 from io_bench.campaign.repetition import Bench, Sample
 from io_bench.engines import ENGINES, Engine, EngineOptions
 from io_bench.environment import environment_of
@@ -30,11 +30,12 @@ def measured_result(request: Request, group: ProcessGroup, terminal: Terminal) -
     environment = environment_of(group, plan.device, request.target)
     samples = _samples(plan, engine, group, terminal)
     if plan.keep:
-        terminal.say(f"The last checkpoint is kept in {plan.directory}.")
+        terminal.say(f"The last checkpoint is kept in {plan.run_title}.")
     measurements = measurements_of(
         samples,
         engine=engine.name,
         num_nodes=len(group.nodes),
+        cache_policy=plan.target.cache_policy,
     )
     doubts = [warning for measurement in measurements for warning in warnings_about(measurement)]
     return BenchmarkResult(
@@ -49,16 +50,14 @@ def measured_result(request: Request, group: ProcessGroup, terminal: Terminal) -
 def _samples(plan: RunPlan, engine: Engine, group: ProcessGroup, terminal: Terminal) -> list[Sample]:
     """The samples that count: the first repetition warms up."""
     payload = ResidentPayload(plan.inventory, seed=plan.seed, rank=plan.rank, device=plan.device.name)
-    files = [engine_plan.files for engine_plan in plan.engine_plans]
+    files_of_rank = [engine_plan.files for engine_plan in plan.engine_plans]
     with (
         contextlib.closing(engine),
         terminal.progress(2 * (plan.repetitions + 1)) as progress,
-        run_directory.opened(
-            plan.directory, group, run_id=plan.run_id, files_of_rank=files, keep=plan.keep
-        ) as directory,
+        run_files.opened(plan.target, group, run_id=plan.run_id, files_of_rank=files_of_rank, keep=plan.keep) as files,
     ):
         engine.prepare(payload, plan.engine_plan, device=plan.device, group=group)
-        bench = Bench(plan, engine, payload, directory, group, progress)
+        bench = Bench(plan, engine, payload, files, group, progress)
         samples = [bench.sample(repetition) for repetition in range(plan.repetitions + 1)]
     return samples[1:]
 
@@ -69,7 +68,7 @@ def _conditions(plan: RunPlan, samples: list[Sample]) -> dict[str, Any]:
         "seed": plan.seed,
         "payload_bytes_per_rank": plan.inventory.num_bytes,
         "num_tensors_per_rank": plan.inventory.num_tensors,
-        "kept_in": str(plan.directory) if plan.keep else None,
+        "kept_in": plan.run_title if plan.keep else None,
         "start_spread_seconds": {
             "write": [sample.write.start_spread_seconds for sample in samples],
             "restore": [sample.restore.start_spread_seconds for sample in samples],

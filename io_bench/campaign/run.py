@@ -25,8 +25,8 @@ def run(flags: Mapping[str, object]) -> None:
         request = request_of(flags, group)
         output = group.agree(lambda: _output(request, group, held), doing="checking the output")
         terminal = Terminal(is_speaker=group.rank == 0)
-        if Path(request.options.target).is_symlink():
-            terminal.say(f"The target {request.options.target} is a symbolic link to {request.target}.")
+        if request.target.remark:
+            terminal.say(request.target.remark)
         result = _measured(request, group, terminal)
         if output:
             output.write(result.model_dump_json(indent=2) + "\n")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from io_bench.inventory import Inventory
     from io_bench.payload import Payload
     from io_bench.process_group import ProcessGroup
-    from io_bench.run_directory import RunDirectory
+    from io_bench.run_files import RunFiles
 
 State = dict[str, Any]
 """A nested state dict: tensors and plain values, as `torch.save` takes it."""
@@ -90,16 +90,16 @@ class Engine(Protocol):
     def prepare(self, payload: Payload, plan: EnginePlan, *, device: Device, group: ProcessGroup) -> None:
         """What is done once, on all ranks and before any clock: layouts, buffers, process groups."""
 
-    def write(self, payload: Payload, directory: RunDirectory, plan: EnginePlan) -> IoReport:
+    def write(self, payload: Payload, files: RunFiles, plan: EnginePlan) -> IoReport:
         """Create the files and write the payload; returns once it is durable."""
 
     def write_to_null_sink(self, payload: Payload) -> None:
         """All that `write` does but the I/O: how fast this client could go."""
 
-    def restore(self, directory: RunDirectory, plan: EnginePlan, device: Device) -> Restored:
+    def restore(self, files: RunFiles, plan: EnginePlan, device: Device) -> Restored:
         """The state dict, every byte of it read into memory. Raises RunFailed where it is unreadable."""
 
-    def bytes_on_disk(self, directory: RunDirectory, plan: EnginePlan) -> int:
+    def bytes_on_disk(self, files: RunFiles, plan: EnginePlan) -> int:
         """Bytes of the files as they were written."""
 
     def close(self) -> None:
@@ -109,7 +109,7 @@ class Engine(Protocol):
 class StreamingEngine(Engine, Protocol):
     """An engine that also takes a payload which is generated while it is written."""
 
-    def holds(self, payload: Payload, directory: RunDirectory, plan: EnginePlan) -> bool:
+    def holds(self, payload: Payload, files: RunFiles, plan: EnginePlan) -> bool:
         """Whether the files hold every byte of the payload: read again, and generated again."""
 
 

@@ -17,7 +17,7 @@ from io_bench.inventory import Inventory
 from io_bench.payload import Payload
 from io_bench.phases import Phases
 from io_bench.process_group import ProcessGroup
-from io_bench.run_directory import RunDirectory
+from io_bench.run_files import RunFiles
 
 # A record of the zip container: two headers, the name, alignment to 64 bytes, and its line in the pickle.
 _MOST_BYTES_PER_RECORD = 1024
@@ -48,19 +48,21 @@ class TorchSave:
     def prepare(self, payload: Payload, plan: EnginePlan, *, device: Device, group: ProcessGroup) -> None:
         """Nothing: each save begins anew."""
 
-    def write(self, payload: Payload, directory: RunDirectory, plan: EnginePlan) -> IoReport:
+    def write(self, payload: Payload, files: RunFiles, plan: EnginePlan) -> IoReport:
         """Create, write, flush and fsync the file; fsync the directory."""
         phases = Phases()
         with phases.phase("create"):
-            file = directory.create(plan.files[0])
+            file = files.create(plan.files[0])
         with file:
             with phases.phase("write"):
                 _save(payload, file)
                 file.flush()
             with phases.phase("fsync"):
-                os.fsync(file.fileno())
+                files.persist(file)
+            with phases.phase("close"):
+                file.close()
         with phases.phase("commit"):
-            directory.sync()
+            files.sync()
         return IoReport(phase_seconds=phases.seconds)
 
     def write_to_null_sink(self, payload: Payload) -> None:
@@ -68,22 +70,22 @@ class TorchSave:
         with Path(os.devnull).open("wb") as sink:
             _save(payload, sink)
 
-    def restore(self, directory: RunDirectory, plan: EnginePlan, device: Device) -> Restored:
+    def restore(self, files: RunFiles, plan: EnginePlan, device: Device) -> Restored:
         """Read the whole file into memory: no mmap, and no pickled code."""
         phases = Phases()
-        with directory.open(plan.files[0]) as file, phases.phase("read"):
+        with files.open(plan.files[0]) as file, phases.phase("read"):
             try:
                 loaded = torch.load(file, map_location=device.name, weights_only=True, mmap=False)
             except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
                 cause = _cause_of(error)
                 if cause is not error:
                     raise cause from error
-                raise RunFailed(f"{directory.path / plan.files[0]} cannot be read back: {error}.") from error
+                raise RunFailed(f"{files.location(plan.files[0])} cannot be read back: {error}.") from error
         return Restored(dict(loaded), IoReport(phase_seconds=phases.seconds))
 
-    def bytes_on_disk(self, directory: RunDirectory, plan: EnginePlan) -> int:
+    def bytes_on_disk(self, files: RunFiles, plan: EnginePlan) -> int:
         """The size of the file."""
-        return sum(map(directory.num_bytes, plan.files))
+        return sum(map(files.num_bytes, plan.files))
 
     def close(self) -> None:
         """Nothing is held."""

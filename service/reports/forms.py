@@ -11,7 +11,8 @@ from starlette.responses import Response
 from service.accept import preferred
 from service.database.tables import ScenarioRow
 from service.reports import figures, page, pdf
-from sizing.report import SizingReport
+from sizing.report import SizingReport, answer
+from sizing.scenario import Scenario, scenario_from
 
 FormName = Literal["json", "html", "pdf", "csv"]
 
@@ -21,30 +22,32 @@ class Form:
     """One form: its media type, how it is made, and what it needs in its headers."""
 
     media_type: str
-    make: Callable[[ScenarioRow, SizingReport], str | bytes]
+    make: Callable[[ScenarioRow, Scenario, SizingReport], str | bytes]
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
 FORMS: dict[FormName, Form] = {
-    "json": Form("application/json", lambda _, report: report.model_dump_json()),
+    "json": Form("application/json", lambda _, __, report: report.model_dump_json()),
     "html": Form("text/html", page.html, {"Content-Security-Policy": page.CONTENT_SECURITY_POLICY}),
-    "pdf": Form("application/pdf", lambda row, report: pdf.pdf(page.html(row, report))),
-    "csv": Form("text/csv", lambda _, report: figures.csv_text(report)),
+    "pdf": Form("application/pdf", lambda *asked: pdf.pdf(page.html(*asked))),
+    "csv": Form("text/csv", lambda _, __, report: figures.csv_text(report)),
 }
 """Every form; the first is sent to who takes anything."""
 
 
-def sent(row: ScenarioRow, report: SizingReport, *, name: FormName | None, accept: str | None) -> Response:
-    """The report in the form that was named, or that the Accept header prefers.
+def sent(row: ScenarioRow, *, name: FormName | None, accept: str | None) -> Response:
+    """The answer of today to a saved scenario, in the form that was named or that the Accept header prefers.
 
-    Raises NotAcceptable, and NotReady where a form cannot be made here.
+    Raises InvalidInput where this version no longer takes the scenario, NotAcceptable, and NotReady where a form
+    cannot be made here.
     """
     by_media_type = {form.media_type: form for form in FORMS.values()}
     form = FORMS[name] if name else by_media_type[preferred(accept, list(by_media_type))]
     extension = next(name for name, known in FORMS.items() if known is form)
+    scenario = scenario_from(row.scenario)
     headers = {
         "Content-Disposition": f'inline; filename="checkpoint-sizing-{row.id}.{extension}"',
         "Vary": "Accept",
         **form.headers,
     }
-    return Response(form.make(row, report), headers=headers, media_type=form.media_type)
+    return Response(form.make(row, scenario, answer(scenario)), headers=headers, media_type=form.media_type)

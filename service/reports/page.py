@@ -18,6 +18,7 @@ from sizing.charts import Spec
 from sizing.charts.rendering import svg
 from sizing.charts.sizing_report import report_charts
 from sizing.report import SizingReport
+from sizing.scenario import Scenario
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
@@ -33,7 +34,7 @@ class Picture(NamedTuple):
     text: str
 
 
-def html(row: ScenarioRow, report: SizingReport) -> str:
+def html(row: ScenarioRow, scenario: Scenario, report: SizingReport) -> str:
     """The page: the answer first, then charts, what it rests on, and the scenario to ask again."""
     return _template().render(
         id=row.id,
@@ -42,7 +43,7 @@ def html(row: ScenarioRow, report: SizingReport) -> str:
         headline=summary.headline(report),
         key_figures=summary.key_figures(report),
         warnings=report.warnings,
-        charts=[_picture(spec) for spec in report_charts(report)],
+        charts=[_picture(spec) for spec in report_charts(scenario, report)],
         sections=summary.sections(report),
         grids=summary.grids(report),
         assumptions=report.assumptions,

@@ -18,7 +18,7 @@ from service.json_bodies import JsonRequest, JsonRoute
 from service.problems import responses
 from service.reports.forms import FORMS, FormName, sent
 from sizing.report import SizingReport, answer
-from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
+from sizing.scenario import REFERENCE_SCENARIO, Scenario
 
 router = APIRouter(prefix="/v1/scenarios", tags=["scenarios"], route_class=JsonRoute)
 
@@ -129,8 +129,7 @@ def get_report(
     accept: Annotated[str | None, Header(include_in_schema=False)] = None,
 ) -> Response:
     """The answer of today as JSON, as a page, as PDF or as a table: 422 should this version no longer take it."""
-    row = scenarios.saved_scenario(database, saved_id)
-    return sent(row, answer(scenario_from(row.scenario)), name=wanted.form, accept=accept)
+    return sent(scenarios.saved_scenario(database, saved_id), name=wanted.form, accept=accept)
 
 
 @router.delete("/{scenario_id}", status_code=204, responses=responses(401, 403, 404, 503), summary="Delete a scenario")

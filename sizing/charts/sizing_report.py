@@ -4,19 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
+
 from sizing.charts.chart import Spec, chart, quantity
-from sizing.charts.theme import COLORS
+from sizing.charts.theme import COLORS, INK
 from sizing.layout import CheckpointSize
-from sizing.report import SizingReport
+from sizing.report import SizingReport, demands_of_scenario
+from sizing.run.evaluation import evaluate
+from sizing.run.figures import with_arrays
+from sizing.run.overhead import Interval
+from sizing.scenario import Scenario
 from sizing.storage.limits import Limit
 from sizing.units import bytes_text, seconds_text
 
+_SPAN = 10.0
+_NUM_POINTS = 200
+_TIME_AXIS = {
+    "values": [60, 300, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400, 259_200, 604_800],
+    "labelExpr": "datum.value < 3600 ? datum.value / 60 + ' min' : datum.value < 86400 ? datum.value / 3600 + ' h'"
+    " : datum.value / 86400 + ' d'",
+}
 _BAR_STEP = {"step": 34}
 
 
-def report_charts(report: SizingReport) -> list[Spec]:
-    """The charts of a report, in the order of its questions."""
-    return list(_charts(report))
+def report_charts(scenario: Scenario, report: SizingReport) -> list[Spec]:
+    """The charts of a scenario's report, in the order of its questions."""
+    return list(_charts(scenario, report))
 
 
 def parts_chart(size: CheckpointSize) -> Spec:
@@ -41,7 +54,43 @@ def limits_chart(title: str, limits: Sequence[Limit]) -> Spec:
     return _bars(title, rows, "resource", quantity("seconds", "time that it alone takes"))
 
 
-def _charts(report: SizingReport) -> Iterator[Spec]:
+def lost_time_chart(scenario: Scenario, asked: Interval) -> Spec:
+    """What share of its time the run loses, by interval: curve, the interval asked for, the best one.
+
+    `asked` holds an optimum. Raises InvalidInput as `answer` does.
+    """
+    best, period = asked.optimal_period_seconds or 0.0, asked.interval_seconds
+    intervals = np.geomspace(min(best, period) / _SPAN, max(best, period) * _SPAN, _NUM_POINTS)
+    inputs = with_arrays(scenario, {"checkpoint.interval_seconds": intervals}).run_inputs
+    lost = evaluate(demands_of_scenario(scenario), inputs).interval.lost_at_interval_fraction
+    points = [
+        {"interval_seconds": period, "lost_fraction": asked.lost_at_interval_fraction, "label": "as asked"},
+        {"interval_seconds": best, "lost_fraction": 1 - (asked.goodput_at_optimum_fraction or 0.0), "label": "best"},
+    ]
+    text = {"type": "text", "align": "left", "dx": 6, "dy": 12}
+    return chart(
+        "What share of its time the run loses, by interval between checkpoints",
+        subtitle="stalls to save, work done again after failures, detection and restart",
+        rows=[
+            {"interval_seconds": float(interval), "lost_fraction": float(fraction)}
+            for interval, fraction in zip(intervals, np.asarray(lost), strict=True)
+        ],
+        encoding={
+            "x": quantity("interval_seconds", "from the start of one checkpoint to the next", axis=_TIME_AXIS)
+            | {"scale": {"type": "log", "nice": False}},
+            "y": quantity("lost_fraction", "share of time lost"),
+        },
+        layer=[
+            {"mark": {"type": "line", "color": COLORS[0]}},
+            {"data": {"values": points}, "mark": {"type": "point", "color": INK}},
+            {"data": {"values": points}, "mark": text, "encoding": {"text": {"field": "label"}}},
+        ],
+    )
+
+
+def _charts(scenario: Scenario, report: SizingReport) -> Iterator[Spec]:
+    if report.interval.optimal_period_seconds is not None:
+        yield lost_time_chart(scenario, report.interval)
     yield parts_chart(report.checkpoint)
     if report.write is not None and len(report.write.limits) > 1:
         yield limits_chart("What limits the write", report.write.limits)

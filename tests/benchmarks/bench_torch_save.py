@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from io_bench import run_directory
+from io_bench import run_files
 from io_bench.device import Device
 from io_bench.engines import EngineOptions
 from io_bench.engines.torch_save import TorchSave
 from io_bench.inventory import inventory_of
 from io_bench.payload import ResidentPayload
 from io_bench.process_group import joined
+from io_bench.run_directory import DirectoryTarget
 
 NUM_PAIRS = 9
 INVENTORY = inventory_of(512 << 20)
@@ -47,8 +48,8 @@ def test_writing_costs_what_plain_torch_save_costs(tmp_path: Path, capsys: pytes
     ratios = []
     with (
         joined(60.0) as group,
-        run_directory.opened(
-            tmp_path / "run", group, run_id="run", files_of_rank=[plan.files], keep=False
+        run_files.opened(
+            DirectoryTarget.checked(str(tmp_path)), group, run_id="run", files_of_rank=[plan.files], keep=False
         ) as directory,
     ):
         for pair in range(NUM_PAIRS + 1):

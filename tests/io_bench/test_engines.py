@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from io_bench import run_directory
+from io_bench import run_files
 from io_bench.device import Device
 from io_bench.engines import ENGINES, Engine, EngineOptions, EnginePlan, State
 from io_bench.engines.torch_save import TorchSave
 from io_bench.inventory import inventory_of
 from io_bench.payload import Payload, ResidentPayload, checksum, tensors_of
 from io_bench.process_group import ProcessGroup
-from io_bench.run_directory import RunDirectory
+from io_bench.run_directory import DirectoryTarget, RunDirectory
 
 CPU = Device("cpu")
 INVENTORY = inventory_of(3 << 20)
@@ -55,8 +55,9 @@ class EngineContract:
 
     @pytest.fixture
     def directory(self, target: Path, group: ProcessGroup, plan: EnginePlan) -> Iterator[RunDirectory]:
-        path = target / "run"
-        with run_directory.opened(path, group, run_id="run", files_of_rank=[plan.files], keep=False) as opened:
+        place = DirectoryTarget.checked(str(target))
+        with run_files.opened(place, group, run_id="run", files_of_rank=[plan.files], keep=False) as opened:
+            assert isinstance(opened, RunDirectory)
             yield opened
 
     def test_what_is_written_is_restored_equal(

@@ -21,7 +21,8 @@ from io_bench.engines import ENGINES, Engine, EngineOptions, EnginePlan, IoRepor
 from io_bench.engines.torch_save import TorchSave
 from io_bench.inventory import inventory_of
 from io_bench.payload import Payload
-from io_bench.run_directory import MANIFEST, RunDirectory
+from io_bench.run_directory import RunDirectory
+from io_bench.run_files import MANIFEST, RunFiles
 from sizing.storage.measurement import BenchmarkResult
 
 if TYPE_CHECKING:
@@ -158,10 +159,10 @@ class Watching(TorchSave):
 
     resident: list[tuple[int, int]]
 
-    def restore(self, directory: RunDirectory, plan: EnginePlan, device: Device) -> Restored:
-        with directory.open(plan.files[0]) as file:
+    def restore(self, files: RunFiles, plan: EnginePlan, device: Device) -> Restored:
+        with files.open(plan.files[0]) as file:
             before = page_cache.num_resident_pages(file.fileno())
-            restored = super().restore(directory, plan, device)
+            restored = super().restore(files, plan, device)
             self.resident.append((before, page_cache.num_resident_pages(file.fileno())))
         return restored
 
@@ -181,9 +182,9 @@ class Locking(TorchSave):
 
     mappings: list[mmap.mmap]
 
-    def write(self, payload: Payload, directory: RunDirectory, plan: EnginePlan) -> IoReport:
-        report = super().write(payload, directory, plan)
-        with directory.open(plan.files[0]) as file:
+    def write(self, payload: Payload, files: RunFiles, plan: EnginePlan) -> IoReport:
+        report = super().write(payload, files, plan)
+        with files.open(plan.files[0]) as file:
             mapping = mmap.mmap(file.fileno(), mmap.PAGESIZE, prot=mmap.PROT_READ)
         assert mapping[0:1]
         self.mappings.append(mapping)
@@ -215,23 +216,23 @@ def test_a_target_in_memory_is_called_cached(bench: Bench) -> None:
 class Corrupting(TorchSave):
     """Storage that flips one bit in the middle of the file before it is read."""
 
-    def restore(self, directory: RunDirectory, plan: EnginePlan, device: Device) -> Restored:
-        path = directory.path / plan.files[0]
+    def restore(self, files: RunFiles, plan: EnginePlan, device: Device) -> Restored:
+        path = Path(files.location(plan.files[0]))
         with path.open("r+b") as file:
             file.seek(path.stat().st_size // 2)
             byte = file.read(1)[0]
             file.seek(-1, os.SEEK_CUR)
             file.write(bytes([byte ^ 1]))
-        return super().restore(directory, plan, device)
+        return super().restore(files, plan, device)
 
 
 class Truncating(TorchSave):
     """Storage that loses the end of the file."""
 
-    def restore(self, directory: RunDirectory, plan: EnginePlan, device: Device) -> Restored:
-        path = directory.path / plan.files[0]
+    def restore(self, files: RunFiles, plan: EnginePlan, device: Device) -> Restored:
+        path = Path(files.location(plan.files[0]))
         os.truncate(path, path.stat().st_size // 2)
-        return super().restore(directory, plan, device)
+        return super().restore(files, plan, device)
 
 
 @pytest.mark.parametrize(
@@ -257,9 +258,9 @@ def test_storage_that_changes_a_checkpoint_fails_the_run(
 class Visited(TorchSave):
     """Somebody else puts a file into the run's directory."""
 
-    def write(self, payload: Payload, directory: RunDirectory, plan: EnginePlan) -> IoReport:
-        report = super().write(payload, directory, plan)
-        (directory.path / "diary.txt").write_text("dear diary")
+    def write(self, payload: Payload, files: RunFiles, plan: EnginePlan) -> IoReport:
+        report = super().write(payload, files, plan)
+        Path(files.location("diary.txt")).write_text("dear diary")
         return report
 
 

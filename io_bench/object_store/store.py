@@ -1,0 +1,104 @@
+"""What a run needs of an object store: a few verbs on paths, through fsspec."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Protocol, cast
+
+from fsspec import AbstractFileSystem
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """How objects are moved: in parts of `part_bytes`, `num_parallel` at a time."""
+
+    part_bytes: int
+    num_parallel: int
+
+    @property
+    def host_bytes(self) -> int:
+        """Memory for the parts of one object on their way: a download holds those behind as well."""
+        return (2 * self.num_parallel + 1) * self.part_bytes
+
+
+class ObjectStore:
+    """A file system that fsspec reaches by URL. Paths begin with the bucket; errors are OSErrors."""
+
+    def __init__(self, file_system: AbstractFileSystem) -> None:
+        self._fs: Any = file_system
+
+    @property
+    def endpoint(self) -> str:
+        """Where the requests go, where that is known."""
+        return ""
+
+    def check(self, path: str) -> None:
+        """Raise OSError where there is no such bucket, or it may not be listed."""
+        bucket = path.partition("/")[0]
+        if bucket and not self._fs.exists(bucket):
+            raise FileNotFoundError(f"there is no {bucket}")
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a small object in one request."""
+        self._fs.pipe_file(path, data)
+
+    def get(self, path: str, start: int, end: int) -> bytes:
+        """The bytes from `start` to before `end`."""
+        return cast(bytes, self._fs.cat_file(path, start=start, end=end))
+
+    def num_bytes(self, path: str) -> int:
+        """The size of an object. Raises FileNotFoundError where there is none."""
+        return int(self._fs.info(path)["size"])
+
+    def exists(self, path: str) -> bool:
+        """Whether there is an object of this name."""
+        try:
+            self.num_bytes(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def rename(self, old: str, new: str) -> None:
+        """Give an object another name, for which most stores copy it."""
+        self._fs.mv(old, new)
+
+    def remove(self, path: str) -> None:
+        """Remove an object where it is there."""
+        with contextlib.suppress(FileNotFoundError):
+            self._fs.rm_file(path)
+
+    def paths(self, prefix: str) -> list[str]:
+        """Every object below a prefix, which is listed for it."""
+        try:
+            return sorted(self._fs.find(prefix))
+        except FileNotFoundError:
+            return []
+
+    def open_to_write(self, path: str, transfer: Transfer) -> BinaryIO | io.RawIOBase:
+        """A stream to a new object, which fsspec writes in parts, one after another."""
+        return cast(BinaryIO, self._fs.open(path, "wb", block_size=transfer.part_bytes))
+
+    def abort_unfinished(self, prefix: str, paths: Collection[str]) -> None:
+        """Forget what was begun of some objects below a prefix, which is listed for it."""
+
+
+class MultipartStore(Protocol):
+    """A store that takes the parts of an object in any order, and several at a time."""
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a small object in one request."""
+
+    def begin_upload(self, path: str) -> str:
+        """The identity of an upload that has begun."""
+
+    def put_part(self, path: str, upload: str, number: int, data: bytes | bytearray) -> str:
+        """Send part `number`, from 1; the tag that the store gives it."""
+
+    def complete_upload(self, path: str, upload: str, tags: list[str]) -> None:
+        """Make the object out of its parts; returns once it is durable."""
+
+    def abort_upload(self, path: str, upload: str) -> None:
+        """Forget an upload and its parts, where the store still knows it."""

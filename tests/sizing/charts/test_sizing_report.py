@@ -1,0 +1,44 @@
+"""The charts of a report draw the figures of the report."""
+
+from typing import Any
+
+import pytest
+
+from sizing.charts.rendering import svg
+from sizing.charts.sizing_report import report_charts
+from sizing.report import answer
+from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+
+
+def test_the_curve_passes_through_the_interval_asked_for_and_is_lowest_at_the_best() -> None:
+    scenario = scenario_from(REFERENCE_SCENARIO)
+    report = answer(scenario)
+    curve = report_charts(scenario, report)[0]
+    points = {point["label"]: point for point in curve["layer"][1]["data"]["values"]}
+    assert points["as asked"]["lost_fraction"] == report.interval.lost_at_interval_fraction
+    rows = curve["data"]["values"]
+    below = max(
+        row["lost_fraction"] for row in rows if row["interval_seconds"] < 14_400 and row["interval_seconds"] > 2000
+    )
+    assert below < points["as asked"]["lost_fraction"]
+    lowest = min(rows, key=lambda row: row["lost_fraction"])
+    assert lowest["lost_fraction"] >= points["best"]["lost_fraction"]
+    assert lowest["interval_seconds"] == pytest.approx(points["best"]["interval_seconds"], rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("given", "titles"),
+    [
+        ({}, ["What a checkpoint holds"]),
+        (
+            {"write_bytes_per_second": 1e9, "node_write_bytes_per_second": 1e9},
+            ["What a checkpoint holds", "What limits the write"],
+        ),
+    ],
+)
+def test_only_what_is_known_is_drawn(given: dict[str, Any], titles: list[str]) -> None:
+    storage = {"storage": {"profile": given}} if given else {}
+    scenario = scenario_from({"model": {"preset": "gpt2"}} | storage)
+    charts = report_charts(scenario, answer(scenario))
+    assert [chart["title"]["text"] for chart in charts] == titles
+    assert all("<svg" in svg(chart) for chart in charts)
