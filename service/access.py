@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security.utils import get_authorization_scheme_param
 
-from service.database import Database, Scope, TokenRow
+from service.database import Actor, Database, Scope
 from service.database.tokens import token_of
 from service.errors import MissingScope, NotAuthenticated
+from service.logs import REQUEST_ID
 
-ALLOWED_BY: dict[Scope, tuple[Scope, ...]] = {"write": ("write",), "admin": ("write", "admin")}
+INCLUDED: dict[Scope, tuple[Scope, ...]] = {
+    "publish": ("publish",),
+    "write": ("publish", "write"),
+    "admin": ("publish", "write", "admin"),
+}
 """The scopes that each scope includes."""
 
 _bearer = HTTPBearer(auto_error=False, description="A token from `ckpt-serve token create`")
@@ -27,28 +33,40 @@ def database_of(request: Request) -> Database:
 OpenDatabase = Annotated[Database, Depends(database_of)]
 
 
-def token_with(scope: Scope) -> Callable[..., TokenRow]:
-    """A dependency: the token of the request, which must allow `scope`.
+@dataclass(frozen=True, slots=True)
+class TokenWith:
+    """A dependency: who holds the token of the request, which must have a scope if one is named."""
 
-    Raises NotAuthenticated or MissingScope.
-    """
+    scope: Scope | None = None
 
-    def token(
-        database: OpenDatabase, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
-    ) -> TokenRow:
-        found = token_of(database, credentials.credentials) if credentials else None
-        if found is None:
+    def __call__(
+        self, request: Request, _: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)] = None
+    ) -> Actor:
+        """The holder. Raises NotAuthenticated or MissingScope."""
+        actor = holder_of(request)
+        held = actor.token.scope if actor.token else None
+        if self.scope is not None and (held is None or self.scope not in INCLUDED[held]):
+            raise MissingScope.of("scope", f"must include {self.scope}", value=held, remedy="use another token")
+        return actor
+
+
+def holder_of(request: Request) -> Actor:
+    """Who holds the token of the request, looked up once. Raises NotAuthenticated."""
+    known: Actor | None = getattr(request.state, "holder", None)
+    if known is None:
+        scheme, bearer = get_authorization_scheme_param(request.headers.get("authorization"))
+        token = token_of(database_of(request), bearer) if scheme.lower() == "bearer" else None
+        if token is None:
             raise NotAuthenticated.of(
                 "authorization",
                 "must be a bearer token that is not expired or revoked",
                 value=None,
                 remedy="send the header Authorization: Bearer TOKEN; ckpt-serve token create makes one",
             )
-        if scope not in ALLOWED_BY[found.scope]:
-            raise MissingScope.of("scope", f"must include {scope}", value=found.scope, remedy="use another token")
-        return found
-
-    return token
+        known = request.state.holder = Actor(token, REQUEST_ID.get())
+    return known
 
 
-Writer = Annotated[TokenRow, Depends(token_with("write"))]
+Publisher = Annotated[Actor, Depends(TokenWith("publish"))]
+Writer = Annotated[Actor, Depends(TokenWith("write"))]
+Admin = Annotated[Actor, Depends(TokenWith("admin"))]

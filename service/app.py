@@ -6,19 +6,32 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
-from service.database import open_database
-from service.database.schema import migrate
+from service.access import TokenWith
+from service.compute import ComputePool
+from service.database.schema import migrated_database
 from service.docs_pages import add_docs_pages
+from service.metrics import Metrics
+from service.middleware.observation import Observation
+from service.middleware.rate_limit import RateLimit
+from service.middleware.security_headers import SecurityHeaders
 from service.openapi import correct
-from service.problems import add_problem_handlers
-from service.routes import catalogs, health, scenarios, sizings
-from service.security_headers import SecurityHeaders
+from service.problems import add_problem_handlers, responses
+from service.routes import audit_log, catalogs, health, monitoring, runs, scenarios, sizings, storage_systems
 from service.settings import Settings
 from sizing import __version__
 
-ROUTERS = (sizings.router, catalogs.router, scenarios.router, health.router)
+ROUTERS = (
+    sizings.router,
+    catalogs.router,
+    storage_systems.router,
+    runs.router,
+    scenarios.router,
+    audit_log.router,
+    monitoring.router,
+)
+"""What `require_login` closes."""
 
 
 class Service(FastAPI):
@@ -36,12 +49,15 @@ def create_app(settings: Settings) -> FastAPI:
 
     Raises CannotServe where the database cannot be used.
     """
-    database = open_database(settings.database_url)
-    migrate(database)
+    database = migrated_database(settings.database_url)
+    metrics = Metrics()
+    metrics.watch(database.engine)
+    compute = ComputePool(settings, metrics)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
+        compute.close()
         database.close()
 
     app = Service(
@@ -55,9 +71,16 @@ def create_app(settings: Settings) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.settings, app.state.database = settings, database
+    app.state.metrics, app.state.compute = metrics, compute
+    if settings.requests_per_second:
+        app.add_middleware(RateLimit, requests_per_second=settings.requests_per_second)
     app.add_middleware(SecurityHeaders)
+    app.add_middleware(Observation, metrics=metrics)
     add_problem_handlers(app)
+    login = [Depends(TokenWith())] if settings.require_login else []
+    refusals = responses(429) | (responses(401) if settings.require_login else {})
     for router in ROUTERS:
-        app.include_router(router)
+        app.include_router(router, dependencies=login, responses=refusals)
+    app.include_router(health.router)
     add_docs_pages(app)
     return app

@@ -6,7 +6,9 @@ to stop finishes its requests and ends by the signal that told it.
 
 from __future__ import annotations
 
+import inspect
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -14,9 +16,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from service.app import create_app
-from service.database import Database, open_database, tokens
-from service.database.schema import migrate
+from service.database import Database, tokens
+from service.database.schema import migrated_database
 from service.database.tables import SCOPES
 from service.errors import validated
 from service.listening import listen, serve, url_of
@@ -36,6 +37,14 @@ def _help(setting: str) -> str:
     return f"{field.description}  [env: {variable}; default: {default}]"
 
 
+def _option(setting: str) -> Any:
+    ending = setting.rpartition("_")[2]
+    metavar = {"bytes": "SIZE", "seconds": "TIME", "url": "URL", "host": "ADDRESS", "proxies": "ADDRESSES"}
+    is_flag = Settings.model_fields[setting].annotation is bool
+    flag = f"--{setting.replace('_', '-')}"
+    return typer.Option(None, flag, metavar=None if is_flag else metavar.get(ending, "N"), help=_help(setting))
+
+
 DatabaseUrl = Annotated[str | None, typer.Option("--database-url", metavar="URL", help=_help("database_url"))]
 
 
@@ -49,28 +58,42 @@ def main() -> None:
         sys.exit(EXIT_BAD_INPUT)
 
 
-@app.callback(invoke_without_command=True)
-def ckpt_serve(
-    context: typer.Context,
-    *,
-    host: Annotated[str | None, typer.Option(metavar="ADDRESS", help=_help("host"))] = None,
-    port: Annotated[str | None, typer.Option(metavar="N", help=_help("port"))] = None,
-    database_url: DatabaseUrl = None,
-    max_body_bytes: Annotated[str | None, typer.Option(metavar="SIZE", help=_help("max_body_bytes"))] = None,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-) -> None:
-    """Serve checkpoint sizing over REST, until stopped. The commands below manage tokens instead."""
+def ckpt_serve(context: typer.Context, *, version: bool, **flags: str | bool | None) -> None:
+    """Serve checkpoint sizing over REST, until stopped. The commands below do something else instead."""
     if version:
         typer.echo(f"ckpt-serve {__version__}")
         raise typer.Exit
     if context.invoked_subcommand is not None:
         return
-    settings = _settings(host=host, port=port, database_url=database_url, max_body_bytes=max_body_bytes)
+    settings = _settings(**flags)
     with listen(settings.host, settings.port) as listener:
-        service = create_app(settings)
-        typer.echo(f"Database {service.state.database.name}")
+        database = migrated_database(settings.database_url)
+        typer.echo(f"Database {database.name}")
+        database.close()
         typer.echo(f"API pages on {url_of(listener)}/docs")
-        serve(service, listener)
+        serve(settings, listener)
+
+
+def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the signature that typer reads: a flag for each setting."""
+    flags: dict[str, tuple[Any, Any]] = {
+        name: (bool | None if field.annotation is bool else str | None, _option(name))
+        for name, field in Settings.model_fields.items()
+    }
+    version = (bool, typer.Option(False, "--version", help="Print the version."))
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context),
+            *(
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=annotation)
+                for name, (annotation, option) in (flags | {"version": version}).items()
+            ),
+        ]
+    )
+    return command
+
+
+app.callback(invoke_without_command=True)(_with_settings(ckpt_serve))
 
 
 @token_app.command("create")
@@ -111,11 +134,9 @@ def token_revoke(
 def _database(context: typer.Context, url: str | None) -> Database:
     """The database that the command names, or `ckpt-serve` before it, or else the settings."""
     before = context.find_root().params["database_url"]
-    database = open_database(_settings(database_url=url or before).database_url)
-    migrate(database)
-    return database
+    return migrated_database(_settings(database_url=url or before).database_url)
 
 
-def _settings(**flags: str | None) -> Settings:
+def _settings(**flags: str | bool | None) -> Settings:
     given: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
     return validated(Settings, lambda: Settings(**given))

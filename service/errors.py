@@ -4,10 +4,15 @@
     ├── InvalidJson                 the body is not JSON, or not plain JSON
     ├── UnsupportedMediaType        the body is not declared to be JSON
     ├── BodyTooLarge                the body has more bytes than the service reads
+    ├── BodyTooSlow                 the body does not arrive in time
     ├── NotAuthenticated            no token, or none that holds
     ├── MissingScope                the token does not allow this
     ├── NotFound                    no such name, document or route
     ├── NotAcceptable               the client takes none of the forms that there are
+    ├── Conflict                    the name or id already stands for something else
+    ├── TooManyRequests             the client asks more often than the service allows
+    ├── TakesTooLong                the question needs more time or memory than the service gives to one
+    ├── Busy                        too many heavy questions wait already
     ├── NotReady                    the database is not at this version's schema, or a part is missing
     └── CannotServe                 the service cannot start as asked: address, settings or database
 
@@ -41,6 +46,10 @@ class BodyTooLarge(InvalidInput):
     """The body has more bytes than the service reads."""
 
 
+class BodyTooSlow(InvalidInput):
+    """The body does not arrive in time."""
+
+
 class NotAuthenticated(InvalidInput):
     """No token, or none that holds."""
 
@@ -55,6 +64,22 @@ class NotFound(InvalidInput):
 
 class NotAcceptable(InvalidInput):
     """The client takes none of the forms that there are."""
+
+
+class Conflict(InvalidInput):
+    """The name or id already stands for something else."""
+
+
+class TooManyRequests(InvalidInput):
+    """The client asks more often than the service allows."""
+
+
+class TakesTooLong(InvalidInput):
+    """The question needs more time or memory than the service gives to one."""
+
+
+class Busy(InvalidInput):
+    """Too many heavy questions wait already."""
 
 
 class NotReady(InvalidInput):

@@ -1,7 +1,7 @@
-"""Request bodies: how much is read, and what counts as JSON.
+"""Request bodies that are JSON, and what counts as JSON.
 
 Python's parser takes NaN, numbers too large for a float, and objects with a field twice; none of them is what
-the sender meant. A body is refused by its length before it is read, and by its depth before it becomes objects.
+the sender meant. A body is refused by its depth before it becomes objects.
 """
 
 from __future__ import annotations
@@ -15,12 +15,17 @@ from typing import Any
 import pydantic_core
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
-from starlette.requests import ClientDisconnect
+from starlette.concurrency import run_in_threadpool
 
-from service.errors import BodyTooLarge, InvalidJson, UnsupportedMediaType
+from service.access import TokenWith
+from service.bodies import body_of
+from service.errors import InvalidJson, UnsupportedMediaType
+from service.settings import Settings
 from sizing.errors import shown
 
 LONGEST_FIELD_NAME = 200
+MOST_BYTES_AT_ONCE = 64 * 1024
+"""Larger bodies are parsed in a thread, so that others need not wait."""
 
 
 def parse_json(body: bytes) -> Any:
@@ -41,18 +46,21 @@ def parse_json(body: bytes) -> Any:
 
 
 class JsonRequest(Request):
-    """A request whose JSON body has been read within the limit and parsed strictly."""
+    """A request whose JSON body has been read within the limits and parsed strictly."""
 
     content = b""
     document: Any = None
 
-    async def read_document(self, *, max_bytes: int) -> None:
+    async def read_document(self, *, max_bytes: int, max_seconds: float) -> None:
         """Read and parse the body, if there is one.
 
-        Raises BodyTooLarge, UnsupportedMediaType or InvalidJson.
+        Raises what `body_of` raises, UnsupportedMediaType or InvalidJson.
         """
-        self.content = await self._read(max_bytes)
-        if self.content:
+        self.content = await body_of(self, max_bytes=max_bytes, max_seconds=max_seconds)
+        if len(self.content) > MOST_BYTES_AT_ONCE:
+            self._require_json_media_type()
+            self.document = await run_in_threadpool(parse_json, self.content)
+        elif self.content:
             self._require_json_media_type()
             self.document = parse_json(self.content)
 
@@ -64,18 +72,6 @@ class JsonRequest(Request):
         """The parsed body."""
         return self.document
 
-    async def _read(self, max_bytes: int) -> bytes:
-        declared = self.headers.get("content-length", "0")
-        _limit(int(declared) if declared.isdecimal() else 0, max_bytes)
-        body = bytearray()
-        try:
-            async for chunk in self.stream():
-                body += chunk
-                _limit(len(body), max_bytes)
-        except ClientDisconnect:
-            raise InvalidJson.of("body", "must be complete", value=None, remedy="send all of it") from None
-        return bytes(body)
-
     def _require_json_media_type(self) -> None:
         given = self.headers.get("content-type")
         media_type = (given or "").partition(";")[0].strip().lower()
@@ -86,27 +82,36 @@ class JsonRequest(Request):
 
 
 class JsonRoute(APIRoute):
-    """A route that takes its body as a JsonRequest."""
+    """A route that takes its body as a JsonRequest, once the token that it needs has been seen."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The handler, after the body has been read and parsed."""
         handler = super().get_route_handler()
         if self.body_field is None:
             return handler
+        demands = [needed.call for needed in self.dependant.dependencies if isinstance(needed.call, TokenWith)]
 
         async def handle(request: Request) -> Response:
+            for demand in demands:
+                await run_in_threadpool(demand, request)
+            settings: Settings = request.app.state.settings
             json_request = JsonRequest(request.scope, request.receive)
-            await json_request.read_document(max_bytes=request.app.state.settings.max_body_bytes)
+            await json_request.read_document(max_bytes=self.max_bytes(settings), max_seconds=settings.body_seconds)
             return await handler(json_request)
 
         return handle
 
+    def max_bytes(self, settings: Settings) -> int:
+        """The largest body that the route reads."""
+        return settings.max_body_bytes
 
-def _limit(num_bytes: int, max_bytes: int) -> None:
-    if num_bytes > max_bytes:
-        raise BodyTooLarge.of(
-            "body", f"must have at most {max_bytes:,} bytes", value=None, remedy="send a smaller document"
-        )
+
+class ResultRoute(JsonRoute):
+    """A route that takes benchmark results, which are larger than questions."""
+
+    def max_bytes(self, settings: Settings) -> int:
+        """The largest result document that is read."""
+        return settings.max_result_bytes
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,16 +1,21 @@
-"""The address that the service listens on, and the server behind it."""
+"""The address that the service listens on, and the servers behind it."""
 
 from __future__ import annotations
 
 import contextlib
-import copy
+import functools
+import os
 import socket
+import tempfile
 
 import uvicorn
-from fastapi import FastAPI
-from uvicorn.config import LOGGING_CONFIG
+from uvicorn.supervisors import Multiprocess
 
+from service.app import create_app
 from service.errors import CannotServe
+from service.logs import LOG_CONFIG
+from service.metrics import WORKERS_DIRECTORY
+from service.settings import Settings
 
 SECONDS_TO_FINISH = 5
 """How long requests in progress may take after the service was told to stop."""
@@ -43,18 +48,22 @@ def url_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def serve(app: FastAPI, listener: socket.socket) -> None:
-    """Serve until a signal says to stop."""
+def serve(settings: Settings, listener: socket.socket) -> None:
+    """Serve until a signal says to stop. A worker that dies is replaced."""
     config = uvicorn.Config(
-        app, log_config=_log_config(), server_header=False, timeout_graceful_shutdown=SECONDS_TO_FINISH
+        functools.partial(create_app, settings),
+        factory=True,
+        workers=settings.workers,
+        log_config=LOG_CONFIG,
+        access_log=False,
+        server_header=False,
+        forwarded_allow_ips=settings.trusted_proxies,
+        timeout_graceful_shutdown=SECONDS_TO_FINISH,
     )
-    with contextlib.suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[listener])
-
-
-def _log_config() -> dict[str, object]:
-    """Every request, and what goes wrong; not the life of the server."""
-    config = copy.deepcopy(LOGGING_CONFIG)
-    config["loggers"]["uvicorn.error"]["level"] = "WARNING"
-    config["loggers"]["service"] = {"handlers": ["default"], "level": "WARNING", "propagate": False}
-    return config
+    if settings.workers == 1:
+        with contextlib.suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[listener])
+        return
+    with tempfile.TemporaryDirectory(prefix="ckpt-serve-metrics-") as directory:
+        os.environ[WORKERS_DIRECTORY] = directory  # for the workers, which count there
+        Multiprocess(config, sockets=[listener]).run()

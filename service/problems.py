@@ -21,15 +21,20 @@ from starlette.responses import Response
 from service.database.engine import is_full
 from service.errors import (
     BodyTooLarge,
+    BodyTooSlow,
+    Busy,
+    Conflict,
     InvalidJson,
     MissingScope,
     NotAcceptable,
     NotAuthenticated,
     NotFound,
     NotReady,
+    TakesTooLong,
+    TooManyRequests,
     UnsupportedMediaType,
 )
-from service.security_headers import SECURITY_HEADERS
+from service.middleware.security_headers import SECURITY_HEADERS
 from sizing.errors import InvalidInput, Problem, shown
 
 MEDIA_TYPE = "application/problem+json"
@@ -86,9 +91,14 @@ KINDS: dict[type[InvalidInput], Kind] = {
     ),
     NotFound: Kind(404, "not-found", "There is no such thing"),
     NotAcceptable: Kind(406, "not-acceptable", "There is no such form"),
+    BodyTooSlow: Kind(408, "too-slow", "The body did not arrive in time", {"Connection": "close"}),
+    Conflict: Kind(409, "conflict", "The name stands for something else"),
     BodyTooLarge: Kind(413, "too-large", "The body is too large", {"Connection": "close"}),
     UnsupportedMediaType: Kind(415, "unsupported-media-type", "The body must be declared as JSON"),
     InvalidInput: Kind(422, "invalid-input", "The input breaks a rule"),
+    TakesTooLong: Kind(422, "takes-too-long", "The question takes too long"),
+    TooManyRequests: Kind(429, "too-many-requests", "The client asks too often", {"Retry-After": "1"}),
+    Busy: Kind(503, "busy", "The service is busy", {"Retry-After": "5"}),
     NotReady: Kind(503, "not-ready", "The service is not ready"),
 }
 METHOD_NOT_ALLOWED = Kind(405, "method-not-allowed", "The route does not know this method")
@@ -108,14 +118,28 @@ def add_problem_handlers(app: FastAPI) -> None:
     app.exception_handler(Exception)(_internal_error)
 
 
-def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+Responses = dict[int | str, dict[str, Any]]
+"""What OpenAPI says of the answers of a route."""
+
+
+def responses(*statuses: int) -> Responses:
     """What OpenAPI says of a route that can answer with these problems."""
     return {status: {"model": ProblemDocument, "description": HTTPStatus(status).phrase} for status in statuses}
 
 
-async def _refusal(_: Request, error: InvalidInput) -> Response:
+def already_there(model: type[BaseModel]) -> Responses:
+    """What OpenAPI says of a route that answers 200 where the thing to make is there already."""
+    return {200: {"model": model, "description": "It was there already"}}
+
+
+def refusal(error: InvalidInput) -> Response:
+    """The problem document of an error."""
     kind = next(KINDS[ancestor] for ancestor in type(error).__mro__ if ancestor in KINDS)
     return kind.response(error.problems)
+
+
+async def _refusal(_: Request, error: InvalidInput) -> Response:
+    return refusal(error)
 
 
 async def _invalid_request(_: Request, error: RequestValidationError) -> Response:

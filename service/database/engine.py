@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ from sizing.errors import InvalidInput
 _SQLITE_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON")
 _SQLITE_LOCK = "sqlite_lock"
 _POSTGRESQL_DISK_FULL = "53100"
+_POSTGRESQL_CONNECTIONS = 10
+"""Of each worker at most; a request waits for one."""
+_SECONDS_TO_CONNECT = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,8 @@ class Database:
     """An open database. Reading and writing are transactions that end with their `with` block."""
 
     engine: Engine
+    turn: AbstractContextManager[object] = field(default_factory=nullcontext)
+    """Held by the one of this process that writes: threads queue here in order, where SQLite would poll."""
 
     @property
     def name(self) -> str:
@@ -42,7 +48,7 @@ class Database:
     def writing(self) -> Iterator[Session]:
         """A transaction that writes. In SQLite it waits for its turn at the start, where waiting is possible."""
         engine = self.engine.execution_options(**{_SQLITE_LOCK: "IMMEDIATE"})
-        with Session(engine, expire_on_commit=False) as session, session.begin():
+        with self.turn, Session(engine, expire_on_commit=False) as session, session.begin():
             yield session
 
     def close(self) -> None:
@@ -57,7 +63,9 @@ def open_database(url: str) -> Database:
     """
     try:
         parsed = make_url(url)
-        return Database(_sqlite(parsed) if parsed.get_backend_name() == "sqlite" else _postgresql(parsed))
+        if parsed.get_backend_name() == "sqlite":
+            return Database(_sqlite(parsed), threading.Lock())
+        return Database(_postgresql(parsed))
     except (ArgumentError, ValueError):
         # The value is not shown: it may hold a password.
         remedy = "write sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"
@@ -101,7 +109,15 @@ def _postgresql(url: URL) -> Engine:
     if url.get_backend_name() not in ("postgresql", "postgres"):
         raise ValueError(url.drivername)
     try:
-        return create_engine(url.set(drivername="postgresql+psycopg"), hide_parameters=True, pool_pre_ping=True)
+        return create_engine(
+            url.set(drivername="postgresql+psycopg"),
+            hide_parameters=True,
+            pool_pre_ping=True,
+            pool_size=_POSTGRESQL_CONNECTIONS,
+            max_overflow=0,
+            pool_timeout=_SECONDS_TO_CONNECT,
+            connect_args={"connect_timeout": _SECONDS_TO_CONNECT},
+        )
     except ModuleNotFoundError:
         raise _unusable("is one of PostgreSQL, whose driver is missing", "run: pip install 'psycopg[binary]'") from None
 

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field
 from sizing.errors import broken_rule
 
 LONGEST_NAME = 100
+LONGEST_DESCRIPTION = 2000
 
 
 def _one_line(name: str) -> str:
@@ -17,5 +18,17 @@ def _one_line(name: str) -> str:
     return name
 
 
+def _without_controls(text: str) -> str:
+    if not all(character.isprintable() or character == "\n" for character in text):
+        raise broken_rule("must be printable text", "remove control characters")
+    return text
+
+
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(_one_line)]
 """A name: one line, printable."""
+
+Slug = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+"""A name that stands in links: lower-case letters, digits, dots, underscores and hyphens."""
+
+Description = Annotated[str, Field(max_length=LONGEST_DESCRIPTION), AfterValidator(_without_controls)]
+"""Some lines of printable text."""

@@ -9,17 +9,20 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.orm import defer
 
+from service.database.audit import Actor, require_own
 from service.database.engine import Database
-from service.database.tables import ScenarioRow, TokenRow, new_id, now
-from service.errors import MissingScope, NotFound
+from service.database.pages import newest_first
+from service.database.tables import ScenarioRow, new_id, now
+from service.errors import NotFound
 from sizing.errors import InvalidInput
 
 
-def save_scenario(database: Database, name: str, document: dict[str, Any], *, token: TokenRow) -> ScenarioRow:
+def save_scenario(database: Database, name: str, document: dict[str, Any], *, by: Actor) -> ScenarioRow:
     """The row of a new scenario."""
-    row = ScenarioRow(id=new_id(), name=name, scenario=document, created_at=now(), token_id=token.id)
+    row = ScenarioRow(id=new_id(), name=name, scenario=document, created_at=now(), token_id=by.token_id)
     with database.writing() as session:
         session.add(row)
+        by.record(session, "save", f"scenario {row.id}")
     return row
 
 
@@ -34,28 +37,21 @@ def saved_scenario(database: Database, scenario_id: UUID) -> ScenarioRow:
 
 def list_scenarios(database: Database, *, limit: int, before: UUID | None) -> Sequence[ScenarioRow]:
     """At most `limit` scenarios, the newest first, from those saved before the one that has the id `before`."""
-    query = select(ScenarioRow).order_by(ScenarioRow.id.desc()).limit(limit)
-    if before is not None:
-        query = query.where(ScenarioRow.id < before)
+    query = select(ScenarioRow).options(defer(ScenarioRow.scenario))
     with database.reading() as session:
-        return session.scalars(query.options(defer(ScenarioRow.scenario))).all()
+        return newest_first(session, query, ScenarioRow.id, limit=limit, before=before)
 
 
-def delete_scenario(database: Database, scenario_id: UUID, *, token: TokenRow) -> None:
+def delete_scenario(database: Database, scenario_id: UUID, *, by: Actor) -> None:
     """Delete a scenario: its own with any token, everybody's with the scope admin.
 
     Raises NotFound or MissingScope.
     """
     with database.writing() as session:
         row = _found(session.get(ScenarioRow, scenario_id), scenario_id)
-        if row.token_id != token.id and token.scope != "admin":
-            raise MissingScope.of(
-                "scope",
-                "must be admin to delete a scenario that another token saved",
-                value=token.scope,
-                remedy="use the token that saved it, or one with scope admin",
-            )
+        require_own(row, by)
         session.delete(row)
+        by.record(session, "delete", f"scenario {scenario_id}")
 
 
 def no_scenario(scenario_id: object) -> InvalidInput:

@@ -13,11 +13,21 @@ from alembic.util import CommandError
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-from service.database.engine import Database
+from service.database.engine import Database, open_database
 from service.errors import CannotServe
 
 _POSTGRESQL_LOCK = 0x636B7074
 """Any number that no other program locks in this database; this is `ckpt`."""
+
+
+def migrated_database(url: str) -> Database:
+    """The database at a URL, at this version's schema.
+
+    Raises CannotServe where the database cannot be used.
+    """
+    database = open_database(url)
+    migrate(database)
+    return database
 
 
 def migrate(database: Database) -> None:

@@ -11,13 +11,26 @@ import uuid
 from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 
-from sqlalchemy import JSON, DateTime, Dialect, ForeignKey, LargeBinary, MetaData, String, TypeDecorator, Uuid
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy import (
+    JSON,
+    DateTime,
+    Dialect,
+    Double,
+    ForeignKey,
+    LargeBinary,
+    MetaData,
+    String,
+    Text,
+    TypeDecorator,
+    Uuid,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
-from service.database.names import LONGEST_NAME
+from service.database.names import LONGEST_DESCRIPTION, LONGEST_NAME
 
-Scope = Literal["write", "admin"]
-"""What a token allows: `write` to save scenarios and delete those it saved, `admin` also to delete any."""
+Scope = Literal["publish", "write", "admin"]
+"""What a token allows: `publish` benchmark runs, `write` anything and delete what it saved, `admin` also to delete
+what others saved and to read the audit log."""
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
@@ -78,6 +91,90 @@ class ScenarioRow(Base):
     scenario: Mapped[dict[str, Any]]
     created_at: Mapped[datetime]
     token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"), index=True)
+
+
+class StorageSystemRow(Base):
+    """A storage system that runs are published for."""
+
+    __tablename__ = "storage_systems"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(LONGEST_NAME), unique=True)
+    description: Mapped[str] = mapped_column(String(LONGEST_DESCRIPTION))
+    created_at: Mapped[datetime]
+    token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"), index=True)
+
+
+class RunRow(Base):
+    """A benchmark run: its result document as it was sent, and the digest that tells a repeat from a conflict."""
+
+    __tablename__ = "runs"
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
+    run_id: Mapped[str] = mapped_column(String(64), unique=True)
+    system_id: Mapped[int] = mapped_column(ForeignKey("storage_systems.id"), index=True)
+    document: Mapped[str] = mapped_column(Text, deferred=True)
+    digest: Mapped[bytes]
+    published_at: Mapped[datetime]
+    token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"), index=True)
+
+    system: Mapped[StorageSystemRow] = relationship(lazy="joined")
+    measurements: Mapped[list[MeasurementRow]] = relationship(order_by="MeasurementRow.position", lazy="selectin")
+
+
+class MeasurementRow(Base):
+    """What lists and filters need of a run's measurement; its samples are in the document."""
+
+    __tablename__ = "measurements"
+
+    run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id"), primary_key=True)
+    position: Mapped[int] = mapped_column(primary_key=True)
+    engine: Mapped[str] = mapped_column(String(64))
+    operation: Mapped[str] = mapped_column(String(20))
+    num_nodes: Mapped[int]
+    num_ranks: Mapped[int]
+    bytes_per_second: Mapped[float] = mapped_column(Double)
+    verified: Mapped[bool]
+
+
+class CalibrationRow(Base):
+    """A calibration: what was fitted, from which runs, by which version of the code."""
+
+    __tablename__ = "calibrations"
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
+    system_id: Mapped[int] = mapped_column(ForeignKey("storage_systems.id"), index=True)
+    calibration: Mapped[dict[str, Any]]
+    code_version: Mapped[str] = mapped_column(String(50))
+    created_at: Mapped[datetime]
+    token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"), index=True)
+
+    system: Mapped[StorageSystemRow] = relationship(lazy="joined")
+    runs: Mapped[list[RunRow]] = relationship(secondary="calibration_runs", order_by="RunRow.id", lazy="selectin")
+
+
+class CalibrationRunRow(Base):
+    """That a calibration rests on a run."""
+
+    __tablename__ = "calibration_runs"
+
+    calibration_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("calibrations.id"), primary_key=True)
+    run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id"), primary_key=True, index=True)
+
+
+class AuditRow(Base):
+    """One change: when, by which token (none at the terminal), what was done to what, in which request."""
+
+    __tablename__ = "audit_log"
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
+    at: Mapped[datetime]
+    token_id: Mapped[int | None] = mapped_column(ForeignKey("tokens.id"), index=True)
+    action: Mapped[str] = mapped_column(String(50))
+    subject: Mapped[str] = mapped_column(String(200))
+    request_id: Mapped[str | None] = mapped_column(String(64))
+
+    token: Mapped[TokenRow | None] = relationship(lazy="joined")
 
 
 def now() -> datetime:

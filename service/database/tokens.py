@@ -14,6 +14,7 @@ from datetime import timedelta
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy import select
 
+from service.database.audit import TERMINAL
 from service.database.engine import Database
 from service.database.names import Name
 from service.database.tables import Scope, TokenRow, now
@@ -52,6 +53,7 @@ def create_token(database: Database, new: NewToken) -> str:
         if session.scalar(select(TokenRow).filter_by(name=new.name)):
             raise InvalidInput.of("name", "is taken", value=new.name, remedy="choose another")
         session.add(row)
+        TERMINAL.record(session, f"create token with scope {new.scope}", new.name)
     return f"{_PREFIX}_{row.id}_{secret}"
 
 
@@ -84,6 +86,7 @@ def revoke_token(database: Database, name: str) -> None:
         if row is None:
             raise NotFound.of("name", "must be the name of a token", value=name, remedy="see ckpt-serve token list")
         row.revoked_at = row.revoked_at or now()
+        TERMINAL.record(session, "revoke token", name)
 
 
 def _is_id(text: str) -> bool:

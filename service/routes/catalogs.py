@@ -6,14 +6,14 @@ import functools
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Header
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
 from service.errors import NotFound
-from service.problems import responses
+from service.problems import Responses, responses
 from sizing.cluster.node import CatalogNode, node_catalog
 from sizing.errors import unknown_name
 from sizing.model.catalog import CatalogModel, catalog
@@ -22,7 +22,7 @@ from sizing.model.inventory import inventory_of, num_parameters
 router = APIRouter(prefix="/v1", tags=["catalogs"])
 
 IfNoneMatch = Annotated[str | None, Header(description="an ETag got before: 304 where it is still current")]
-NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "Not Modified"}}
+NOT_MODIFIED: Responses = {304: {"description": "Not Modified"}}
 
 
 @dataclass(frozen=True, slots=True)

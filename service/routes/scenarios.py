@@ -17,6 +17,7 @@ from service.errors import explained
 from service.json_bodies import JsonRequest, JsonRoute
 from service.problems import responses
 from service.reports.forms import FORMS, FormName, sent
+from service.routes.pages import Page, PageWanted
 from sizing.report import SizingReport, answer
 from sizing.scenario import REFERENCE_SCENARIO, Scenario
 
@@ -50,20 +51,8 @@ class SavedScenario(ScenarioSummary):
     scenario: dict[str, Any]
 
 
-class ScenarioPage(BaseModel):
+class ScenarioPage(Page[ScenarioSummary]):
     """Some of the saved scenarios, the newest first."""
-
-    items: list[ScenarioSummary]
-    next: UUID | None = Field(description="the cursor of the page that follows; null on the last")
-
-
-class PageWanted(BaseModel):
-    """Which page of a list."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    limit: Annotated[int, Field(ge=1, le=200, description="items on a page")] = 50
-    cursor: UUID | None = Field(None, description="`next` of the page before")
 
 
 def id_in_path(scenario_id: str) -> UUID:
@@ -78,18 +67,18 @@ ScenarioId = Annotated[UUID, Depends(id_in_path)]
 
 
 @router.post(
-    "", status_code=201, responses=responses(400, 401, 403, 413, 415, 422, 503, 507), summary="Save a scenario"
+    "", status_code=201, responses=responses(400, 401, 403, 408, 413, 415, 422, 503, 507), summary="Save a scenario"
 )
 def save_scenario(
     new: Annotated[NewScenario, explained(NewScenario), Body()],
-    token: Writer,
+    by: Writer,
     database: OpenDatabase,
     request: JsonRequest,
     response: Response,
 ) -> SavedScenario:
     """Keep a scenario that has an answer. Anyone with its link can read it."""
     answer(new.scenario)
-    row = scenarios.save_scenario(database, new.name, request.document["scenario"], token=token)
+    row = scenarios.save_scenario(database, new.name, request.document["scenario"], by=by)
     response.headers["Location"] = f"{router.prefix}/{row.id}"
     return SavedScenario.model_validate(row)
 
@@ -98,8 +87,7 @@ def save_scenario(
 def list_scenarios(page: Annotated[PageWanted, explained(PageWanted), Query()], database: OpenDatabase) -> ScenarioPage:
     """A page of the saved scenarios, the newest first."""
     rows = scenarios.list_scenarios(database, limit=page.limit + 1, before=page.cursor)
-    items = [ScenarioSummary.model_validate(row) for row in rows[: page.limit]]
-    return ScenarioPage(items=items, next=items[-1].id if len(rows) > page.limit else None)
+    return ScenarioPage.of(rows, page.limit, ScenarioSummary.model_validate, lambda row: row.id)
 
 
 @router.get("/{scenario_id}", responses=responses(404, 503), summary="A saved scenario")
@@ -132,7 +120,9 @@ def get_report(
     return sent(scenarios.saved_scenario(database, saved_id), name=wanted.form, accept=accept)
 
 
-@router.delete("/{scenario_id}", status_code=204, responses=responses(401, 403, 404, 503), summary="Delete a scenario")
-def delete_scenario(saved_id: ScenarioId, token: Writer, database: OpenDatabase) -> None:
+@router.delete(
+    "/{scenario_id}", status_code=204, responses=responses(401, 403, 404, 503, 507), summary="Delete a scenario"
+)
+def delete_scenario(saved_id: ScenarioId, by: Writer, database: OpenDatabase) -> None:
     """Delete a scenario: with the token that saved it, or one with scope admin."""
-    scenarios.delete_scenario(database, saved_id, token=token)
+    scenarios.delete_scenario(database, saved_id, by=by)

@@ -21,7 +21,7 @@ router = APIRouter(prefix="/v1", tags=["sizings"], route_class=JsonRoute)
 @router.post(
     "/sizings",
     response_model=SizingReport,
-    responses=responses(400, 413, 415, 422),
+    responses=responses(400, 408, 413, 415, 422),
     summary="Answer a scenario",
 )
 def create_sizing(

@@ -12,6 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from sizing.errors import broken_rule
+from sizing.units import MOST_BYTES
 
 Operation = Literal["write", "restore"]
 
@@ -64,8 +65,8 @@ class Measurement(BaseModel):
     operation: Operation
     num_nodes: _RankCount
     num_ranks: _RankCount
-    bytes_per_rank: int = Field(ge=1, description="on disk, mean over the ranks, rounded")
-    total_bytes: int = Field(ge=1, description="on disk, over all ranks")
+    bytes_per_rank: int = Field(ge=1, le=MOST_BYTES, description="on disk, mean over the ranks, rounded")
+    total_bytes: int = Field(ge=1, le=MOST_BYTES, description="on disk, over all ranks")
     seconds: list[_Sample] = Field(min_length=1)
     bytes_per_second: float = Field(gt=0, description="total_bytes over the median of seconds")
     first_done_seconds: list[_Sample] = Field(min_length=1)

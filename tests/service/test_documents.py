@@ -60,16 +60,23 @@ def test_every_route_is_in_the_guide(client: httpx.Client) -> None:
             assert f"{method.upper()} {path.replace('scenario_id', 'id')}`" in GUIDE
 
 
-def test_the_commands_of_the_guide_do_what_it_says(server: str, database_url: str) -> None:
+def test_the_commands_of_the_guide_do_what_it_says(server: str, database_url: str, tmp_path: Path) -> None:
     blocks = re.findall(r"```sh\n(.*?)```", GUIDE, re.DOTALL)
     program = f'ckpt-serve() {{ {PROGRAM[0]} -c "{PROGRAM[2]}" "$@"; }}'
     script = "\n".join(["set -e", program, *blocks]).replace("http://127.0.0.1:8000", server)
     environment = os.environ | {"DATABASE_URL": database_url}
     done = subprocess.run(
-        ["bash", "-c", script], capture_output=True, text=True, timeout=120, check=False, env=environment
+        ["bash", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=environment,
+        cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
     assert '"errors"' not in done.stdout
+    assert done.stdout.count('"20261121T120000Z-1a2b3c"') == 4
     assert "204" in done.stdout
     assert "304" in done.stdout
 

@@ -13,7 +13,6 @@ import pytest
 
 from service.errors import MOST_PROBLEMS
 from service.problems import KINDS
-from tests.service.conftest import log_of
 
 SIZINGS = "/v1/sizings"
 JSON = {"content-type": "application/json"}
@@ -157,7 +156,7 @@ def test_a_body_that_is_declared_too_large_is_refused_before_it_arrives(server: 
 
 
 def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_defect(
-    server: str, client: httpx.Client, database_url: str
+    server: str, client: httpx.Client, server_log: Path
 ) -> None:
     address = urlsplit(server)
     with socket.create_connection((address.hostname, address.port or 0), timeout=10) as connection:
@@ -165,7 +164,7 @@ def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_defect(
         connection.sendall(head.encode() + b"{")
     for _ in range(10):  # the server meets the end of the body before, or between, these
         assert client.get("/healthz").status_code == 200
-    assert "Traceback" not in log_of(database_url).read_text()
+    assert "Traceback" not in server_log.read_text()
 
 
 def test_an_unknown_route_and_method_are_problems_too(client: httpx.Client) -> None:

@@ -7,7 +7,9 @@ import pytest
 
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
-from tests.service.conftest import bearer
+from tests.service.conftest import BOTH, bearer
+
+DATABASES = BOTH
 
 BODY = {"name": "1T", "scenario": REFERENCE_SCENARIO}
 

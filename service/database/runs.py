@@ -1,0 +1,156 @@
+"""Benchmark runs: kept as they were sent, once each, for good."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Select, and_, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import undefer
+
+from service.database.audit import Actor
+from service.database.engine import Database
+from service.database.pages import newest_first
+from service.database.storage_systems import storage_system, system_named
+from service.database.tables import MeasurementRow, RunRow, StorageSystemRow, new_id, now
+from service.errors import Conflict, NotFound
+from sizing.storage.measurement import BenchmarkResult, Measurement
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs are wanted; a run matches where one of its measurements has all that is asked of them."""
+
+    engine: str | None = None
+    min_num_nodes: int | None = None
+    published_since: datetime | None = None
+    published_before: datetime | None = None
+
+    def of(self, query: Select[RunRow]) -> Select[RunRow]:
+        """The query for those."""
+        if self.published_since is not None:
+            query = query.where(RunRow.published_at >= self.published_since)
+        if self.published_before is not None:
+            query = query.where(RunRow.published_at < self.published_before)
+        asked = []
+        if self.engine is not None:
+            asked.append(MeasurementRow.engine == self.engine)
+        if self.min_num_nodes is not None:
+            asked.append(MeasurementRow.num_nodes >= self.min_num_nodes)
+        return query.where(RunRow.measurements.any(and_(*asked))) if asked else query
+
+
+def publish_run(
+    database: Database, system_name: str, result: BenchmarkResult, document: bytes, *, by: Actor
+) -> tuple[RunRow, bool]:
+    """The row of a run, and whether it is new: the same run sent again is found, not kept twice.
+
+    Args: `document`, the JSON text that `result` was read from.
+    Raises NotFound for the storage system, Conflict where the run id stands for something else.
+    """
+    digest = digest_of(document)
+    try:
+        with database.writing() as session:
+            system = system_named(session, system_name)
+            row = _row(result, document, digest, system, by)
+            session.add(row)
+            session.flush()
+            by.record(session, "publish", f"run {result.run_id}")
+    except IntegrityError:
+        return _same(published_run(database, system_name, result.run_id), digest), False
+    return row, True
+
+
+def published_run(database: Database, system_name: str, run_id: str, *, with_document: bool = False) -> RunRow:
+    """The run of that id.
+
+    Raises NotFound, or Conflict where it was published for another storage system.
+    """
+    query = select(RunRow).filter_by(run_id=run_id)
+    with database.reading() as session:
+        row = session.scalar(query.options(undefer(RunRow.document)) if with_document else query)
+    if row is None:
+        raise NotFound.of("run_id", "must be that of a published run", value=run_id, remedy="see the list of runs")
+    if row.system.name != system_name:
+        rule = f"was published for the storage system {row.system.name}"
+        raise Conflict.of("run_id", rule, value=run_id, remedy="one run measures one storage system")
+    return row
+
+
+def list_runs(
+    database: Database, system_name: str, wanted: RunFilter, *, limit: int, before: UUID | None
+) -> Sequence[RunRow]:
+    """At most `limit` runs of a storage system, the newest first, from those before the row id `before`.
+
+    Raises NotFound for the storage system.
+    """
+    query = wanted.of(_of_system(storage_system(database, system_name)))
+    with database.reading() as session:
+        return newest_first(session, query, RunRow.id, limit=limit, before=before)
+
+
+def runs_with_documents(
+    database: Database, system_name: str, run_ids: Iterable[str] | None, *, most: int
+) -> Sequence[RunRow]:
+    """The runs of those ids with their documents, or without ids all of a storage system; `most` at the most.
+
+    Raises NotFound where an id is not that of a run, Conflict where it is one of another storage system.
+    """
+    if run_ids is not None:
+        return [published_run(database, system_name, run_id, with_document=True) for run_id in run_ids]
+    query = _of_system(storage_system(database, system_name)).options(undefer(RunRow.document))
+    with database.reading() as session:
+        return newest_first(session, query, RunRow.id, limit=most, before=None)
+
+
+def digest_of(document: bytes) -> bytes:
+    """A digest of what a JSON text says, whatever its blanks and the order of its fields.
+
+    >>> digest_of(b'{"a": 1, "b": 2}') == digest_of(b'{"b":2,"a":1}')
+    True
+    """
+    parsed: Any = json.loads(document)
+    return hashlib.sha256(json.dumps(parsed, sort_keys=True, separators=(",", ":")).encode()).digest()
+
+
+def _row(result: BenchmarkResult, document: bytes, digest: bytes, system: StorageSystemRow, by: Actor) -> RunRow:
+    return RunRow(
+        id=new_id(),
+        run_id=result.run_id,
+        system=system,
+        document=document.decode(),
+        digest=digest,
+        published_at=now(),
+        token_id=by.token_id,
+        measurements=[_measurement(position, found) for position, found in enumerate(result.measurements)],
+    )
+
+
+def _measurement(position: int, measurement: Measurement) -> MeasurementRow:
+    return MeasurementRow(
+        position=position,
+        **measurement.model_dump(
+            include={"engine", "operation", "num_nodes", "num_ranks", "bytes_per_second", "verified"}
+        ),
+    )
+
+
+def _of_system(system: StorageSystemRow) -> Select[RunRow]:
+    return select(RunRow).where(RunRow.system_id == system.id)
+
+
+def _same(row: RunRow, digest: bytes) -> RunRow:
+    if row.digest != digest:
+        raise Conflict.of(
+            "run_id",
+            "was published with another body",
+            value=row.run_id,
+            remedy="keep what was published; a new measurement has a new run id",
+        )
+    return row

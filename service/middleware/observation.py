@@ -1,0 +1,71 @@
+"""Every request gets an id, a line in the log, and its place in the metrics."""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import time
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.logs import REQUEST_ID
+from service.metrics import Metrics
+
+_log = logging.getLogger(__name__)
+
+_GIVEN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_UNLOGGED = ("/healthz", "/readyz", "/metrics")
+"""What probes ask every few seconds is logged only where it fails."""
+
+
+class Observation:
+    """Middleware that takes `X-Request-Id` or makes one, sends it back, and notes how the request went."""
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
+        self.app = app
+        self.metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and its response back."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        start = time.perf_counter()
+        request_id = _request_id(scope)
+        REQUEST_ID.set(request_id)
+        status = 500
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message)["X-Request-Id"] = request_id
+            await send(message)
+
+        self.metrics.requests_in_progress.inc()
+        try:
+            await self.app(scope, receive, send_with_id)
+        finally:
+            self.metrics.requests_in_progress.dec()
+            self._note(scope, status, time.perf_counter() - start)
+
+    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+        route = getattr(scope.get("route"), "path", "none")
+        self.metrics.request_seconds.labels(scope["method"], route, status).observe(seconds)
+        if route in _UNLOGGED and status < 400:
+            return
+        fields = {
+            "method": scope["method"],
+            "path": scope["path"],
+            "status": status,
+            "seconds": round(seconds, 6),
+            "client": (scope.get("client") or ("",))[0],
+        }
+        _log.info("request", extra={"fields": fields})
+
+
+def _request_id(scope: Scope) -> str:
+    given = Headers(scope=scope).get("x-request-id", "")
+    return given if _GIVEN_ID.fullmatch(given) else secrets.token_hex(8)

@@ -1,0 +1,79 @@
+"""How often one client may ask, so that nobody takes the service from the others."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import time
+from dataclasses import dataclass, field
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from service.errors import TooManyRequests
+from service.problems import refusal
+
+SECONDS_OF_BURST = 10
+"""A client that has been quiet may ask as much at once as otherwise in this time."""
+
+_MOST_CLIENTS = 10_000
+_UNLIMITED = ("/healthz", "/readyz", "/metrics")
+_IPV6_NETWORK_BITS = 64
+
+
+@dataclass(slots=True)
+class Allowance:
+    """The rate of each client, by the generic cell rate algorithm (ITU-T I.371, annex A): one moment per client."""
+
+    per_second: float
+    _paid_until: dict[str, float] = field(default_factory=dict)
+
+    def seconds_to_wait(self, client: str, now: float) -> float:
+        """Zero, and the request is counted; or how long the client has to wait.
+
+        >>> allowance = Allowance(per_second=0.1)
+        >>> [allowance.seconds_to_wait("a", now) for now in (0, 0, 10)], allowance.seconds_to_wait("b", 0)
+        ([0.0, 10.0, 0.0], 0.0)
+        """
+        paid_until = max(self._paid_until.get(client, now), now) + 1 / self.per_second
+        wait = paid_until - now - max(SECONDS_OF_BURST, 1 / self.per_second)
+        if wait > 0:
+            return wait
+        if len(self._paid_until) >= _MOST_CLIENTS:
+            self._paid_until = {known: moment for known, moment in self._paid_until.items() if moment > now}
+        self._paid_until[client] = paid_until
+        return 0.0
+
+
+class RateLimit:
+    """Middleware that refuses what goes beyond the rate of a client's address."""
+
+    def __init__(self, app: ASGIApp, *, requests_per_second: float) -> None:
+        self.app = app
+        self.allowance = Allowance(requests_per_second)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        app = self.app
+        if scope["type"] == "http" and scope["path"] not in _UNLIMITED:
+            wait = self.allowance.seconds_to_wait(_client(scope), time.monotonic())
+            if wait > 0:
+                app = _refusal(self.allowance.per_second, wait)
+        await app(scope, receive, send)
+
+
+def _client(scope: Scope) -> str:
+    """Who asks: an address, or the network that one IPv6 client has to itself."""
+    host = str((scope.get("client") or ("",))[0])
+    if ":" not in host:
+        return host
+    try:
+        return str(ipaddress.ip_network((host.partition("%")[0], _IPV6_NETWORK_BITS), strict=False))
+    except ValueError:
+        return host
+
+
+def _refusal(per_second: float, wait: float) -> ASGIApp:
+    rule = f"may ask {per_second:g} times per second"
+    response = refusal(TooManyRequests.of("the client", rule, value=None, remedy=f"wait {math.ceil(wait)} s"))
+    response.headers["Retry-After"] = str(math.ceil(wait))
+    return response

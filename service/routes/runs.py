@@ -1,0 +1,163 @@
+"""Benchmark runs of a storage system: taken once each, kept as they were sent."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Query
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from service.access import OpenDatabase, Publisher
+from service.database import runs
+from service.database.runs import RunFilter
+from service.errors import explained
+from service.json_bodies import JsonRequest, ResultRoute
+from service.metrics import Metrics
+from service.problems import already_there, responses
+from service.routes.pages import Page, PageWanted
+from sizing.errors import InvalidInput
+from sizing.storage.measurement import BenchmarkResult, Operation
+
+router = APIRouter(prefix="/v1/storage-systems/{name}/runs", tags=["runs"], route_class=ResultRoute)
+
+MOST_MEASUREMENTS = 1000
+
+_RUN_ID = "20261121T120000Z-1a2b3c"
+RESULT_EXAMPLE: dict[str, Any] = {
+    "schema_version": 1,
+    "run_id": _RUN_ID,
+    "command": ["ckpt-bench", "run", "--target", "/mnt/scratch"],
+    "environment": {"versions": {"torch": "2.13.0"}},
+    "warnings": [],
+    "measurements": [
+        {
+            "engine": "torch-save",
+            "operation": "write",
+            "num_nodes": 1,
+            "num_ranks": 2,
+            "bytes_per_rank": 1_000_000_000,
+            "total_bytes": 2_000_000_000,
+            "seconds": [2.0, 2.1, 1.9],
+            "bytes_per_second": 1_000_000_000.0,
+            "first_done_seconds": [1.8, 2.0, 1.9],
+            "rank_seconds": [[1.8, 2.0], [2.1, 2.0], [1.9, 1.9]],
+            "cache_policy": "buffered-fsync",
+            "verified": True,
+        }
+    ],
+}
+
+
+class MeasurementSummary(BaseModel):
+    """What a run measured, without its samples."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    engine: str
+    operation: Operation
+    num_nodes: int
+    num_ranks: int
+    bytes_per_second: float
+    verified: bool
+
+
+class RunSummary(BaseModel):
+    """A published run, without its samples."""
+
+    model_config = ConfigDict(
+        from_attributes=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "run_id": _RUN_ID,
+                    "published_at": "2026-11-21T12:00:00Z",
+                    "measurements": [
+                        {
+                            "engine": "torch-save",
+                            "operation": "write",
+                            "num_nodes": 1,
+                            "num_ranks": 2,
+                            "bytes_per_second": 1e9,
+                            "verified": True,
+                        }
+                    ],
+                }
+            ]
+        },
+    )
+
+    run_id: str
+    published_at: datetime
+    measurements: list[MeasurementSummary]
+
+
+class RunPage(Page[RunSummary]):
+    """Some of the runs, the newest first."""
+
+
+class RunsWanted(PageWanted):
+    """Which runs of a storage system; a run is wanted for one measurement that has all that is asked."""
+
+    engine: str | None = Field(None, max_length=64, description="that wrote the checkpoints, such as direct")
+    min_num_nodes: int | None = Field(None, ge=1, le=1_000_000, description="measured on so many nodes or more")
+    published_since: AwareDatetime | None = Field(None, description="at this moment or later")
+    published_before: AwareDatetime | None = None
+
+
+@router.post(
+    "",
+    status_code=201,
+    responses=already_there(RunSummary) | responses(400, 401, 403, 404, 408, 409, 413, 415, 422, 503, 507),
+    summary="Publish a benchmark run",
+)
+def publish_run(
+    name: str,
+    result: Annotated[
+        BenchmarkResult,
+        explained(BenchmarkResult),
+        Body(openapi_examples={"small": {"summary": "Two ranks of one node", "value": RESULT_EXAMPLE}}),
+    ],
+    by: Publisher,
+    database: OpenDatabase,
+    request: JsonRequest,
+    response: Response,
+) -> RunSummary:
+    """Keep the result document of `ckpt-bench`, plain or with `Content-Encoding: gzip`.
+
+    The same run sent again is found and not doubled (200); another body under its run id is refused (409).
+    """
+    if len(result.measurements) > MOST_MEASUREMENTS:
+        raise InvalidInput.of(
+            "measurements",
+            f"must be at most {MOST_MEASUREMENTS:,}",
+            value=f"{len(result.measurements):,}",
+            remedy="publish several runs",
+        )
+    row, is_new = runs.publish_run(database, name, result, request.content, by=by)
+    metrics: Metrics = request.app.state.metrics
+    metrics.runs.labels("new" if is_new else "repeated").inc()
+    metrics.run_bytes.inc(len(request.content) if is_new else 0)
+    response.status_code = 201 if is_new else 200
+    response.headers["Location"] = f"{router.prefix.format(name=name)}/{row.run_id}"
+    return RunSummary.model_validate(row)
+
+
+@router.get("", responses=responses(404, 422, 503), summary="List the runs of a storage system")
+def list_runs(
+    name: str, wanted: Annotated[RunsWanted, explained(RunsWanted), Query()], database: OpenDatabase
+) -> RunPage:
+    """A page of the runs, the newest first."""
+    chosen = RunFilter(**wanted.model_dump(exclude={"limit", "cursor"}))
+    rows = runs.list_runs(database, name, chosen, limit=wanted.limit + 1, before=wanted.cursor)
+    return RunPage.of(rows, wanted.limit, RunSummary.model_validate, lambda row: row.id)
+
+
+@router.get(
+    "/{run_id}", response_model=BenchmarkResult, responses=responses(404, 409, 503), summary="The result of a run"
+)
+def get_run(name: str, run_id: str, database: OpenDatabase) -> Response:
+    """The result document as it was sent."""
+    row = runs.published_run(database, name, run_id, with_document=True)
+    return Response(row.document, media_type="application/json")

@@ -1,0 +1,106 @@
+"""Storage systems: what is measured, and what runs and calibrations belong to."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from service.access import OpenDatabase, Writer
+from service.database import storage_systems
+from service.database.names import Description, Slug
+from service.errors import explained
+from service.json_bodies import JsonRoute
+from service.problems import already_there, responses
+from service.routes.pages import Limit
+
+router = APIRouter(prefix="/v1/storage-systems", tags=["storage systems"], route_class=JsonRoute)
+
+_EXAMPLE: dict[str, Any] = {"name": "scratch", "description": "Lustre, 40 OSTs, hall 2"}
+
+
+class NewStorageSystem(BaseModel):
+    """A storage system to keep runs of."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [_EXAMPLE]})
+
+    name: Slug = Field(description="stands in links: lower-case letters, digits, dots, underscores and hyphens")
+    description: Description = ""
+
+
+class StorageSystem(BaseModel):
+    """A storage system."""
+
+    model_config = ConfigDict(
+        from_attributes=True,
+        json_schema_extra={"examples": [_EXAMPLE | {"created_at": "2026-11-21T12:00:00Z"}]},
+    )
+
+    name: str
+    description: str
+    created_at: datetime
+
+
+class StorageSystemPage(BaseModel):
+    """Some of the storage systems, by name."""
+
+    items: list[StorageSystem]
+    next: str | None = Field(description="the cursor of the page that follows; null on the last")
+
+
+class StorageSystemPageWanted(BaseModel):
+    """Which page of the storage systems."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    limit: Limit = 50
+    cursor: Slug | None = Field(None, description="`next` of the page before")
+
+
+@router.post(
+    "",
+    status_code=201,
+    responses=already_there(StorageSystem) | responses(400, 401, 403, 408, 409, 413, 415, 422, 503, 507),
+    summary="Add a storage system",
+)
+def create_storage_system(
+    new: Annotated[NewStorageSystem, explained(NewStorageSystem), Body()],
+    by: Writer,
+    database: OpenDatabase,
+    response: Response,
+) -> StorageSystem:
+    """Add a storage system. The same again is found and not doubled (200)."""
+    row, is_new = storage_systems.save_storage_system(database, new.name, new.description, by=by)
+    response.status_code = 201 if is_new else 200
+    response.headers["Location"] = f"{router.prefix}/{row.name}"
+    return StorageSystem.model_validate(row)
+
+
+@router.get("", responses=responses(422, 503), summary="List the storage systems")
+def list_storage_systems(
+    page: Annotated[StorageSystemPageWanted, explained(StorageSystemPageWanted), Query()], database: OpenDatabase
+) -> StorageSystemPage:
+    """A page of the storage systems, by name."""
+    rows = storage_systems.list_storage_systems(database, limit=page.limit + 1, after=page.cursor)
+    items = [StorageSystem.model_validate(row) for row in rows[: page.limit]]
+    return StorageSystemPage(items=items, next=items[-1].name if len(rows) > page.limit else None)
+
+
+@router.get("/{name}", responses=responses(404, 503), summary="A storage system")
+def get_storage_system(name: str, database: OpenDatabase) -> StorageSystem:
+    """The storage system of that name."""
+    return StorageSystem.model_validate(storage_systems.storage_system(database, name))
+
+
+@router.delete(
+    "/{name}",
+    status_code=204,
+    responses=responses(401, 403, 404, 409, 503, 507),
+    summary="Delete a storage system that has no runs",
+)
+def delete_storage_system(name: str, by: Writer, database: OpenDatabase) -> None:
+    """Delete a storage system: with the token that added it, or one with scope admin. What has runs stays."""
+    storage_systems.delete_storage_system(database, name, by=by)
