@@ -16,11 +16,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from service.database import Database, tokens
+from service.database import Database, open_database, tokens
 from service.database.schema import migrated_database
 from service.database.tables import SCOPES
 from service.errors import validated
-from service.listening import listen, serve, url_of
+from service.listening import listen, prepared, url_of
 from service.settings import Settings
 from sizing import __version__
 from sizing.errors import EXIT_BAD_INPUT, SizingError
@@ -67,11 +67,10 @@ def ckpt_serve(context: typer.Context, *, version: bool, **flags: str | bool | N
         return
     settings = _settings(**flags)
     with listen(settings.host, settings.port) as listener:
-        database = migrated_database(settings.database_url)
-        typer.echo(f"Database {database.name}")
-        database.close()
+        serve = prepared(settings)
+        typer.echo(f"Database {open_database(settings.database_url).name}")
         typer.echo(f"API pages on {url_of(listener)}/docs")
-        serve(settings, listener)
+        serve(listener)
 
 
 def _with_settings(command: Callable[..., None]) -> Callable[..., None]:

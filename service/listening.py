@@ -7,11 +7,13 @@ import functools
 import os
 import socket
 import tempfile
+from collections.abc import Callable
 
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from service.app import create_app
+from service.database.schema import migrated_database
 from service.errors import CannotServe
 from service.logs import LOG_CONFIG
 from service.metrics import WORKERS_DIRECTORY
@@ -48,11 +50,21 @@ def url_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def serve(settings: Settings, listener: socket.socket) -> None:
-    """Serve until a signal says to stop. A worker that dies is replaced."""
-    config = uvicorn.Config(
-        functools.partial(create_app, settings),
-        factory=True,
+def prepared(settings: Settings) -> Callable[[socket.socket], None]:
+    """What serves on a socket until a signal says to stop, with all that can be refused behind it.
+
+    Raises CannotServe where the database cannot be used.
+    """
+    if settings.workers == 1:
+        return functools.partial(_serve, _config(create_app(settings), settings))
+    migrated_database(settings.database_url).close()
+    return functools.partial(_supervise, _config(functools.partial(create_app, settings), settings))
+
+
+def _config(app: Callable[..., object], settings: Settings) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,  # type: ignore[arg-type]
+        factory=settings.workers > 1,
         workers=settings.workers,
         log_config=LOG_CONFIG,
         access_log=False,
@@ -60,10 +72,15 @@ def serve(settings: Settings, listener: socket.socket) -> None:
         forwarded_allow_ips=settings.trusted_proxies,
         timeout_graceful_shutdown=SECONDS_TO_FINISH,
     )
-    if settings.workers == 1:
-        with contextlib.suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run(sockets=[listener])
-        return
+
+
+def _serve(config: uvicorn.Config, listener: socket.socket) -> None:
+    with contextlib.suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def _supervise(config: uvicorn.Config, listener: socket.socket) -> None:
+    """Keep the workers alive: one that dies is replaced."""
     with tempfile.TemporaryDirectory(prefix="ckpt-serve-metrics-") as directory:
         os.environ[WORKERS_DIRECTORY] = directory  # for the workers, which count there
         Multiprocess(config, sockets=[listener]).run()
