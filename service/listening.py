@@ -63,7 +63,7 @@ def prepared(settings: Settings) -> Callable[[socket.socket], None]:
 
 def _config(app: Callable[..., object], settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
-        app,  # type: ignore[arg-type]
+        app,
         factory=settings.workers > 1,
         workers=settings.workers,
         log_config=LOG_CONFIG,
