@@ -83,6 +83,7 @@ FLAGS = (
     Flag("--max-overhead", "targets.max_overhead_fraction", "Overhead to meet, of 1: 0.05", "FRACTION"),
     Flag("--max-stall", "targets.max_stall_seconds", "Stall to meet: 60s", "TIME"),
     Flag("--recovery", "targets.recovery_seconds", "Time to read a restore in: 5min", "TIME"),
+    Flag("--min-goodput", "targets.min_goodput_fraction", "Useful share of the time to meet: 0.9", "FRACTION"),
 )
 
 

@@ -64,6 +64,7 @@ def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
             overhead_fraction=overhead.fraction,
             stall_seconds=write.stall_seconds if write else None,
             restore_seconds=restore.seconds,
+            goodput_fraction=interval.goodput_at_interval_fraction,
         ),
         capacity=capacity_of(inputs.retention, demands=demands, checkpoint=checkpoint),
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.run.figures import Figures
@@ -21,6 +22,9 @@ class Targets(BaseModel):
     )
     max_stall_seconds: PositiveSeconds | None = None
     recovery_seconds: PositiveSeconds | None = Field(None, description="in which a restore is to be read")
+    min_goodput_fraction: Annotated[float, Field(ge=1e-9, lt=1, allow_inf_nan=False)] | None = Field(
+        None, description="of the time, that is to be useful at the interval asked for"
+    )
 
 
 class TargetCheck(Figures):
@@ -38,15 +42,23 @@ def check_targets(
     overhead_fraction: Numbers | None,
     stall_seconds: Numbers | None,
     restore_seconds: Numbers | None,
+    goodput_fraction: Numbers | None,
 ) -> list[TargetCheck]:
     """Every target that was set, beside what was found."""
     found = {
         "max_overhead_fraction": overhead_fraction,
         "max_stall_seconds": stall_seconds,
         "recovery_seconds": restore_seconds,
+        "min_goodput_fraction": goodput_fraction,
     }
     return [
-        TargetCheck.of(target=name, wanted=wanted, found=value, met=None if value is None else value <= wanted)
+        TargetCheck.of(target=name, wanted=wanted, found=value, met=_met(name, wanted=wanted, found=value))
         for name, value in found.items()
         if (wanted := getattr(targets, name)) is not None
     ]
+
+
+def _met(name: str, *, wanted: Numbers, found: Numbers | None) -> Any:
+    if found is None:
+        return None
+    return np.greater_equal(found, wanted) if name.startswith("min_") else np.less_equal(found, wanted)

@@ -199,6 +199,8 @@ def test_an_interval_shorter_than_the_write_never_advances() -> None:
         ({"max_stall_seconds": "50 s"}, False),
         ({"recovery_seconds": "83 s"}, True),
         ({"recovery_seconds": "82 s"}, False),
+        ({"min_goodput_fraction": 0.80}, True),
+        ({"min_goodput_fraction": 0.81}, False),
     ],
 )
 def test_targets_are_checked(targets: dict[str, Any], met: bool) -> None:

@@ -81,6 +81,7 @@ VALUES = {
     "--format": "deepspeed",
     "--zero-stage": "2",
     "--max-overhead": "0.1",
+    "--min-goodput": "0.9",
     "--failures-per-node-day": "0.01",
     "--io": "direct",
 }
