@@ -16,10 +16,11 @@ from sizing.model.inventory import num_routed_expert_parameters
 from sizing.model.model import resolve
 from sizing.provenance import Assumption, defaults_used
 from sizing.run.demands import Demands, demands_of
-from sizing.run.evaluation import evaluate, run_warnings
+from sizing.run.evaluation import evaluate, run_assumptions, run_warnings
+from sizing.run.goodput import Interval
 from sizing.run.host_memory import HostMemory, host_memory, host_memory_warnings
 from sizing.run.measured import measurement_warnings
-from sizing.run.overhead import Interval, Overhead
+from sizing.run.overhead import Overhead
 from sizing.run.requirements import Required
 from sizing.run.restore import Restore
 from sizing.run.retention import Capacity
@@ -90,15 +91,16 @@ def answer(scenario: Scenario) -> SizingReport:
     node = resolve_node(scenario.cluster)
     laid_out = _laid_out(scenario, model, node)
     memory = gpu_memory(training, laid_out, parallelism=parallelism, node=node)
-    gathered = host_memory(laid_out, node=node)
+    memory_of_hosts = host_memory(laid_out, node=node, mode=scenario.checkpoint.mode)
     inputs = scenario.run_inputs
-    run = evaluate(demands_of(laid_out, parallelism), inputs)
+    demands = demands_of(laid_out, parallelism, node=node)
+    run = evaluate(demands, inputs)
     return SizingReport(
         model=ModelSize.of(model, laid_out),
         checkpoint=laid_out.size,
         layout=laid_out.layout,
         training=memory,
-        host_memory=gathered,
+        host_memory=memory_of_hosts,
         write=run.write,
         restore=run.restore,
         overhead=run.overhead,
@@ -106,10 +108,16 @@ def answer(scenario: Scenario) -> SizingReport:
         required=run.required,
         targets=run.targets,
         capacity=run.capacity,
-        assumptions=[*defaults_used(scenario), *model.assumptions, *node.assumptions, *laid_out.assumptions],
+        assumptions=[
+            *defaults_used(scenario),
+            *model.assumptions,
+            *node.assumptions,
+            *laid_out.assumptions,
+            *run_assumptions(demands, inputs),
+        ],
         warnings=[
             *memory_warnings(memory),
-            *host_memory_warnings(gathered),
+            *host_memory_warnings(memory_of_hosts),
             *measurement_warnings(storage, layout=laid_out.layout),
             *run_warnings(run, inputs, layout=laid_out.layout, node=node),
         ],
@@ -121,8 +129,8 @@ def demands_of_scenario(scenario: Scenario) -> Demands:
 
     Raises InvalidInput as `answer` does.
     """
-    laid_out = _laid_out(scenario, _resolved(scenario), resolve_node(scenario.cluster))
-    return demands_of(laid_out, scenario.parallelism)
+    node = resolve_node(scenario.cluster)
+    return demands_of(_laid_out(scenario, _resolved(scenario), node), scenario.parallelism, node=node)
 
 
 def manifest_of(scenario: Scenario) -> Iterator[ManifestRow]:

@@ -8,8 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sizing.cluster import Cluster
 from sizing.errors import explain
-from sizing.layout import Checkpoint, Parallelism
+from sizing.layout import Parallelism
 from sizing.model import Model
+from sizing.run.checkpoint import Checkpoint
 from sizing.run.evaluation import RunInputs
 from sizing.run.failures import Reliability
 from sizing.run.retention import Retention
@@ -29,7 +30,7 @@ REFERENCE_SCENARIO: dict[str, Any] = {
     },
     "cluster": {"node": "dgx-a100", "num_gpus": 3072},
     "storage": {"profile": {"write_bytes_per_second": "273 GB/s", "read_bytes_per_second": "1 TB/s"}},
-    "reliability": {"failures_per_node_day": 0.0065},
+    "reliability": {"failures_per_node_day": 0.0065, "restart_seconds": 0},
 }
 """The published 1-trillion-parameter run, `published/vast_checkpoint_example.json`."""
 

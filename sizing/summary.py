@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from sizing.layout.layout import RankFile
 from sizing.report import SizingReport
+from sizing.run.retention import Capacity
 from sizing.storage.limits import Limit
 from sizing.units import bytes_text, decimal_bytes_text, percent_text, rate_text, seconds_text
 
@@ -165,6 +166,12 @@ def _time_rows(report: SizingReport) -> Iterator[Row]:
             f"{rate_text(write.bytes_per_second)}, {per_writer} per writer, {per_node} per writing node; "
             f"limit: {write.bottleneck}",
         )
+        if write.drain_seconds:
+            yield Row(
+                "stall",
+                seconds_text(write.stall_seconds),
+                f"for the copy to host memory; the rest drains in {seconds_text(write.drain_seconds)}",
+            )
     times = ", ".join(f"{name} x{part.num_readings:g}" for name, part in restore.parts.items())
     reading = f"{bytes_text(restore.read_bytes)}: {times}"
     if restore.seconds is None:
@@ -177,11 +184,14 @@ def _time_rows(report: SizingReport) -> Iterator[Row]:
             rate_text(restore.bytes_per_second_for_write_time),
             "would restore as fast as it was written",
         )
+    if restore.time_to_first_step_seconds is not None and restore.time_to_first_step_seconds != restore.seconds:
+        meaning = "from a failure: detection, relaunch, restore"
+        yield Row("time to first step", seconds_text(restore.time_to_first_step_seconds), meaning)
 
 
 def _cost_rows(report: SizingReport) -> Iterator[Row]:
     overhead, interval = report.overhead, report.interval
-    every = seconds_text(interval.interval_seconds)
+    every = seconds_text(interval.effective_interval_seconds or interval.interval_seconds)
     if overhead.fraction is None:
         yield Row("overhead", UNKNOWN, f"at one checkpoint every {every}")
     else:
@@ -200,7 +210,8 @@ def _cost_rows(report: SizingReport) -> Iterator[Row]:
         yield Row(
             "lost to failures",
             percent_text(overhead.rework_fraction),
-            f"work done again and restart, one failure every {seconds_text(interval.mtbf_seconds)}",
+            f"work done again and {seconds_text(interval.recovery_seconds or 0.0)} of recovery, "
+            f"one failure every {seconds_text(interval.mtbf_seconds)}",
         )
     if interval.goodput_at_interval_fraction is not None:
         yield Row(
@@ -226,20 +237,34 @@ def _required_rows(report: SizingReport) -> Iterator[Row]:
             rate_text(required.write_bytes_per_second),
             f"for {_target_text(report)}; {per_node} per writing node",
         )
+    if required.device_to_host_bytes_per_second is not None:
+        copy = rate_text(required.device_to_host_bytes_per_second)
+        yield Row("GPU to host, at least", copy, "of one GPU, for the stall that the targets allow")
     if required.restore_bytes_per_second is not None:
         yield Row("restore, at least", rate_text(required.restore_bytes_per_second), "for recovery_seconds")
-    yield Row(
-        "capacity, at least",
-        bytes_text(capacity.capacity_bytes),
-        f"{capacity.num_checkpoints} checkpoints: those kept and the one being written",
-    )
+    yield Row("capacity, at least", bytes_text(capacity.capacity_bytes), _capacity_text(capacity))
+    if capacity.raw_bytes != capacity.capacity_bytes:
+        usable = f"of drives, for {bytes_text(capacity.usable_bytes)} usable"
+        yield Row("", bytes_text(capacity.raw_bytes), usable)
 
 
 def _target_text(report: SizingReport) -> str:
     every = seconds_text(report.interval.interval_seconds)
-    if report.required.write_target == "max_overhead_fraction":
-        return f"{percent_text(report.overhead.max_overhead_fraction)} at one checkpoint every {every}"
-    return f"a stall of {seconds_text(report.required.write_seconds)}"
+    match report.required.write_target:
+        case "max_overhead_fraction":
+            return f"{percent_text(report.overhead.max_overhead_fraction)} at one checkpoint every {every}"
+        case "max_stall_seconds":
+            return f"a stall of {seconds_text(report.required.write_seconds)}"
+        case "interval_seconds":
+            return f"a checkpoint that has drained before the next, {every} later"
+
+
+def _capacity_text(capacity: Capacity) -> str:
+    kept = f"{capacity.num_checkpoints} checkpoints: those kept and the one being written"
+    if not capacity.growth_bytes_per_day:
+        return kept
+    weights, growth = decimal_bytes_text(capacity.kept_weights_bytes), decimal_bytes_text(capacity.growth_bytes_per_day)
+    return f"{kept}; {weights} of kept weights, which grow by {growth} a day"
 
 
 def _limits(title: str, limits: Iterable[Limit]) -> Grid:

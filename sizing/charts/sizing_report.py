@@ -12,7 +12,7 @@ from sizing.layout import CheckpointSize
 from sizing.report import SizingReport, demands_of_scenario
 from sizing.run.evaluation import evaluate
 from sizing.run.figures import with_arrays
-from sizing.run.overhead import Interval
+from sizing.run.goodput import Interval
 from sizing.scenario import Scenario
 from sizing.storage.limits import Limit
 from sizing.units import bytes_text, seconds_text

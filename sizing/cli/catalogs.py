@@ -41,7 +41,7 @@ def formats_table() -> Table:
     for name, row in FORMATS.items():
         stages, readers = map(str, row.zero_stages), (row.weights_read, row.optimizer_read)
         files = Text(f"{row.files} ({row.source})")
-        runs = (", ".join(row.frameworks), ", ".join(row.modes), ", ".join(stages))
+        runs = (", ".join(row.frameworks), "\n".join(row.modes), ", ".join(stages))
         table.add_row(name, *runs, files, row.writers, row.gathers, *readers)
     return table
 

@@ -43,6 +43,10 @@ class CatalogNode(BaseModel):
     spec: NodeSpec
 
 
+PCIE_BYTES_PER_SECOND = {1: 4e9, 2: 8e9, 3: 15.75e9, 4: 31.5e9, 5: 63e9, 6: 121e9}
+"""Line rate of 16 lanes, one way, by generation. Source: PCI-SIG, base specifications 1.1 to 6.0, less line coding."""
+
+
 @functools.cache
 def node_catalog() -> dict[str, CatalogNode]:
     """Every node type of the catalog by name."""

@@ -1,4 +1,4 @@
-"""The `checkpoint` block of a Scenario: which files, and how often."""
+"""What a Scenario's `checkpoint` block says of the files."""
 
 from __future__ import annotations
 
@@ -7,25 +7,20 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.layout.formats import FormatName, Mode
-from sizing.units import ByteCount, BytesPerSecond, PositiveSeconds
+from sizing.units import ByteCount
 
 
-class Checkpoint(BaseModel):
-    """What is written and when.
+class CheckpointFiles(BaseModel):
+    """Which files are written, and how.
 
-    `interval_seconds` runs from the start of one checkpoint to the start of the next. `observed_bytes` is
-    a measured size that replaces the computed one in times and rates.
+    `observed_bytes` is a measured size that replaces the computed one in times and rates.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     format: FormatName | None = Field(None, description="the framework's own where not given")
-    mode: Mode = "sync"
+    mode: Mode = Field("sync", description="async: training waits for the copy to host memory alone")
     files_per_rank: Annotated[int, Field(ge=1, le=64)] | None = Field(
         None, description="torch-dist: files that each rank writes; 1 where not given, older Megatron wrote 2"
     )
-    interval_seconds: PositiveSeconds = Field(14_400.0, json_schema_extra={"source": "4 h, quoted by VAST Data 2024"})
     observed_bytes: ByteCount | None = None
-    observed_write_bytes_per_second: BytesPerSecond | None = Field(
-        None, description="a measured rate, to compare the computed one with"
-    )

@@ -19,7 +19,7 @@ FormatName = Literal[
     "fsdp-sharded",
     "full",
 ]
-Mode = Literal["sync"]
+Mode = Literal["sync", "async"]
 Readers = Literal["every-replica", "each-shard-once", "every-shard-copy", "writers", "rank-0"]
 """`every-replica`: each replica reads it again. `each-shard-once`: every rank reads its own share. `every-shard-copy`:
 each FSDP rank reads its shard. `writers`: the ranks that wrote it read it and deal it out. `rank-0`: it alone reads."""
@@ -93,7 +93,7 @@ FORMATS: dict[FormatName, CheckpointFormat] = {
         gathers="nothing",
         weights_read="every-replica",
         optimizer_read="each-shard-once",
-        modes=("sync",),
+        modes=("sync", "async"),
         frameworks=("megatron",),
         zero_stages=(),
         model_parallel=True,
@@ -110,7 +110,7 @@ FORMATS: dict[FormatName, CheckpointFormat] = {
         gathers="nothing",
         weights_read="every-replica",
         optimizer_read="each-shard-once",
-        modes=("sync",),
+        modes=("sync", "async"),
         frameworks=("deepspeed",),
         zero_stages=(0, 1, 2, 3),
         model_parallel=True,
@@ -126,7 +126,7 @@ FORMATS: dict[FormatName, CheckpointFormat] = {
         gathers="nothing",
         weights_read="every-shard-copy",
         optimizer_read="every-shard-copy",
-        modes=("sync",),
+        modes=("sync", "async"),
         frameworks=("fsdp2",),
         zero_stages=(),
         model_parallel=False,
@@ -165,8 +165,10 @@ DEEPSPEED_ZERO_STAGE = 1
 """ZeRO stage of the deepspeed format where none is given."""
 
 
-def check_format(name: FormatName, training: Training, parallelism: Parallelism, *, files_per_rank: int | None) -> None:
-    """Refuse a format with a framework, degree or ZeRO stage that it does not have.
+def check_format(
+    name: FormatName, training: Training, parallelism: Parallelism, *, mode: Mode, files_per_rank: int | None
+) -> None:
+    """Refuse a format with a framework, mode, degree or ZeRO stage that it does not have.
 
     Raises InvalidInput.
     """
@@ -178,6 +180,14 @@ def check_format(name: FormatName, training: Training, parallelism: Parallelism,
             f"must be one of {', '.join(known)} with framework {training.framework}",
             value=name,
             remedy="change checkpoint.format or training.framework",
+        )
+    if mode not in row.modes:
+        able = [other for other, format_ in FORMATS.items() if mode in format_.modes]
+        raise InvalidInput.of(
+            "checkpoint.mode",
+            f"must be {' or '.join(row.modes)} with format {name}",
+            value=mode,
+            remedy=f"use it with {', '.join(able)}",
         )
     if parallelism.zero_stage is not None and not row.zero_stages:
         raise InvalidInput.of(

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.cluster import Cluster, ResolvedNode
 from sizing.layout.cells import cells_of
-from sizing.layout.checkpoint import Checkpoint
+from sizing.layout.checkpoint import CheckpointFiles
 from sizing.layout.containers import (
     CONTAINERS,
     GENERATOR_STATE_BYTES,
@@ -156,7 +156,7 @@ def lay_out(
     *,
     node: ResolvedNode,
     cluster: Cluster,
-    checkpoint: Checkpoint,
+    checkpoint: CheckpointFiles,
 ) -> LaidOut:
     """Sizes and writers of one checkpoint.
 
@@ -165,7 +165,7 @@ def lay_out(
     """
     name = checkpoint.format or FORMAT_OF_FRAMEWORK[training.framework]
     check_fit(model, parallelism, cluster)
-    check_format(name, training, parallelism, files_per_rank=checkpoint.files_per_rank)
+    check_format(name, training, parallelism, mode=checkpoint.mode, files_per_rank=checkpoint.files_per_rank)
     stage = zero_stage_of(name, parallelism)
     parts = saved_parts(training, zero_stage=stage)
     inventory = _trained(model.inventory, training)
@@ -224,7 +224,7 @@ def _size(
     parallelism: Parallelism,
     *,
     name: FormatName,
-    checkpoint: Checkpoint,
+    checkpoint: CheckpointFiles,
     writers: tuple[WriterClass, ...],
 ) -> CheckpointSize:
     logical = {part.name: sum(group_bytes(g, part) for g in inventory) for part in parts}
@@ -370,7 +370,7 @@ def _part_bytes(writers: tuple[WriterClass, ...], name: PartName) -> int:
 
 
 def _assumptions(
-    name: FormatName, training: Training, parallelism: Parallelism, checkpoint: Checkpoint, zero_stage: int
+    name: FormatName, training: Training, parallelism: Parallelism, checkpoint: CheckpointFiles, zero_stage: int
 ) -> list[Assumption]:
     assumed = []
     if checkpoint.format is None:

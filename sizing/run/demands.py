@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sizing.layout import LaidOut, Parallelism
+from sizing.cluster import ResolvedNode
+from sizing.cluster.node import PCIE_BYTES_PER_SECOND
+from sizing.layout import CheckpointSize, LaidOut, Parallelism
 from sizing.layout.formats import FORMATS, Readers
 from sizing.layout.writers import WEIGHTS
 from sizing.state.saved_state import ZERO_STAGE_WITHOUT_WEIGHTS, PartName
@@ -24,17 +26,20 @@ class Demands:
     """What one layout asks of any storage. A sweep over storage, failures and targets derives it once.
 
     `restore` has one demand for each group of ranks that reads, one after the other: first the weights, then, where
-    others read it, the rest. `readings` is what is read of each part.
+    others read it, the rest. `readings` is what is read of each part. `gpu_link_bytes_per_second` is the line rate from
+    one GPU to its host, if published.
     """
 
     write: Demand
     restore: tuple[Demand, ...]
     readings: dict[PartName, Reading]
     written_bytes: int
+    weights_bytes: int
     num_gpus: int
     num_nodes: int
     num_writing_nodes: int
     largest_over_mean: float
+    gpu_link_bytes_per_second: float | None
 
     @property
     def read_bytes(self) -> int:
@@ -42,8 +47,8 @@ class Demands:
         return sum(reading.read_bytes for reading in self.readings.values())
 
 
-def demands_of(laid_out: LaidOut, parallelism: Parallelism) -> Demands:
-    """What saving and restoring the layout asks of the storage."""
+def demands_of(laid_out: LaidOut, parallelism: Parallelism, *, node: ResolvedNode) -> Demands:
+    """What saving and restoring the layout on those nodes asks of the storage."""
     layout = laid_out.layout
     read = _readings_by_part(laid_out, parallelism)
     return Demands(
@@ -51,11 +56,20 @@ def demands_of(laid_out: LaidOut, parallelism: Parallelism) -> Demands:
         restore=_restore_demands(laid_out, read),
         readings=read,
         written_bytes=laid_out.size.written_bytes,
+        weights_bytes=_weights_bytes(laid_out.size),
         num_gpus=layout.num_gpus,
         num_nodes=layout.num_nodes,
         num_writing_nodes=layout.num_writing_nodes,
         largest_over_mean=layout.largest_over_mean,
+        gpu_link_bytes_per_second=PCIE_BYTES_PER_SECOND.get(node.spec.pcie_generation or 0),
     )
+
+
+def _weights_bytes(size: CheckpointSize) -> int:
+    """What the weights of a checkpoint take alone; the master copy where it holds no others."""
+    kept: tuple[PartName, ...] = ("weights", "master")
+    part_bytes = next((size.parts[name].total_bytes for name in kept if name in size.parts), 0)
+    return part_bytes * size.written_bytes // size.total_bytes
 
 
 def _write_demand(laid_out: LaidOut) -> Demand:

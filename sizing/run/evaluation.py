@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sizing.cluster import ResolvedNode
-from sizing.layout import Checkpoint, Layout
+from sizing.layout import Layout
+from sizing.provenance import Assumption
+from sizing.run.checkpoint import Checkpoint
 from sizing.run.demands import Demands
 from sizing.run.failures import Reliability
-from sizing.run.overhead import Interval, Overhead, interval_of, overhead_of, overhead_warnings
+from sizing.run.goodput import Interval, interval_of, interval_warnings
+from sizing.run.overhead import Overhead, overhead_of, overhead_warnings
 from sizing.run.requirements import Required, required_of, required_warnings
 from sizing.run.restore import Restore, restore_of, restore_warnings
 from sizing.run.retention import Capacity, Retention, capacity_of
@@ -50,32 +53,52 @@ def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
     """
     checkpoint, profile, targets = inputs.checkpoint, inputs.profile, inputs.targets
     write = write_of(profile, demands=demands, checkpoint=checkpoint)
-    restore = restore_of(profile, demands=demands, write=write)
-    interval = interval_of(write, inputs.reliability, interval_seconds=checkpoint.interval_seconds, demands=demands)
+    restore = restore_of(profile, demands=demands, write=write, reliability=inputs.reliability)
+    interval = interval_of(
+        write, restore, inputs.reliability, interval_seconds=checkpoint.interval_seconds, demands=demands
+    )
     overhead = overhead_of(write, interval, targets)
     return RunFigures(
         write=write,
         restore=restore,
         overhead=overhead,
         interval=interval,
-        required=required_of(targets, demands=demands, profile=profile, checkpoint=checkpoint),
+        required=required_of(
+            targets, demands=demands, profile=profile, checkpoint=checkpoint, reliability=inputs.reliability
+        ),
         targets=check_targets(
             targets,
             overhead_fraction=overhead.fraction,
             stall_seconds=write.stall_seconds if write else None,
-            restore_seconds=restore.seconds,
             goodput_fraction=interval.goodput_at_interval_fraction,
+            recovery_seconds=restore.time_to_first_step_seconds,
         ),
-        capacity=capacity_of(inputs.retention, demands=demands, checkpoint=checkpoint),
+        capacity=capacity_of(
+            inputs.retention,
+            demands=demands,
+            interval_seconds=checkpoint.interval_seconds
+            if interval.effective_interval_seconds is None
+            else interval.effective_interval_seconds,
+        ),
     )
+
+
+def run_assumptions(demands: Demands, inputs: RunInputs) -> Iterator[Assumption]:
+    """What the figures rest on that neither the scenario nor its defaults state."""
+    profile, rate = inputs.profile, demands.gpu_link_bytes_per_second
+    copies = inputs.checkpoint.mode == "async" and profile and profile.device_to_host_bytes_per_second is None
+    if copies and rate is not None:
+        yield Assumption(
+            field="storage.profile.device_to_host_bytes_per_second",
+            value=rate,
+            reason="line rate of a GPU's link to its host; real copies are slower",
+        )
 
 
 def run_warnings(run: RunFigures, inputs: RunInputs, *, layout: Layout, node: ResolvedNode) -> Iterator[str]:
     """What a reader must know before believing the figures of one answer."""
-    restore_seconds = run.restore.seconds
     yield from write_warnings(run.write, layout=layout, node=node)
     yield from restore_warnings(run.restore, inputs.profile)
-    yield from overhead_warnings(
-        run.overhead, run.interval, reliability=inputs.reliability, restore_seconds=restore_seconds
-    )
+    yield from interval_warnings(run.interval, run.write)
+    yield from overhead_warnings(run.overhead, run.interval, reliability=inputs.reliability, restore=run.restore)
     yield from required_warnings(run.required, inputs.targets)

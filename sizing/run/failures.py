@@ -1,8 +1,8 @@
-"""The `reliability` block of a Scenario: how often the job is interrupted."""
+"""The `reliability` block of a Scenario: how often the job is interrupted, and what that takes."""
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -10,15 +10,50 @@ from sizing.errors import require_one_of
 from sizing.storage.transfer import Numbers
 from sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, PositiveSeconds, Seconds
 
+LossDomain = Literal["process", "node", "rack", "job", "site"]
+LOSS_DOMAINS: tuple[LossDomain, ...] = ("process", "node", "rack", "job", "site")
+"""What is lost together, the smallest first; `job` is all nodes of the job."""
+
 _Rate = Annotated[float, Field(ge=1e-12, le=1e6, allow_inf_nan=False)]
-_WAYS = ("failures_per_node_day", "failures_per_gpu_hour", "mtbf_seconds")
+_RATES = ("failures_per_hour", "mtbf_seconds")
+_WAYS = ("failures_per_node_day", "failures_per_gpu_hour", "mtbf_seconds", "components")
+
+
+class Component(BaseModel):
+    """Parts of one kind, any of which stops the job: GPUs, nodes, switches.
+
+    Their number is `count`, times the job's GPUs or nodes where `per` says so. A failure of one takes down its
+    `loss_domain`: with it goes what tiers keep inside.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+    count: Annotated[int, Field(ge=1, le=100_000_000)] = 1
+    per: Literal["job", "node", "gpu"] = "job"
+    failures_per_hour: _Rate | None = Field(None, description="of one of them")
+    mtbf_seconds: PositiveSeconds | None = Field(None, description="of one of them")
+    loss_domain: Literal["process", "node", "rack", "job"] = "node"
+
+    @model_validator(mode="after")
+    def _exactly_one_rate(self) -> Self:
+        require_one_of(self, _RATES)
+        return self
+
+    def failures_per_second(self, *, num_nodes: int, num_gpus: int) -> Numbers:
+        """Of all of them together."""
+        number = self.count * {"job": 1, "node": num_nodes, "gpu": num_gpus}[self.per]
+        if self.mtbf_seconds is not None:
+            return number / self.mtbf_seconds
+        return number * (self.failures_per_hour or 0.0) / SECONDS_PER_HOUR
 
 
 class Reliability(BaseModel):
-    """How often the job fails: per node and day, per GPU and hour, or its mean time between failures.
+    """How often the job fails, by one of four ways to say it, and what an interruption takes beside the lost work.
 
-    `detection_seconds` pass until the failure is seen, `restart_seconds` from then until training goes on,
-    reading the checkpoint included.
+    `detection_seconds` pass until a failure is seen, `relaunch_seconds` from then until the processes read the
+    checkpoint. `restart_seconds` is a measured time from detection until training goes on, reading included; it
+    replaces the computed one, relaunch and restore.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -26,12 +61,16 @@ class Reliability(BaseModel):
     failures_per_node_day: _Rate | None = None
     failures_per_gpu_hour: _Rate | None = None
     mtbf_seconds: PositiveSeconds | None = Field(None, description="of the whole job")
+    components: Annotated[tuple[Component, ...], Field(min_length=1, max_length=100)] | None = None
     detection_seconds: Seconds = 0.0
-    restart_seconds: Seconds = 0.0
+    relaunch_seconds: Seconds = 0.0
+    restart_seconds: Seconds | None = None
 
     @model_validator(mode="after")
     def _exactly_one_rate(self) -> Self:
         require_one_of(self, _WAYS)
+        if self.restart_seconds is not None and self.relaunch_seconds:
+            require_one_of(self, ("restart_seconds", "relaunch_seconds"))
         return self
 
     def job_mtbf_seconds(self, *, num_nodes: int, num_gpus: int) -> Numbers:
@@ -39,10 +78,40 @@ class Reliability(BaseModel):
         if self.mtbf_seconds is not None:
             return self.mtbf_seconds
         if self.failures_per_node_day is not None:
-            rate = self.failures_per_node_day / SECONDS_PER_DAY
-            return mtbf_seconds(rate, num_components=num_nodes)
-        assert self.failures_per_gpu_hour is not None  # noqa: S101  one of the three is given
-        return mtbf_seconds(self.failures_per_gpu_hour / SECONDS_PER_HOUR, num_components=num_gpus)
+            return mtbf_seconds(self.failures_per_node_day / SECONDS_PER_DAY, num_components=num_nodes)
+        if self.failures_per_gpu_hour is not None:
+            return mtbf_seconds(self.failures_per_gpu_hour / SECONDS_PER_HOUR, num_components=num_gpus)
+        components = self.components or ()
+        rates = (part.failures_per_second(num_nodes=num_nodes, num_gpus=num_gpus) for part in components)
+        return series_mtbf_seconds(*rates)
+
+    def recovery_seconds(self, reading_seconds: Numbers) -> Numbers:
+        """From a failure until training goes on: R. `reading_seconds` is what the restore takes."""
+        if self.restart_seconds is not None:
+            return self.detection_seconds + self.restart_seconds
+        return seconds_before_reading(self) + reading_seconds
+
+    def smaller_than_fraction(self, domain: LossDomain, *, num_nodes: int, num_gpus: int) -> Numbers | None:
+        """Share of the failures that lose less than `domain`; None where components do not say what they lose."""
+        if self.components is None:
+            return None
+        smaller = LOSS_DOMAINS[: LOSS_DOMAINS.index(domain)]
+        rates = [
+            (part.loss_domain, part.failures_per_second(num_nodes=num_nodes, num_gpus=num_gpus))
+            for part in self.components
+        ]
+        return sum(rate for lost, rate in rates if lost in smaller) / sum(rate for _, rate in rates)
+
+
+def seconds_before_reading(reliability: Reliability | None) -> Numbers:
+    """From a failure until the processes read the checkpoint: detection and relaunch, 0 where not known.
+
+    Source: definition.
+
+    >>> seconds_before_reading(Reliability(mtbf_seconds=3600, detection_seconds=60, relaunch_seconds=120))
+    180.0
+    """
+    return reliability.detection_seconds + reliability.relaunch_seconds if reliability else 0.0
 
 
 def mtbf_seconds(failures_per_component_second: Numbers, *, num_components: Numbers) -> Numbers:
@@ -55,3 +124,14 @@ def mtbf_seconds(failures_per_component_second: Numbers, *, num_components: Numb
     34615.38
     """
     return 1.0 / (num_components * failures_per_component_second)
+
+
+def series_mtbf_seconds(*failures_per_second: Numbers) -> Numbers:
+    """Mean time between failures of unlike components in series: M = 1 / sum of their rates.
+
+    Source: superposition of independent Poisson processes; reliability of a series system.
+
+    >>> round(series_mtbf_seconds(3072 / 50_000 / 3600, 384 / 100_000 / 3600, 24 / 200_000 / 3600))
+    55046
+    """
+    return 1.0 / sum(failures_per_second, start=0.0)

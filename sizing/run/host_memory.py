@@ -1,4 +1,4 @@
-"""Host memory that saving needs: what is gathered there before it is written."""
+"""Host memory that saving needs: what is gathered or staged there before it is written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.cluster import ResolvedNode
 from sizing.layout import LaidOut
-from sizing.layout.formats import FORMATS
+from sizing.layout.formats import FORMATS, Mode
 from sizing.units import decimal_bytes_text
 
 
@@ -18,28 +18,47 @@ class HostMemory(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     gathered_bytes: int = Field(description="of other ranks' state that the node's writers gather, at most")
+    staged_bytes: int = Field(description="copied from the GPUs and kept until drained, at most")
     node_bytes: int | None
     fits: bool | None
 
+    @property
+    def needed_bytes(self) -> int:
+        """Beside what the training itself takes."""
+        return self.gathered_bytes + self.staged_bytes
 
-def host_memory(laid_out: LaidOut, *, node: ResolvedNode) -> HostMemory:
-    """What the writers of one node gather: the largest file that is gathered x the most writers on a node.
 
+def host_memory(laid_out: LaidOut, *, node: ResolvedNode, mode: Mode) -> HostMemory:
+    """What one node's writers gather (the largest file that is gathered x the most writers on a node) and stage.
+
+    Asynchronous saving stages what each of them writes, once: the next save waits until the last one has drained.
     Source: the formats' own, `layout/formats.py`; an upper estimate where the writers' files differ.
     """
-    gathered = max(
+    most_writers = laid_out.layout.max_writers_per_node
+    largest = max(
         (file.num_bytes for w in laid_out.writers for file in w.files if _is_gathered(laid_out, file.name)), default=0
     )
-    total, capacity = gathered * laid_out.layout.max_writers_per_node, node.spec.host_memory_bytes
-    return HostMemory(gathered_bytes=total, node_bytes=capacity, fits=None if capacity is None else total <= capacity)
+    gathered, capacity = largest * most_writers, node.spec.host_memory_bytes
+    staged = most_writers * laid_out.layout.max_rank_bytes if mode == "async" else 0
+    return HostMemory(
+        gathered_bytes=gathered,
+        staged_bytes=staged,
+        node_bytes=capacity,
+        fits=None if capacity is None else gathered + staged <= capacity,
+    )
 
 
 def host_memory_warnings(memory: HostMemory) -> Iterator[str]:
-    """What a reader must know before believing that the state can be gathered."""
+    """What a reader must know before believing that the state can be gathered or staged."""
     if memory.fits is False:
+        remedy = (
+            "spread the writing over more nodes, or save synchronously"
+            if memory.staged_bytes
+            else "choose a format in which every rank writes its share"
+        )
         yield (
-            f"saving gathers {decimal_bytes_text(memory.gathered_bytes)} in the host memory of a node, which has "
-            f"{decimal_bytes_text(memory.node_bytes or 0)}: choose a format in which every rank writes its share"
+            f"saving needs {decimal_bytes_text(memory.needed_bytes)} of the host memory of a node, which has "
+            f"{decimal_bytes_text(memory.node_bytes or 0)}: {remedy}"
         )
 
 

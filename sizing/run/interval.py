@@ -1,7 +1,8 @@
 """How often to checkpoint, and what share of the time is then useful.
 
-tau is the compute time between two saves, d the stall of a save, M the mean time between failures, R the
-time from a failure until training goes on. The period from start to start of a save is tau + d.
+tau is the compute time between two saves, d the stall of a save, D what goes on in the background until the save
+counts, M the mean time between failures, R the time from a failure until training goes on. The period from start to
+start of a save is tau + d.
 """
 
 from __future__ import annotations
@@ -24,6 +25,17 @@ def young_seconds(stall_seconds: Numbers, *, mtbf_seconds: Numbers) -> Numbers:
     1044.414
     """
     return np.sqrt(np.multiply(2.0, np.multiply(stall_seconds, mtbf_seconds)))
+
+
+def daly_first_order_seconds(stall_seconds: Numbers, *, mtbf_seconds: Numbers) -> Numbers:
+    """Compute time between saves by Daly's first-order estimate: tau = sqrt(2 d M) - d.
+
+    Source: Daly 2006, Future Generation Computer Systems 22(3), the first-order model, without restart.
+
+    >>> round(float(daly_first_order_seconds(50.5, mtbf_seconds=10800)), 3)
+    993.914
+    """
+    return young_seconds(stall_seconds, mtbf_seconds=mtbf_seconds) - stall_seconds
 
 
 def daly_seconds(stall_seconds: Numbers, *, mtbf_seconds: Numbers) -> Numbers:
@@ -68,19 +80,22 @@ def goodput_fraction(
     stall_seconds: Numbers,
     mtbf_seconds: Numbers,
     recovery_seconds: Numbers = 0.0,
+    drain_seconds: Numbers = 0.0,
 ) -> Numbers:
-    """Share of the wall time that is useful work: tau / (M e^(R/M) (e^((tau + d)/M) - 1)).
+    """Share of the wall time that is useful work: tau / (M e^((R + D)/M) (e^((tau + d)/M) - 1)).
 
-    Args: `compute_seconds` tau, `stall_seconds` d, `mtbf_seconds` M, `recovery_seconds` R.
+    Args: `compute_seconds` tau, `stall_seconds` d, `mtbf_seconds` M, `recovery_seconds` R, `drain_seconds` D, which
+    is at most tau and which a failure breaks off.
     Source: Daly 2006, Future Generation Computer Systems 22(3), equation 20; assumes exponential failures
-    that may also strike during a save or a recovery.
+    that may also strike during a save or a recovery. The drain: of the time X to the next failure, exponential with
+    mean M, floor((X - D)/(tau + d)) saves count, on average e^(-D/M)/(e^((tau + d)/M) - 1).
 
     >>> round(float(goodput_fraction(14400, stall_seconds=13.8e12 / 273e9, mtbf_seconds=34615.38)), 4)
     0.8029
     """
     period = np.divide(np.add(compute_seconds, stall_seconds), mtbf_seconds)
     useful = np.divide(compute_seconds, mtbf_seconds)
-    recovery = np.divide(recovery_seconds, mtbf_seconds)
+    recovery = np.divide(np.add(recovery_seconds, drain_seconds), mtbf_seconds)
     goodput: Numbers = np.divide(useful * np.exp(-period - recovery), -np.expm1(-period))
     return goodput
 
@@ -95,3 +110,44 @@ def lost_to_failures_fraction(goodput: Numbers, *, compute_seconds: Numbers, sta
     0.12
     """
     return 1.0 - goodput * np.divide(np.add(compute_seconds, stall_seconds), compute_seconds)
+
+
+def availability_period_seconds(stall_seconds: Numbers, *, mtbf_seconds: Numbers, recovery_seconds: Numbers) -> Numbers:
+    """Period, from start to start, at which the availability is greatest: T = d + sqrt(2 (M + R) d + d^2).
+
+    Source: arXiv 2410.18124, the availability optimum; counts a failure as half a period lost.
+
+    >>> round(float(availability_period_seconds(10.0, mtbf_seconds=11136.0, recovery_seconds=600.0)), 2)
+    494.58
+    """
+    sum_of_times = np.add(mtbf_seconds, recovery_seconds)
+    period: Numbers = stall_seconds + np.sqrt(2 * np.multiply(sum_of_times, stall_seconds) + np.square(stall_seconds))
+    return period
+
+
+def ettr_fraction(
+    interval_seconds: Numbers, *, stall_seconds: Numbers, mtbf_seconds: Numbers, recovery_seconds: Numbers
+) -> Numbers:
+    """Effective training time ratio, first order: (1 - (R + T/2)/M) / (1 + d/T), T the interval.
+
+    A second way to `goodput_fraction`, for T much shorter than M; 0 where it has no meaning.
+    Source: Kokolis et al. 2024, arXiv 2410.21680, section 4, with M = 1/(N r).
+
+    >>> round(float(ettr_fraction(421.0, stall_seconds=10, mtbf_seconds=86400 / 9.75, recovery_seconds=300)), 4)
+    0.9205
+    """
+    lost = np.divide(np.add(recovery_seconds, np.divide(interval_seconds, 2)), mtbf_seconds)
+    ratio: Numbers = np.maximum(0.0, 1 - lost) / (1 + np.divide(stall_seconds, interval_seconds))
+    return ratio
+
+
+def first_order_waste_fraction(stall_seconds: Numbers, *, mtbf_seconds: Numbers) -> Numbers:
+    """Share of the time that stall and rework take together at Young's interval: sqrt(2 d / M).
+
+    For one tier of several, M is the mean time between the failures that need it, and the shares add up.
+    Source: Young 1974; for two levels Moody et al. 2010, SC10, and Di et al. 2014, IPDPS, to first order.
+
+    >>> round(sum(float(first_order_waste_fraction(d, mtbf_seconds=11136 / q)) for d, q in ((5, 0.8), (60, 0.2))), 4)
+    0.0732
+    """
+    return np.sqrt(np.divide(np.multiply(2.0, stall_seconds), mtbf_seconds))

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
 import numpy as np
-from pydantic import Field
 
-from sizing.run.demands import Demands
 from sizing.run.failures import Reliability
 from sizing.run.figures import Figures
-from sizing.run.interval import (
-    daly_seconds,
-    goodput_fraction,
-    lost_to_failures_fraction,
-    optimal_seconds,
-    young_seconds,
-)
+from sizing.run.goodput import Interval
+from sizing.run.interval import lost_to_failures_fraction
+from sizing.run.restore import Restore
 from sizing.run.targets import Targets
 from sizing.run.write import Write
 from sizing.storage.transfer import Numbers
@@ -38,25 +31,6 @@ class Overhead(Figures):
     rework_fraction: float | None
 
 
-class Interval(Figures):
-    """The `interval` block of the report.
-
-    `optimal_seconds`, `young_seconds` and `daly_seconds` are compute time between two saves;
-    `optimal_period_seconds` runs from start to start, as `checkpoint.interval_seconds` does.
-    """
-
-    method: Literal["exact"] = "exact"
-    interval_seconds: float
-    mtbf_seconds: float | None = None
-    optimal_seconds: float | None = None
-    optimal_period_seconds: float | None = None
-    young_seconds: float | None = None
-    daly_seconds: float | None = None
-    goodput_at_interval_fraction: float | None = None
-    goodput_at_optimum_fraction: float | None = None
-    lost_at_interval_fraction: float | None = Field(None, description="1 - goodput: stall and rework")
-
-
 def overhead_fraction(stall_seconds: Numbers, *, interval_seconds: Numbers) -> Numbers:
     """Share of the time in which training stands still to save: stall / period.
 
@@ -70,11 +44,11 @@ def overhead_fraction(stall_seconds: Numbers, *, interval_seconds: Numbers) -> N
 
 
 def overhead_of(write: Write | None, interval: Interval, targets: Targets) -> Overhead:
-    """The overhead at the interval asked for, against its target, and the rework beside it."""
+    """The overhead at the interval in effect, against its target, and the rework beside it."""
     limit = targets.max_overhead_fraction
-    if write is None:
+    if write is None or interval.effective_interval_seconds is None:
         return Overhead.of(fraction=None, max_overhead_fraction=limit, meets_target=None, rework_fraction=None)
-    period, stall = interval.interval_seconds, write.stall_seconds
+    period, stall = interval.effective_interval_seconds, write.stall_seconds
     fraction = overhead_fraction(stall, interval_seconds=period)
     return Overhead.of(
         fraction=fraction,
@@ -84,36 +58,8 @@ def overhead_of(write: Write | None, interval: Interval, targets: Targets) -> Ov
     )
 
 
-def interval_of(
-    write: Write | None, reliability: Reliability | None, *, interval_seconds: float, demands: Demands
-) -> Interval:
-    """Goodput at the interval asked for and at the optimum; unknown without write time or failures."""
-    if write is None or reliability is None:
-        return Interval.of(interval_seconds=interval_seconds)
-    mtbf = reliability.job_mtbf_seconds(num_nodes=demands.num_nodes, num_gpus=demands.num_gpus)
-    stall = write.stall_seconds
-    recovery = reliability.detection_seconds + reliability.restart_seconds
-    optimum = optimal_seconds(stall, mtbf_seconds=mtbf)
-
-    def goodput(compute_seconds: Numbers) -> Numbers:
-        return goodput_fraction(compute_seconds, stall_seconds=stall, mtbf_seconds=mtbf, recovery_seconds=recovery)
-
-    at_interval = goodput(np.maximum(0.0, interval_seconds - stall))
-    return Interval.of(
-        interval_seconds=interval_seconds,
-        mtbf_seconds=mtbf,
-        optimal_seconds=optimum,
-        optimal_period_seconds=optimum + stall,
-        young_seconds=young_seconds(stall, mtbf_seconds=mtbf),
-        daly_seconds=daly_seconds(stall, mtbf_seconds=mtbf),
-        goodput_at_interval_fraction=at_interval,
-        goodput_at_optimum_fraction=goodput(optimum),
-        lost_at_interval_fraction=1 - at_interval,
-    )
-
-
 def overhead_warnings(
-    overhead: Overhead, interval: Interval, *, reliability: Reliability | None, restore_seconds: float | None
+    overhead: Overhead, interval: Interval, *, reliability: Reliability | None, restore: Restore
 ) -> Iterator[str]:
     """What a reader must know before believing a small overhead."""
     if overhead.fraction is None:
@@ -128,11 +74,7 @@ def overhead_warnings(
     if reliability is None:
         yield "without reliability the work lost to failures is unknown, and the overhead alone misleads"
         return
-    if "restart_seconds" not in reliability.model_fields_set and restore_seconds is not None:
-        yield (
-            f"the lost work counts no restart: reading alone takes {seconds_text(restore_seconds)}; "
-            "give reliability.restart_seconds"
-        )
+    yield from _recovery_warnings(reliability, restore)
     if overhead.fraction >= 1:
         return
     at_interval, best = interval.goodput_at_interval_fraction, interval.goodput_at_optimum_fraction
@@ -142,6 +84,17 @@ def overhead_warnings(
             f"({percent_text(overhead.rework_fraction or 0)} to failures); a checkpoint every "
             f"{seconds_text(interval.optimal_period_seconds or 0)} would lose {percent_text(1 - best)}"
         )
+
+
+def _recovery_warnings(reliability: Reliability, restore: Restore) -> Iterator[str]:
+    restart, reading = reliability.restart_seconds, restore.seconds
+    if restart is not None and reading is not None and restart < reading:
+        yield (
+            f"reliability.restart_seconds {restart:g} is shorter than the {seconds_text(reading)} that "
+            "reading takes: leave it out to count the reading, and give reliability.relaunch_seconds"
+        )
+    if restart is None and reading is None:
+        yield "the lost work counts no reading, as no read rate is known: give reliability.restart_seconds"
 
 
 def _rework(goodput: Numbers | None, *, period: Numbers, stall: Numbers) -> Numbers | None:

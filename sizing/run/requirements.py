@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
-from sizing.layout import Checkpoint
+from sizing.run.checkpoint import Checkpoint
 from sizing.run.demands import Demands
+from sizing.run.failures import Reliability, seconds_before_reading
 from sizing.run.figures import Figures
 from sizing.run.targets import Targets
 from sizing.storage.limits import Demand, Direction, longest, serial_steps
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
 
+WriteTarget = Literal["max_overhead_fraction", "max_stall_seconds", "interval_seconds"]
+
 
 class Required(Figures):
     """The `required` block of the report: rates over all nodes, None where no rate is enough.
 
-    `restore_bytes_per_second` is also None where no recovery target is set.
+    `restore_bytes_per_second` is also None where no recovery target is set. Asynchronous saving must drain within the
+    interval, which decides its write rate; what stalls it is the copy from GPU to host.
     """
 
     write_bytes_per_second: float | None
     write_per_node_bytes_per_second: float | None
-    write_target: str
+    write_target: WriteTarget
     write_seconds: float = Field(description="that the target allows")
+    device_to_host_bytes_per_second: float | None = Field(None, description="of one GPU, with mode async")
     restore_bytes_per_second: float | None
 
 
@@ -43,34 +49,51 @@ def least_bytes_per_second(total_bytes: Numbers, *, seconds: Numbers, serial_sec
 
 
 def required_of(
-    targets: Targets, *, demands: Demands, profile: StorageProfile | None, checkpoint: Checkpoint
+    targets: Targets,
+    *,
+    demands: Demands,
+    profile: StorageProfile | None,
+    checkpoint: Checkpoint,
+    reliability: Reliability | None,
 ) -> Required:
     """The least write rate for the overhead and stall targets, and read rate for the recovery target."""
-    allowed: dict[str, Numbers] = {"max_overhead_fraction": targets.max_overhead_fraction * checkpoint.interval_seconds}
+    stall: dict[WriteTarget, Numbers] = {
+        "max_overhead_fraction": targets.max_overhead_fraction * checkpoint.interval_seconds
+    }
     if targets.max_stall_seconds is not None:
-        allowed["max_stall_seconds"] = targets.max_stall_seconds
-    seconds = functools.reduce(np.minimum, allowed.values())
+        stall["max_stall_seconds"] = targets.max_stall_seconds
+    is_async = checkpoint.mode == "async"
+    allowed: dict[WriteTarget, Numbers] = {"interval_seconds": checkpoint.interval_seconds} if is_async else stall
+    seconds, allowed_stall = _least(allowed), _least(stall)
     write = _rate(profile, [demands.write], seconds, direction="write")
+    copy = demands.written_bytes / (demands.write.num_streams * allowed_stall) if is_async else None
+    recovery = targets.recovery_seconds
     return Required.of(
         write_bytes_per_second=write,
         write_per_node_bytes_per_second=write / demands.num_writing_nodes,
         write_target=longest({name: -limit for name, limit in allowed.items()}),
         write_seconds=seconds,
+        device_to_host_bytes_per_second=copy,
         restore_bytes_per_second=(
-            _rate(profile, demands.restore, targets.recovery_seconds, direction="read")
-            if targets.recovery_seconds is not None
-            else None
+            None
+            if recovery is None
+            else _rate(profile, demands.restore, recovery - seconds_before_reading(reliability), direction="read")
         ),
     )
 
 
 def required_warnings(required: Required, targets: Targets) -> Iterator[str]:
     """Which targets no rate can meet."""
-    no_rate = "no rate meets it: the serial steps alone take longer"
+    no_rate = "no rate meets it: what comes before or beside the transfer alone takes longer"
     if required.write_bytes_per_second is None:
-        yield f"targets.{required.write_target}: {no_rate}"
+        block = "checkpoint" if required.write_target == "interval_seconds" else "targets"
+        yield f"{block}.{required.write_target}: {no_rate}"
     if targets.recovery_seconds is not None and required.restore_bytes_per_second is None:
         yield f"targets.recovery_seconds: {no_rate}"
+
+
+def _least(limits: Mapping[WriteTarget, Numbers]) -> Numbers:
+    return functools.reduce(np.minimum, limits.values())
 
 
 def _rate(

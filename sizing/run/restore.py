@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.run.demands import Demands
+from sizing.run.failures import Reliability, seconds_before_reading
 from sizing.run.figures import Figures
 from sizing.run.write import Write
 from sizing.storage.limits import Limit, Resource, transfer
@@ -33,13 +34,16 @@ class Restore(Figures):
     read_bytes: int
     parts: dict[str, RestoredPart]
     seconds: float | None
+    time_to_first_step_seconds: float | None = Field(description="detection and relaunch, then the restore")
     bytes_per_second: float | None
     bytes_per_second_for_write_time: float | None
     bottleneck: Resource | None
     limits: list[Limit] = Field(default_factory=list)
 
 
-def restore_of(profile: StorageProfile | None, *, demands: Demands, write: Write | None) -> Restore:
+def restore_of(
+    profile: StorageProfile | None, *, demands: Demands, write: Write | None, reliability: Reliability | None
+) -> Restore:
     """What all ranks read when the run restarts, and how long that takes.
 
     Each part is read as its format says: by every replica again, by every rank its share, or by few ranks that deal
@@ -55,6 +59,7 @@ def restore_of(profile: StorageProfile | None, *, demands: Demands, write: Write
             for name, reading in demands.readings.items()
         },
         seconds=moved.seconds if moved else None,
+        time_to_first_step_seconds=moved.seconds + seconds_before_reading(reliability) if moved else None,
         bytes_per_second=total / moved.seconds if moved else None,
         bytes_per_second_for_write_time=total / write.seconds if write else None,
         bottleneck=moved.bottleneck if moved else None,

@@ -2,43 +2,110 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sizing.layout import Checkpoint
+from sizing.errors import broken_rule
 from sizing.run.demands import Demands
 from sizing.run.figures import Figures
-from sizing.units import SECONDS_PER_DAY
+from sizing.storage.transfer import Numbers
+from sizing.units import SECONDS_PER_DAY, PositiveSeconds
+
+_Count = Annotated[int, Field(ge=0, le=1_000_000)]
 
 
 class Retention(BaseModel):
-    """Which checkpoints are kept."""
+    """Which checkpoints are kept, and what the storage needs beside them.
+
+    The last and the best are kept whole; of every Nth the weights alone, for evaluation and as points to go back to,
+    as long as `run_seconds` or, where that is not given, for good.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     keep_last: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         1, json_schema_extra={"source": "the least that a restart needs"}
     )
+    keep_best: _Count = Field(0, description="kept whole beside the last ones")
+    keep_weights_every: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
+        None, description="of every Nth checkpoint the weights are kept"
+    )
+    run_seconds: PositiveSeconds | None = Field(None, description="for which the kept weights add up")
+    free_fraction: Annotated[float, Field(ge=0, le=0.95, allow_inf_nan=False)] = Field(
+        0.0, description="of the file system that stays free, as many slow down when full"
+    )
+    redundancy_fraction: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] = Field(
+        0.0, description="of raw bytes for each usable one: 0.25 for 8+2 erasure coding, 2 for three copies"
+    )
+
+    @model_validator(mode="after")
+    def _weights_have_a_time(self) -> Self:
+        if self.run_seconds is not None and self.keep_weights_every is None:
+            raise broken_rule("has run_seconds without keep_weights_every", "give both, or remove run_seconds")
+        return self
 
 
 class Capacity(Figures):
-    """The `capacity` block of the report: what must fit on the file system at once.
+    """The `capacity` block of the report: what must fit on the storage at once.
 
-    `num_checkpoints` are those kept and the one being written, which must not replace an older one before
-    it is complete.
+    `num_checkpoints` are those kept whole and the one being written, which must not replace an older one before it is
+    complete. `capacity_bytes` is what they and the kept weights take.
     """
 
     num_checkpoints: int
+    checkpoints_bytes: int
+    kept_weights_bytes: int = Field(description="at the end of run_seconds; 0 where it is not given")
     capacity_bytes: int
+    usable_bytes: float = Field(description="of the file system, with what stays free")
+    raw_bytes: float = Field(description="of drives, with redundancy")
     written_bytes_per_day: float
+    growth_bytes_per_day: float = Field(description="of kept weights")
 
 
-def capacity_of(retention: Retention, *, demands: Demands, checkpoint: Checkpoint) -> Capacity:
-    """Capacity = (kept + 1 in flight) x checkpoint; file-system headroom and redundancy come on top."""
-    num_checkpoints = retention.keep_last + 1
+def usable_bytes(kept_bytes: Numbers, *, free_fraction: Numbers) -> Numbers:
+    """Size of a file system in which a share stays free: U = K / (1 - f).
+
+    Source: definition.
+
+    >>> usable_bytes(80.0, free_fraction=0.2)
+    100.0
+    """
+    return kept_bytes / (1.0 - free_fraction)
+
+
+def raw_bytes(usable: Numbers, *, redundancy_fraction: Numbers) -> Numbers:
+    """Bytes of drives below usable ones: R = U (1 + r), r = m/k for k+m erasure coding, n - 1 for n copies.
+
+    Source: definition.
+
+    >>> raw_bytes(100.0, redundancy_fraction=2 / 8)
+    125.0
+    """
+    return usable * (1.0 + redundancy_fraction)
+
+
+def capacity_of(retention: Retention, *, demands: Demands, interval_seconds: Numbers) -> Capacity:
+    """Capacity = (last + best + 1 in flight) x checkpoint + kept weights."""
+    num_checkpoints = retention.keep_last + retention.keep_best + 1
+    per_day = SECONDS_PER_DAY / interval_seconds
+    every = retention.keep_weights_every
+    growth = 0.0 if every is None else demands.weights_bytes * per_day / every
+    weights = 0 if retention.run_seconds is None else growth * (retention.run_seconds / SECONDS_PER_DAY)
+    whole = num_checkpoints * demands.written_bytes
+    usable = usable_bytes(whole + weights, free_fraction=retention.free_fraction)
     return Capacity.of(
         num_checkpoints=num_checkpoints,
-        capacity_bytes=num_checkpoints * demands.written_bytes,
-        written_bytes_per_day=demands.written_bytes * SECONDS_PER_DAY / checkpoint.interval_seconds,
+        checkpoints_bytes=whole,
+        kept_weights_bytes=_whole(weights),
+        capacity_bytes=whole + _whole(weights),
+        usable_bytes=usable,
+        raw_bytes=raw_bytes(usable, redundancy_fraction=retention.redundancy_fraction),
+        written_bytes_per_day=demands.written_bytes * per_day,
+        growth_bytes_per_day=growth,
     )
+
+
+def _whole(num_bytes: Numbers) -> Numbers:
+    return round(num_bytes) if isinstance(num_bytes, float | int) else np.round(num_bytes)

@@ -21,7 +21,9 @@ class Targets(BaseModel):
         0.05, json_schema_extra={"source": "5 %, quoted by VAST Data 2024"}
     )
     max_stall_seconds: PositiveSeconds | None = None
-    recovery_seconds: PositiveSeconds | None = Field(None, description="in which a restore is to be read")
+    recovery_seconds: PositiveSeconds | None = Field(
+        None, description="from a failure to the first step: detection, relaunch, restore"
+    )
     min_goodput_fraction: Annotated[float, Field(ge=1e-9, lt=1, allow_inf_nan=False)] | None = Field(
         None, description="of the time, that is to be useful at the interval asked for"
     )
@@ -41,14 +43,14 @@ def check_targets(
     *,
     overhead_fraction: Numbers | None,
     stall_seconds: Numbers | None,
-    restore_seconds: Numbers | None,
+    recovery_seconds: Numbers | None,
     goodput_fraction: Numbers | None,
 ) -> list[TargetCheck]:
     """Every target that was set, beside what was found."""
     found = {
         "max_overhead_fraction": overhead_fraction,
         "max_stall_seconds": stall_seconds,
-        "recovery_seconds": restore_seconds,
+        "recovery_seconds": recovery_seconds,
         "min_goodput_fraction": goodput_fraction,
     }
     return [

@@ -9,7 +9,9 @@ import numpy as np
 from pydantic import Field
 
 from sizing.cluster import ResolvedNode
-from sizing.layout import Checkpoint, Layout
+from sizing.errors import InvalidInput
+from sizing.layout import Layout
+from sizing.run.checkpoint import Checkpoint
 from sizing.run.demands import Demands
 from sizing.run.figures import Figures
 from sizing.storage.limits import Limit, Resource, Transfer, longest, transfer
@@ -43,16 +45,24 @@ class Write(Figures):
 
 
 def write_of(profile: StorageProfile | None, *, demands: Demands, checkpoint: Checkpoint) -> Write | None:
-    """The time to write a checkpoint, or None where no write rate is known."""
-    moved = transfer(profile, [demands.write], direction="write") if profile else None
+    """The time to write a checkpoint, or None where no write rate is known.
+
+    Synchronous saving stalls training for all of it. Asynchronous saving stalls it for the copy to host memory, and
+    drains for the rest.
+    Source: PyTorch 2.13, torch.distributed.checkpoint.async_save, which copies first and then plans and writes in the
+    background.
+    """
+    is_async = checkpoint.mode == "async"
+    moved = _moved(_with_copy_rate(profile, demands) if is_async else profile, demands)
     if moved is None:
         return None
+    stall = moved.serial["device-to-host"] if is_async else moved.seconds
     rate, observed = demands.written_bytes / moved.seconds, checkpoint.observed_write_bytes_per_second
     last = _last_rank(moved, demands.largest_over_mean)
     return Write.of(
         seconds=moved.seconds,
-        stall_seconds=moved.seconds,
-        drain_seconds=0.0,
+        stall_seconds=stall,
+        drain_seconds=moved.seconds - stall,
         last_rank_seconds=moved.serial_seconds + functools.reduce(np.maximum, last.values()),
         last_rank_bottleneck=longest(last),
         bytes_per_second=rate,
@@ -63,6 +73,27 @@ def write_of(profile: StorageProfile | None, *, demands: Demands, checkpoint: Ch
         observed_bytes_per_second=observed,
         predicted_over_observed=rate / observed if observed else None,
     )
+
+
+def _moved(profile: StorageProfile | None, demands: Demands) -> Transfer | None:
+    return transfer(profile, [demands.write], direction="write") if profile else None
+
+
+def _with_copy_rate(profile: StorageProfile | None, demands: Demands) -> StorageProfile | None:
+    """The profile with the rate of a GPU's link to its host where none is given.
+
+    Raises InvalidInput where neither is known.
+    """
+    if profile is None or profile.device_to_host_bytes_per_second is not None:
+        return profile
+    if demands.gpu_link_bytes_per_second is None:
+        raise InvalidInput.of(
+            "storage.profile.device_to_host_bytes_per_second",
+            "is needed with mode async on a node whose links from GPU to host are not published",
+            value=None,
+            remedy="give the rate at which one GPU copies to host memory: 20 GB/s",
+        )
+    return profile.model_copy(update={"device_to_host_bytes_per_second": demands.gpu_link_bytes_per_second})
 
 
 def write_warnings(write: Write | None, *, layout: Layout, node: ResolvedNode) -> Iterator[str]:

@@ -116,7 +116,6 @@ def _load(scenario: ClusterScenario, group: JobGroup, index: int) -> JobLoad:
     if restore.seconds is not None:
         nodes = _weight(scenario.sharing, layout.num_nodes)
         reading = _transfer(restore.read_bytes, restore.seconds, restore.limits, weight=nodes)
-    reliability = group.scenario.reliability
     return JobLoad(
         group=group,
         report=report,
@@ -129,11 +128,7 @@ def _load(scenario: ClusterScenario, group: JobGroup, index: int) -> JobLoad:
         restore=reading,
         snapshot_seconds=write.stall_seconds if write.drain_seconds else None,
         mtbf_seconds=report.interval.mtbf_seconds,
-        recovery_seconds=(
-            max(0.0, reliability.detection_seconds + reliability.restart_seconds - (restore.seconds or 0.0))
-            if reliability
-            else 0.0
-        ),
+        recovery_seconds=max(0.0, (report.interval.recovery_seconds or 0.0) - (restore.seconds or 0.0)),
     )
 
 

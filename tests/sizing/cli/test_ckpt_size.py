@@ -15,7 +15,7 @@ from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 
 REFERENCE_FLAGS = (
     "--model megatron-1t --tensor 8 --pipeline 64 --data 6 --node dgx-a100 --gpus 3072 --observed-bytes 13.8TB "
-    "--write-bandwidth 273GB/s --read-bandwidth 1TB/s --interval 4h --failures-per-node-day 0.0065"
+    "--write-bandwidth 273GB/s --read-bandwidth 1TB/s --interval 4h --failures-per-node-day 0.0065 --restart 0s"
 ).split()
 
 
@@ -84,6 +84,7 @@ VALUES = {
     "--min-goodput": "0.9",
     "--failures-per-node-day": "0.01",
     "--io": "direct",
+    "--mode": "async",
 }
 """Where 1 is no value that the flag takes."""
 
@@ -92,7 +93,7 @@ VALUES = {
 def test_every_flag_takes_a_value_and_sets_its_field(flag: Flag) -> None:
     text = VALUES.get(flag.name, "1")
     model: dict[str, Any] = {} if flag.field.startswith("model.") else {"model": {"preset": "gpt2"}}
-    if flag.name == "--restart":
+    if flag.name in ("--restart", "--relaunch", "--detection"):
         model["reliability"] = {"mtbf_seconds": 3600}
     if flag.name == "--io":
         model["storage"] = {"preset": "dgx-a100-storage-network"}

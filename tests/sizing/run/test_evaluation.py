@@ -14,6 +14,7 @@ from sizing.report import SizingReport, answer, demands_of_scenario
 from sizing.run.evaluation import RunFigures, evaluate
 from sizing.run.figures import with_arrays
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+from tests.sizing.run.scenarios import ASYNC
 
 PROFILE = {
     "write_bytes_per_second": (1e9, 1e13),
@@ -29,45 +30,53 @@ PROFILE = {
 OTHERS = {
     "checkpoint.interval_seconds": (1, 1e5),
     "reliability.detection_seconds": (0, 600),
-    "reliability.restart_seconds": (0, 3600),
     "reliability.failures_per_node_day": (1e-6, 1),
     "targets.max_overhead_fraction": (1e-4, 1),
     "targets.max_stall_seconds": (1e-2, 1e3),
     "targets.recovery_seconds": (1e-2, 1e3),
     "retention.keep_last": (1, 1000),
+    "retention.keep_best": (0, 1000),
+    "retention.keep_weights_every": (1, 1000),
+    "retention.run_seconds": (1, 1e8),
+    "retention.free_fraction": (0, 0.9),
+    "retention.redundancy_fraction": (0, 3),
 }
 FIELDS = {f"storage.profile.{name}": bounds for name, bounds in PROFILE.items()} | OTHERS
 NUM_ROWS = 3
-
-columns = st.fixed_dictionaries(
-    {
-        path: st.lists(st.floats(*bounds), min_size=NUM_ROWS, max_size=NUM_ROWS)
-        for path, bounds in FIELDS.items()
-        if path != "retention.keep_last"
-    }
-    | {"retention.keep_last": st.lists(st.integers(1, 1000), min_size=NUM_ROWS, max_size=NUM_ROWS)}
-)
+BASES = {
+    "synchronous": (REFERENCE_SCENARIO, {"reliability.restart_seconds": (0, 3600)}),
+    "asynchronous": (ASYNC, {"reliability.relaunch_seconds": (0, 3600)}),
+}
 
 
-def document_of(row: dict[str, float]) -> dict[str, Any]:
-    document = copy.deepcopy(REFERENCE_SCENARIO)
+def column(path: str, least: float, most: float) -> st.SearchStrategy[list[float]]:
+    is_count = path.startswith("retention.keep_")
+    values = st.integers(int(least), int(most)) if is_count else st.floats(least, most)
+    return st.lists(values, min_size=NUM_ROWS, max_size=NUM_ROWS)
+
+
+def document_of(base: dict[str, Any], row: dict[str, float]) -> dict[str, Any]:
+    changed = copy.deepcopy(base)
     for path, value in row.items():
         *blocks, name = path.split(".")
-        block = document
+        block = changed
         for part in blocks:
             block = block.setdefault(part, {})
         block[name] = value
-    return document
+    return changed
 
 
-@settings(max_examples=60)
-@given(columns)
-def test_each_row_of_arrays_is_its_own_answer(values: dict[str, list[float]]) -> None:
-    rows = [{path: column[i] for path, column in values.items()} for i in range(NUM_ROWS)]
-    first = scenario_from(document_of(rows[0]))
+@pytest.mark.parametrize("name", BASES)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_each_row_of_arrays_is_its_own_answer(name: str, data: st.DataObject) -> None:
+    base, more = BASES[name]
+    values = data.draw(st.fixed_dictionaries({path: column(path, *bounds) for path, bounds in (FIELDS | more).items()}))
+    rows = [document_of(base, {path: column[i] for path, column in values.items()}) for i in range(NUM_ROWS)]
+    first = scenario_from(rows[0])
     together = evaluate(demands_of_scenario(first), with_arrays(first, values).run_inputs)
     for index, row in enumerate(rows):
-        assert_row_is_answer(together, index, answer(scenario_from(document_of(row))))
+        assert_row_is_answer(together, index, answer(scenario_from(row)))
 
 
 def assert_row_is_answer(together: RunFigures, index: int, alone: SizingReport) -> None:

@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sizing.published import published
-from sizing.run.failures import Reliability, mtbf_seconds
 from sizing.run.interval import (
+    daly_first_order_seconds,
     daly_seconds,
+    ettr_fraction,
+    first_order_waste_fraction,
     goodput_fraction,
     lost_to_failures_fraction,
     optimal_seconds,
@@ -27,9 +29,33 @@ def test_published_vectors_are_reproduced(row: dict[str, Any]) -> None:
     best = optimal_seconds(stall, mtbf_seconds=mtbf)
     assert best == pytest.approx(row["exact_argmin_seconds"], rel=1e-6)
     assert young_seconds(stall, mtbf_seconds=mtbf) == pytest.approx(row["young_seconds"], rel=1e-6)
+    first_order = daly_first_order_seconds(stall, mtbf_seconds=mtbf)
+    assert first_order == pytest.approx(row["daly_first_order_seconds"], rel=1e-6)
     assert daly_seconds(stall, mtbf_seconds=mtbf) == pytest.approx(row["daly_seconds"], rel=1e-6)
     goodput = goodput_fraction(best, stall_seconds=stall, mtbf_seconds=mtbf)
     assert goodput == pytest.approx(row["efficiency_at_optimum"], rel=1e-5)
+
+
+@pytest.mark.parametrize("row", published("checkpoint_intervals")["ettr_vectors"], ids=lambda row: str(row["num_gpus"]))
+def test_metas_effective_training_time_is_reproduced(row: dict[str, Any]) -> None:
+    mtbf = 86_400 / (row["failures_per_node_day"] * row["num_gpus"] / row["gpus_per_node"])
+    ratio = ettr_fraction(
+        row["interval_seconds"],
+        stall_seconds=row["stall_seconds"],
+        mtbf_seconds=mtbf,
+        recovery_seconds=row["restart_seconds"],
+    )
+    assert ratio == pytest.approx(row["ettr"], abs=5e-5)
+
+
+def test_two_levels_are_spaced_and_waste_as_published() -> None:
+    facts = published("checkpoint_intervals")["two_level_vector"]
+    share, mtbf = facts["share_recoverable_from_level1"], facts["mtbf_seconds"]
+    levels = [(facts["level1_seconds"], mtbf / share), (facts["level2_seconds"], mtbf / (1 - share))]
+    spacing = [float(young_seconds(stall, mtbf_seconds=between)) for stall, between in levels]
+    assert spacing == pytest.approx([facts["level1_interval_seconds"], facts["level2_interval_seconds"]], abs=0.05)
+    waste = sum(float(first_order_waste_fraction(stall, mtbf_seconds=between)) for stall, between in levels)
+    assert waste == pytest.approx(facts["waste"], abs=5e-5)
 
 
 @given(stalls, mtbfs, st.floats(0.5, 2.0))
@@ -63,24 +89,3 @@ def test_arrays_give_what_numbers_give() -> None:
     for function in (young_seconds, daly_seconds, optimal_seconds):
         alone = [float(function(s, mtbf_seconds=m)) for s, m in zip(stall, mtbf, strict=True)]
         assert np.asarray(function(stall, mtbf_seconds=mtbf)) == pytest.approx(alone, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("given_rate", "expected"),
-    [
-        ({"failures_per_node_day": 0.0065}, 34615.38461538462),
-        ({"failures_per_gpu_hour": 1e-5}, 3600 / (1e-5 * 3072)),
-        ({"mtbf_seconds": "9h"}, 32400.0),
-    ],
-)
-def test_failures_are_given_per_node_day_per_gpu_hour_or_for_the_job(
-    given_rate: dict[str, Any], expected: float
-) -> None:
-    reliability = Reliability.model_validate(given_rate)
-    assert reliability.job_mtbf_seconds(num_nodes=384, num_gpus=3072) == pytest.approx(expected)
-
-
-def test_llama_3s_interruptions_give_its_published_mtbf() -> None:
-    row = published("reliability")["rows"][0]
-    rate = row["failures_per_node_day"] / 86_400
-    assert mtbf_seconds(rate, num_components=row["num_gpus"] / 8) == pytest.approx(row["mtbf_seconds"], rel=1e-3)

@@ -1,0 +1,95 @@
+"""Failures are given in one of four ways, and say how long a recovery takes."""
+
+from typing import Any
+
+import pytest
+
+from sizing.errors import InvalidInput
+from sizing.published import published
+from sizing.run.failures import Reliability, mtbf_seconds
+from sizing.scenario import scenario_from
+from tests.sizing.run.scenarios import ASYNC, document, report
+
+COMPONENTS = [
+    {"name": "GPU", "per": "gpu", "mtbf_seconds": "50000h"},
+    {"name": "node", "per": "node", "failures_per_hour": 1e-5},
+    {"name": "switch", "count": 24, "mtbf_seconds": "200000h", "loss_domain": "rack"},
+    {"name": "software", "mtbf_seconds": "100h", "loss_domain": "process"},
+]
+PER_HOUR = {"GPU": 3072 / 50_000, "node": 384e-5, "switch": 24 / 200_000, "software": 0.01}
+
+
+@pytest.mark.parametrize(
+    ("given_rate", "expected"),
+    [
+        ({"failures_per_node_day": 0.0065}, 34615.38461538462),
+        ({"failures_per_gpu_hour": 1e-5}, 3600 / (1e-5 * 3072)),
+        ({"mtbf_seconds": "9h"}, 32400.0),
+        ({"components": COMPONENTS}, 3600 / sum(PER_HOUR.values())),
+    ],
+)
+def test_failures_are_given_per_node_day_per_gpu_hour_for_the_job_or_by_component(
+    given_rate: dict[str, Any], expected: float
+) -> None:
+    reliability = Reliability.model_validate(given_rate)
+    assert reliability.job_mtbf_seconds(num_nodes=384, num_gpus=3072) == pytest.approx(expected)
+
+
+def test_components_say_which_failures_lose_less_than_a_domain() -> None:
+    reliability = Reliability.model_validate({"components": COMPONENTS})
+    total = sum(PER_HOUR.values())
+    shares = {
+        "process": 0.0,
+        "node": PER_HOUR["software"] / total,
+        "rack": 1 - PER_HOUR["switch"] / total,
+        "job": 1.0,
+    }
+    found = {name: reliability.smaller_than_fraction(name, num_nodes=384, num_gpus=3072) for name in shares}  # type: ignore[arg-type]
+    assert found == pytest.approx(shares)
+
+
+def test_llama_3s_interruptions_give_its_published_mtbf() -> None:
+    row = published("reliability")["rows"][0]
+    rate = row["failures_per_node_day"] / 86_400
+    assert mtbf_seconds(rate, num_components=row["num_gpus"] / 8) == pytest.approx(row["mtbf_seconds"], rel=1e-3)
+
+
+@pytest.mark.parametrize(("gpus", "half_a_digit"), [(16_384, 0.05), (131_072, 0.005)])
+def test_meta_projects_the_time_to_failure_of_larger_jobs(gpus: int, half_a_digit: float) -> None:
+    facts = published("reliability")["rows"][1]
+    hours = facts["projected_mttf_hours"][f"{gpus} GPUs"]
+    mtbf = mtbf_seconds(facts["failures_per_node_day"][0] / 86_400, num_components=gpus / 8)
+    assert mtbf / 3600 == pytest.approx(hours, abs=half_a_digit)
+
+
+def test_reading_counts_unless_a_restart_was_measured() -> None:
+    computed = report(ASYNC).interval
+    measured = report(ASYNC, reliability={"relaunch_seconds": 0.0, "restart_seconds": 400}).interval
+    assert computed.recovery_seconds == pytest.approx(360 + (report(ASYNC).restore.seconds or 0))
+    assert measured.recovery_seconds == 460
+
+
+def test_a_restart_shorter_than_the_reading_is_doubted() -> None:
+    assert any("is shorter than the 82.80 s that reading takes" in warning for warning in report().warnings)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"mtbf_seconds": 0}, "mtbf_seconds must be at least 0.001, got 0"),
+        ({"mtbf_seconds": 60, "failures_per_node_day": 1}, "must have exactly one of"),
+        ({"components": []}, "components is invalid"),
+        ({"components": [{"name": "GPU"}]}, "must have exactly one of failures_per_hour, mtbf_seconds"),
+        ({"mtbf_seconds": 60, "restart_seconds": 1, "relaunch_seconds": 1}, "exactly one of restart_seconds"),
+    ],
+)
+def test_failures_that_make_no_sense_are_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        scenario_from(document(ASYNC, reliability=None) | {"reliability": fields})
+
+
+def test_a_checkpoint_or_a_recovery_longer_than_the_mtbf_is_said_to_be_impossible() -> None:
+    found = report(reliability={"failures_per_node_day": 10})
+    assert any("most saves are broken off" in warning for warning in found.warnings)
+    slow = report(reliability={"restart_seconds": "1d"})
+    assert any("most recoveries are broken off" in warning for warning in slow.warnings)

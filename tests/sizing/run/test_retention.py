@@ -1,0 +1,49 @@
+"""Capacity counts every checkpoint that is there at once, and what the drives hold beside them."""
+
+from typing import Any
+
+import pytest
+
+from sizing.errors import InvalidInput
+from tests.sizing.run.scenarios import report
+
+CHECKPOINT = 13_800_000_000_000
+WEIGHTS = 2 / 14 * CHECKPOINT
+
+
+def test_the_last_the_best_and_the_one_being_written_are_whole() -> None:
+    capacity = report(retention={"keep_last": 3, "keep_best": 2}).capacity
+    assert capacity.num_checkpoints == 6
+    assert capacity.capacity_bytes == capacity.checkpoints_bytes == 6 * CHECKPOINT
+
+
+def test_weights_of_every_nth_add_up_day_by_day() -> None:
+    capacity = report(retention={"keep_weights_every": 3, "run_seconds": "30d"}).capacity
+    assert capacity.growth_bytes_per_day == pytest.approx(2 * WEIGHTS, rel=1e-3)
+    assert capacity.kept_weights_bytes == pytest.approx(60 * WEIGHTS, rel=1e-3)
+    assert capacity.capacity_bytes == 2 * CHECKPOINT + capacity.kept_weights_bytes
+
+
+def test_without_an_end_the_weights_only_grow() -> None:
+    capacity = report(retention={"keep_weights_every": 1}).capacity
+    assert capacity.growth_bytes_per_day == pytest.approx(6 * WEIGHTS, rel=1e-3)
+    assert capacity.capacity_bytes == 2 * CHECKPOINT
+
+
+def test_what_stays_free_and_redundancy_come_on_top() -> None:
+    capacity = report(retention={"free_fraction": 0.2, "redundancy_fraction": 0.25}).capacity
+    assert capacity.usable_bytes == pytest.approx(2 * CHECKPOINT / 0.8)
+    assert capacity.raw_bytes == pytest.approx(2 * CHECKPOINT / 0.8 * 1.25)
+
+
+@pytest.mark.parametrize(
+    ("retention", "message"),
+    [
+        ({"keep_last": 0}, "retention.keep_last must be at least 1, got 0: give 1 or more"),
+        ({"free_fraction": 1}, "retention.free_fraction must be at most 0.95"),
+        ({"run_seconds": "1d"}, "retention has run_seconds without keep_weights_every"),
+    ],
+)
+def test_keeping_nothing_or_filling_everything_is_refused(retention: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        report(retention=retention)
