@@ -7,6 +7,7 @@ was interrupted. Flags arrive as text; `io_bench.options` says what they mean.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from typing import Annotated, NoReturn
 
 import typer
@@ -14,10 +15,31 @@ import typer
 from io_bench import interruption
 from io_bench.campaign.run import run as measure
 from io_bench.errors import EXIT_FAILED, RunEnded, RunFailed, exit_code_of
+from io_bench.options import DEFAULT_TIMEOUT
 from io_bench.terminal import Terminal
 from sizing.errors import SizingError
 
 WIDTH_WITHOUT_TERMINAL = 130
+
+_Scenario = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Write what the ranks of this scenario of ckpt-size write.")
+]
+_Scale = Annotated[
+    str | None, typer.Option(metavar="X", help="Scale of the scenario's tensors, up to 1.  [default: 1]")
+]
+_MaxSeconds = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Begin no repetition that would end later; repeat until then.")
+]
+_MaxBytes = Annotated[str | None, typer.Option(metavar="SIZE", help="Write and read no more than this in all.")]
+_MaxBandwidth = Annotated[
+    str | None, typer.Option(metavar="RATE", help="Mean over the run: the ranks pause between repetitions.")
+]
+_Output = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Result document.  [default: ckpt-bench-RUN_ID.json]")
+]
+_Csv = Annotated[str | None, typer.Option(metavar="FILE", help="The measurements as a table, too.")]
+_Seed = Annotated[str | None, typer.Option(metavar="N", help="Seed of the payload.  [default: a new one]")]
+_Timeout = Annotated[str, typer.Option(metavar="TIME", help="Within this all ranks end, should one die or hang.")]
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -29,38 +51,48 @@ def ckpt_bench() -> None:
 
 @app.command()
 def run(
+    context: typer.Context,
     target: Annotated[str, typer.Option(metavar="DIR", help="Directory to measure. Left as it was found.")],
     engine: Annotated[str, typer.Option(metavar="NAME", help="How to write: torch-save.")] = "torch-save",
     bytes_per_rank: Annotated[
-        str, typer.Option(metavar="SIZE", help="Payload of each rank, 14 bytes per parameter.")
-    ] = "256MiB",
-    repetitions: Annotated[
-        str, typer.Option(metavar="N", help="Repetitions that count; one more goes before them as warm-up.")
-    ] = "5",
-    output: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Result document.  [default: ckpt-bench-RUN_ID.json]"),
+        typer.Option(metavar="SIZE", help="Payload of each rank, 14 bytes per parameter.  [default: 256MiB]"),
     ] = None,
-    seed: Annotated[str | None, typer.Option(metavar="N", help="Seed of the payload.  [default: a new one]")] = None,
-    timeout: Annotated[
-        str, typer.Option(metavar="TIME", help="Within this all ranks end, should one die or hang.")
-    ] = "10min",
+    scenario: _Scenario = None,
+    scale: _Scale = None,
+    block_size: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Size of one request, where the engine leaves it open.")
+    ] = None,
+    threads: Annotated[
+        str | None, typer.Option(metavar="N", help="Threads per rank that move data, where the engine leaves it open.")
+    ] = None,
+    repetitions: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="Repetitions that count, after one that warms up.  "
+            "[default: 5 or more, until the rates are known to 5 % or 5 minutes are over]",
+        ),
+    ] = None,
+    max_seconds: _MaxSeconds = None,
+    max_bytes: _MaxBytes = None,
+    max_bandwidth: _MaxBandwidth = None,
+    output: _Output = None,
+    csv: _Csv = None,
+    seed: _Seed = None,
+    timeout: _Timeout = DEFAULT_TIMEOUT,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the last checkpoint, and say where.")] = False,
 ) -> None:
     """Write a checkpoint from every rank and restore it, several times, and print the rates.
 
     Alone, or as many ranks: torchrun --nproc-per-node 8 -m io_bench run --target DIR
     """
-    flags: dict[str, object] = {
-        "--target": target,
-        "--engine": engine,
-        "--bytes-per-rank": bytes_per_rank,
-        "--repetitions": repetitions,
-        "--output": output,
-        "--seed": seed,
-        "--timeout": timeout,
-        "--keep": keep,
-    }
+    _measure(measure, context)
+
+
+def _measure(measure: Callable[[Mapping[str, object]], None], context: typer.Context) -> None:
+    """Run a campaign by the flags of the command, and end as it ends."""
+    flags = {f"--{name.replace('_', '-')}": value for name, value in context.params.items()}
     interruption.expect()
     try:
         measure(flags)

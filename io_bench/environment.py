@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
 import os
 import platform
 from pathlib import Path
@@ -16,6 +18,8 @@ from io_bench.device import Device
 from io_bench.process_group import ProcessGroup
 from io_bench.target import Target
 
+_LIBRARIES = ("torch", "numpy", "safetensors", "fsspec", "s3fs")
+
 
 def environment_of(group: ProcessGroup, device: Device, target: Target) -> dict[str, Any]:
     """Versions, each node's description by its name, and the node of each rank. Exchanges with all ranks."""
@@ -25,11 +29,7 @@ def environment_of(group: ProcessGroup, device: Device, target: Target) -> dict[
         device_name = row.pop("device")
         nodes.setdefault(placement.node, row | {"devices": []})["devices"].append(device_name)
     return {
-        "versions": {
-            "checkpoint-sizing": sizing.__version__,
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-        },
+        "versions": _versions(),
         "target": target.title,
         "page_cache_probe": page_cache.probe_name(),
         "nodes": nodes,
@@ -47,8 +47,27 @@ def _node(device: Device, target: Target) -> dict[str, Any]:
         "cgroup_memory_limit_bytes": host_memory.cgroup_limit_bytes(),
         "mount": target.description(),
         "torch_num_threads": torch.get_num_threads(),
+        "nics": _nics(),
         "device": device.title,
     }
+
+
+def _nics() -> dict[str, dict[str, int]]:
+    """Network interfaces that are up, but the loopback; a speed of 0 is one that the driver does not say."""
+    return {
+        name: {"bits_per_second": stats.speed * 10**6, "mtu_bytes": stats.mtu}
+        for name, stats in psutil.net_if_stats().items()
+        if stats.isup and name != "lo"
+    }
+
+
+def _versions() -> dict[str, str]:
+    """Of what moves the bytes, where it is installed."""
+    versions = {"checkpoint-sizing": sizing.__version__, "python": platform.python_version()}
+    for name in _LIBRARIES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return versions
 
 
 def _cpu_model() -> str:

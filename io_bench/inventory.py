@@ -11,6 +11,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import xxhash
+
 from sizing.state import Training, saved_parts
 from sizing.state.optimizers import BYTES_PER_VALUE, Dtype
 
@@ -63,6 +65,11 @@ class Inventory:
     def largest_tensor_bytes(self) -> int:
         """Bytes of the largest tensor."""
         return max((tensor.num_bytes for tensor in self.tensors), default=0)
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Equal for equal tensors in the same order."""
+        return xxhash.xxh3_128_hexdigest(repr(self.tensors).encode())
 
 
 def inventory_of(bytes_per_rank: int) -> Inventory:

@@ -1,111 +1,151 @@
-"""The whole run as data, fixed before the clock: files, bytes, memory and disk."""
+"""One configuration as data, fixed before the clock: who writes, which files, bytes, memory and disk."""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from io_bench import host_memory
+from io_bench.campaign.configuration import Configuration, writing_ranks
 from io_bench.device import Device
 from io_bench.engines import Engine, EnginePlan
 from io_bench.errors import too_small
-from io_bench.inventory import Inventory, inventory_of
+from io_bench.inventory import Inventory
 from io_bench.payload import POOL_BYTES
 from io_bench.process_group import ProcessGroup
-from io_bench.request import Request
 from io_bench.target import Target
+from io_bench.workload import Workload
+from io_bench.writers import Writers
 from sizing.units import bytes_text
 
 
 @dataclass(frozen=True, slots=True)
-class RunPlan:
-    """One run on one rank. `engine_plans` has one entry per rank, the same on all ranks.
+class WriterPlan:
+    """What one writer saves, and what that takes of its node."""
 
-    At most one checkpoint is on disk: each repetition removes its own before the next one writes.
+    inventory: Inventory
+    engine_plan: EnginePlan
+    host_bytes: int
+    gpu_bytes: int
+
+    @classmethod
+    def of(
+        cls, inventory: Inventory, engine: Engine, *, index: int, device: Device, target_host_bytes: int
+    ) -> WriterPlan:
+        """Payload and pool stay in memory, on the GPU where there is one; engine and target add to that."""
+        engine_plan = engine.plan(inventory, rank=index, device=device)
+        resident = inventory.num_bytes + POOL_BYTES
+        on_host, on_gpu = (0, resident) if device.is_gpu else (resident, 0)
+        host_bytes = on_host + engine_plan.host_bytes + target_host_bytes
+        return cls(inventory, engine_plan, host_bytes, on_gpu + engine_plan.gpu_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One configuration on one rank; `own` is None where the rank only waits.
+
+    `engine_plans` and `payload_bytes` have one entry per writer and are the same on all ranks. At most one checkpoint
+    is on disk: each repetition removes its own before the next one writes. Where there are several nodes and all
+    writers save tensors of the same shapes, each restores what one on the next node has written.
     """
 
-    run_id: str
-    seed: int
-    repetitions: int
-    keep: bool
-    target: Target
-    inventory: Inventory
+    configuration: Configuration
+    writers: Writers
     device: Device
-    rank: int
-    num_local_ranks: int
+    own: WriterPlan | None
     engine_plans: tuple[EnginePlan, ...]
+    payload_bytes: tuple[int, ...]
+    workload_title: str
+    node_host_bytes: int
+    restores_from_other_node: bool
 
     @property
-    def engine_plan(self) -> EnginePlan:
-        """The part of this rank."""
-        return self.engine_plans[self.rank]
-
-    @property
-    def run_title(self) -> str:
-        """Where the files go: a path or a URL."""
-        return self.target.run_title(self.run_id)
+    def source_index(self) -> int:
+        """The writer whose files this rank restores: its own, or those of a writer on another node."""
+        index = self.writers.index or 0
+        shift = self.configuration.writers_per_node if self.restores_from_other_node else 0
+        return (index + shift) % len(self.engine_plans)
 
     @property
     def most_disk_bytes(self) -> int:
-        """What all ranks together have on disk at most."""
+        """What all writers together have on disk at most."""
         return sum(plan.most_disk_bytes for plan in self.engine_plans)
 
     @property
-    def rank_host_bytes(self) -> int:
-        """Host memory that one rank needs: payload, pool, and what engine and target add."""
-        resident = 0 if self.device.is_gpu else self.inventory.num_bytes + POOL_BYTES
-        return resident + self.engine_plan.host_bytes + self.target.host_bytes
-
-    @property
-    def rank_gpu_bytes(self) -> int:
-        """GPU memory that one rank needs; 0 on the CPU."""
-        if not self.device.is_gpu:
-            return 0
-        return self.inventory.num_bytes + POOL_BYTES + self.engine_plan.gpu_bytes
-
-    @property
-    def node_host_bytes(self) -> int:
-        """Host memory that the ranks of this node need together."""
-        return self.rank_host_bytes * self.num_local_ranks
+    def files_of_rank(self) -> list[tuple[str, ...]]:
+        """The files that each rank of the group makes."""
+        files = dict(zip(self.writers.ranks, self.engine_plans, strict=True))
+        return [files[rank].files if rank in files else () for rank in range(self.writers.group.num_ranks)]
 
     def needs(self) -> str:
-        """Memory and disk that the run will take, as a sentence."""
-        gpu = f" and {bytes_text(self.rank_gpu_bytes)} on its GPU" if self.device.is_gpu else ""
+        """What is written, and the memory and disk that it takes, in sentences; of this rank and its node."""
+        memory = f"{self.workload_title} " if self.workload_title else ""
+        if self.own is not None:
+            gpu = f" and {bytes_text(self.own.gpu_bytes)} on its GPU" if self.device.is_gpu else ""
+            memory += (
+                f"Needs per rank {bytes_text(self.own.host_bytes)} of memory{gpu}: a payload of "
+                f"{bytes_text(self.own.inventory.num_bytes)} in {self.own.inventory.num_tensors} tensors, and what it "
+                "restores. "
+            )
         return (
-            f"Needs per rank {bytes_text(self.rank_host_bytes)} of memory{gpu}: a payload of "
-            f"{bytes_text(self.inventory.num_bytes)} in {self.inventory.num_tensors} tensors, and what it "
-            f"restores. The ranks of this node together need {bytes_text(self.node_host_bytes)}; "
+            f"{memory}The ranks of this node together need {bytes_text(self.node_host_bytes)}; "
             f"{bytes_text(host_memory.available_bytes())} is available. "
             f"On disk at most {bytes_text(self.most_disk_bytes)}, one checkpoint of all ranks."
         )
 
-    def check(self) -> None:
-        """Raise InvalidInput where this rank's node or the target cannot hold the run."""
-        _check_memory("the memory of this node", self.node_host_bytes, host_memory.available_bytes())
-        gpu_free = self.device.free_bytes()
-        if gpu_free is not None:
-            _check_memory("the memory of the GPU", self.rank_gpu_bytes, gpu_free)
-        self.target.check_space(self.most_disk_bytes)
 
-
-def plan_of(request: Request, engine: Engine, group: ProcessGroup) -> RunPlan:
-    """The plan of this rank. Raises InvalidInput where the run cannot fit."""
+def plan_of(
+    configuration: Configuration, workload: Workload, engine: Engine, target: Target, group: ProcessGroup
+) -> Plan:
+    """The plan of this rank, which knows what the others write. Exchanges with all ranks."""
+    writers = Writers(writing_ranks(group.placements, configuration, most=workload.most_writers), group)
     device = Device.of_local_rank(group.placement.local_rank)
-    inventory = inventory_of(request.options.bytes_per_rank)
-    ranks = range(group.num_ranks)
-    plan = RunPlan(
-        run_id=request.run_id,
-        seed=request.seed,
-        repetitions=request.options.repetitions,
-        keep=request.options.keep,
-        target=request.target,
-        inventory=inventory,
-        device=device,
-        rank=group.rank,
-        num_local_ranks=group.num_local_ranks,
-        engine_plans=tuple(engine.plan(inventory, rank=rank, device=device) for rank in ranks),
+    index = writers.index
+    own = None
+    if index is not None:
+        inventory, more = workload.inventory(index), target.host_bytes
+        own = WriterPlan.of(inventory, engine, index=index, device=device, target_host_bytes=more)
+    rows = writers.exchange(_card(own), doing="planning")
+    here = [row for row, node in zip(rows, writers.nodes, strict=True) if node == group.placement.node]
+    return Plan(
+        configuration,
+        writers,
+        device,
+        own,
+        engine_plans=tuple(EnginePlan(**row["engine"] | {"files": tuple(row["engine"]["files"])}) for row in rows),
+        payload_bytes=tuple(row["payload_bytes"] for row in rows),
+        workload_title=workload.described(len(writers.ranks)),
+        node_host_bytes=sum(row["host_bytes"] for row in here),
+        restores_from_other_node=_can_shift(writers, configuration.writers_per_node)
+        and len({row["fingerprint"] for row in rows}) == 1
+        and all(row["engine"]["is_restorable_anywhere"] for row in rows),
     )
-    plan.check()
-    return plan
+
+
+def check_room(plan: Plan, target: Target) -> None:
+    """Raise InvalidInput where this rank's node or the target cannot hold the configuration."""
+    _check_memory("the memory of this node", plan.node_host_bytes, host_memory.available_bytes())
+    gpu_free = plan.device.free_bytes()
+    if gpu_free is not None and plan.own is not None:
+        _check_memory("the memory of the GPU", plan.own.gpu_bytes, gpu_free)
+    target.check_space(plan.most_disk_bytes)
+
+
+def _card(own: WriterPlan | None) -> dict[str, object] | None:
+    if own is None:
+        return None
+    return {
+        "engine": dataclasses.asdict(own.engine_plan),
+        "payload_bytes": own.inventory.num_bytes,
+        "host_bytes": own.host_bytes,
+        "fingerprint": own.inventory.fingerprint,
+    }
+
+
+def _can_shift(writers: Writers, num_places: int) -> bool:
+    """Whether the writer so many places on stands on another node, for each of them."""
+    nodes = writers.nodes
+    return all(node != nodes[(index + num_places) % len(nodes)] for index, node in enumerate(nodes))
 
 
 def _check_memory(holder: str, needed_bytes: int, available_bytes: int) -> None:

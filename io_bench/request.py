@@ -6,18 +6,26 @@ import datetime
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
 
-from io_bench.options import RunOptions
+from io_bench.options import Options
 from io_bench.process_group import ProcessGroup
 from io_bench.target import Target, checked_target
+from sizing.cli.files import read_document
+from sizing.errors import InvalidInput, UnreadableFile
+from sizing.scenario import Scenario, scenario_from
+
+AnyOptions = TypeVar("AnyOptions", bound=Options)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """The options, the target, and the identity that rank 0 has drawn."""
+class Request(Generic[AnyOptions]):
+    """The options, the target, the scenario if any, and the identity that rank 0 has drawn."""
 
-    options: RunOptions
+    options: AnyOptions
     target: Target
+    scenario: Scenario | None
     run_id: str
     seed: int
 
@@ -27,12 +35,31 @@ class Request:
         return self.options.output if self.options.output is not None else f"ckpt-bench-{self.run_id}.json"
 
 
-def request_of(flags: Mapping[str, object], group: ProcessGroup) -> Request:
-    """The request that the flags spell, on all ranks. Raises InvalidInput for flags and target."""
-    options = group.agree(lambda: RunOptions.of(flags), doing="reading the flags")
+def request_of(kind: type[AnyOptions], flags: Mapping[str, object], group: ProcessGroup) -> Request[AnyOptions]:
+    """The request that the flags spell, on all ranks. Raises InvalidInput for flags, scenario and target."""
+    options = group.agree(lambda: kind.of(flags), doing="reading the flags")
     target = group.agree(lambda: checked_target(options.target, is_first=group.rank == 0), doing="checking the target")
+    scenario = _scenario(options.scenario, group)
     run_id, seed = group.exchange(_identity(options.seed), doing="agreeing on an identity")[0]
-    return Request(options, target, run_id, seed)
+    return Request(options, target, scenario, run_id, seed)
+
+
+def _scenario(path: str | None, group: ProcessGroup) -> Scenario | None:
+    """The scenario as rank 0 reads it: the others need not see its file."""
+    if path is None:
+        return None
+    read = group.agree(lambda: _read(path) if group.rank == 0 else None, doing="reading the scenario")
+    document = group.exchange(read, doing="sharing the scenario")[0]
+    return group.agree(lambda: scenario_from(document), doing="checking the scenario")
+
+
+def _read(path: str) -> dict[str, object]:
+    try:
+        return read_document(Path(path))
+    except UnreadableFile as error:
+        raise InvalidInput.of(
+            "--scenario", f"must be a scenario ({error})", value=path, remedy="give a file of ckpt-size"
+        ) from error
 
 
 def _identity(seed: int | None) -> tuple[str, int]:

@@ -14,6 +14,7 @@ _COLUMNS = ("operation", "first done", "last done", "min", "max", "rate")
 _CACHE_MEANINGS: dict[CachePolicy, str] = {
     "buffered-fsync": "It counts as written once fsync of files and directory has returned.",
     "o-direct": "The page cache was bypassed.",
+    "other-node": "Each rank read what another node had written; caches of disks and servers may have helped.",
     "fadvise-dontneed": "Nothing of it was in the page cache; caches of disks and servers may have helped.",
     "drop-caches": "The page cache was emptied before; caches of disks and servers may have helped.",
     "object-store": "Written means that the store acknowledged complete objects; the client caches nothing.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -14,20 +15,33 @@ from sizing.units import rate_text
 _REDRAWS_PER_SECOND = 2
 
 
+class StepProgress(Protocol):
+    """Hears of every write and every restore."""
+
+    def begin(self, doing: str) -> None:
+        """What runs now."""
+
+    def end(self, bytes_per_second: float) -> None:
+        """It is done, at this rate over all ranks."""
+
+
 class RunProgress:
-    """The bar: one step per operation, with the rate of the last."""
+    """The bar: one step per operation, with the rate of the last. What comes beyond the plan makes it longer."""
 
     def __init__(self, progress: Progress, num_steps: int) -> None:
         self._progress = progress
         self._task = progress.add_task("preparing", total=num_steps, rate="")
+        self._num_done, self._num_steps = 0, num_steps
 
     def begin(self, doing: str) -> None:
         """Say what runs now."""
-        self._progress.update(self._task, description=doing)
+        self._num_steps = max(self._num_steps, self._num_done + 1)
+        self._progress.update(self._task, description=doing, total=self._num_steps)
 
     def end(self, bytes_per_second: float) -> None:
         """One step done, at this rate over all ranks."""
-        self._progress.update(self._task, advance=1, rate=rate_text(bytes_per_second))
+        self._num_done += 1
+        self._progress.update(self._task, completed=self._num_done, rate=rate_text(bytes_per_second))
 
 
 class Terminal:

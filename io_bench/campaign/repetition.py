@@ -1,23 +1,23 @@
-"""One repetition: write a checkpoint, drop it from the page cache, restore it, compare it."""
+"""One repetition: write a checkpoint, drop it from the page cache, restore it, compare it, all ranks together."""
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from pathlib import Path
 
-from io_bench.engines import Engine, IoReport, Restored
-from io_bench.errors import RunFailed, explained_io_errors
-from io_bench.payload import ResidentPayload, checksum
-from io_bench.plan import RunPlan
-from io_bench.process_group import ProcessGroup
-from io_bench.run_files import RunFiles
+from io_bench.campaign.part import Part
+from io_bench.counters import Reading, reading
+from io_bench.engines import EnginePlan, IoReport
+from io_bench.plan import Plan
 from io_bench.stopwatch import Timing, timed
-from io_bench.terminal import RunProgress
+from io_bench.terminal import StepProgress
+from sizing.storage.measurement import Operation
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one repetition gave, with one entry per rank.
+    """What one repetition gave, with one entry per writer.
 
     `rank_bytes` are on disk. `resident_pages` were in memory when the restore began: 0 for a cold read.
     """
@@ -29,79 +29,57 @@ class Sample:
     rank_bytes: tuple[int, ...]
     resident_pages: tuple[int, ...]
 
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes written and read."""
+        return 2 * sum(self.rank_bytes)
+
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What stays the same from one repetition to the next."""
+    """What stays the same from one repetition of a configuration to the next, on one rank."""
 
-    plan: RunPlan
-    engine: Engine
-    payload: ResidentPayload
-    files: RunFiles
-    group: ProcessGroup
-    progress: RunProgress
+    plan: Plan
+    part: Part
+    directory: Path | None
+    progress: StepProgress
 
     def sample(self, repetition: int) -> Sample:
-        """Write and restore once, on all ranks. The files stay until the next repetition.
-
-        Raises RunFailed where what was restored is not what was written, InvalidInput where the target
-        is full, RunFailed for other errors of input and output.
-        """
-        with explained_io_errors("removing the previous checkpoint", rank=self.group.rank):
-            self.files.remove_created()
-        self.payload.refill(repetition)
-        written = checksum(self.payload.state)
-        written_report, write = self._timed_write()
-        rank_bytes = self.group.exchange(self._bytes_on_disk(), doing="counting bytes on disk")
-        self.progress.end(sum(rank_bytes) / max(write.rank_seconds))
-        resident_pages = self.group.exchange(self._drop_from_page_cache(), doing="dropping cached pages")
-        restored, restore = self._timed_restore()
-        self.progress.end(sum(rank_bytes) / max(restore.rank_seconds))
-        if restored.state is None or checksum(restored.state) != written:
-            raise RunFailed(
-                f"Verification failed: what rank {self.group.rank} restored from {self._names()} in "
-                f"repetition {repetition} is not what it wrote. Do not trust this storage with checkpoints."
-            )
+        """Write and restore once. The files stay until the next repetition. Raises as Part, and as ProcessGroup."""
+        writers, source = self.plan.writers, self._source
+        written = writers.exchange(self.part.begin(repetition), doing="making the payload")
+        self.progress.begin("writing")
+        write_report, write = timed(self.part.write, writers, doing="writing", read=lambda: self._reading("write"))
+        rank_bytes = writers.exchange(self.part.num_bytes(), doing="counting bytes on disk")
+        self.progress.end(sum(rank_bytes) / write.seconds)
+        resident_pages = writers.exchange(self.part.drop(source), doing="dropping cached pages")
+        self.progress.begin("restoring")
+        restore_report, restore = timed(
+            lambda: self.part.restore(source), writers, doing="restoring", read=lambda: self._reading("restore")
+        )
+        self.progress.end(sum(rank_bytes) / restore.seconds)
+        self.part.check(source, written[self.plan.source_index])
         return Sample(
             write,
             restore,
-            self._reports_of_ranks(written_report),
-            self._reports_of_ranks(restored.report),
+            self._reports(write_report),
+            self._reports(restore_report),
             tuple(rank_bytes),
             tuple(resident_pages),
         )
 
-    def _timed_write(self) -> tuple[IoReport, Timing]:
-        def write() -> IoReport:
-            with explained_io_errors(f"writing {self._names()}", rank=self.group.rank):
-                return self.engine.write(self.payload, self.files, self.plan.engine_plan)
+    def null_sink(self) -> Timing:
+        """How long the last payload takes when the writes are discarded."""
+        writers = self.plan.writers
+        return timed(self.part.discard, writers, doing="discarding", read=lambda: self._reading("write"))[1]
 
-        self.plan.device.synchronize()
-        self.progress.begin("writing")
-        return timed(write, self.group, doing="writing")
+    @property
+    def _source(self) -> EnginePlan:
+        return self.plan.engine_plans[self.plan.source_index]
 
-    def _timed_restore(self) -> tuple[Restored, Timing]:
-        def restore() -> Restored:
-            with explained_io_errors(f"reading {self._names()}", rank=self.group.rank):
-                restored = self.engine.restore(self.files, self.plan.engine_plan, self.plan.device)
-            self.plan.device.synchronize()
-            return restored
+    def _reading(self, operation: Operation) -> Reading:
+        return reading(operation, self.directory, is_first_of_node=self.plan.writers.is_first_of_node)
 
-        self.progress.begin("restoring")
-        return timed(restore, self.group, doing="restoring")
-
-    def _reports_of_ranks(self, report: IoReport) -> tuple[IoReport, ...]:
-        rows = self.group.exchange(dataclasses.asdict(report), doing="reporting")
+    def _reports(self, report: IoReport) -> tuple[IoReport, ...]:
+        rows = self.plan.writers.exchange(dataclasses.asdict(report), doing="reporting")
         return tuple(IoReport(**row | {"notices": tuple(row["notices"])}) for row in rows)
-
-    def _bytes_on_disk(self) -> int:
-        with explained_io_errors(f"looking at {self._names()}", rank=self.group.rank):
-            return self.engine.bytes_on_disk(self.files, self.plan.engine_plan)
-
-    def _drop_from_page_cache(self) -> int:
-        """Pages of this rank's files that stay in memory."""
-        with explained_io_errors(f"dropping {self._names()} from memory", rank=self.group.rank):
-            return sum(map(self.files.drop_from_memory, self.plan.engine_plan.files))
-
-    def _names(self) -> str:
-        return ", ".join(map(self.files.location, self.plan.engine_plan.files))

@@ -1,76 +1,105 @@
-"""The measuring part of a run: plan, warm-up, repetitions, result."""
+"""One configuration: a warm-up, then repetitions until the rates have settled or the caps are reached."""
 
 from __future__ import annotations
 
 import contextlib
-import sys
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
 
-from io_bench import run_files
+from io_bench.campaign.caps import Caps
+from io_bench.campaign.part import Part, WaitingPart, WritingPart
 from io_bench.campaign.repetition import Bench, Sample
-from io_bench.engines import ENGINES, Engine, EngineOptions
-from io_bench.environment import environment_of
-from io_bench.findings import measurements_of, notices_of, warnings_about
+from io_bench.engines import Engine
 from io_bench.payload import ResidentPayload
-from io_bench.plan import RunPlan, plan_of
-from io_bench.process_group import ProcessGroup
-from io_bench.request import Request
-from io_bench.terminal import Terminal
-from sizing.storage.measurement import BenchmarkResult
+from io_bench.plan import Plan
+from io_bench.run_files import RunFiles
+from io_bench.spread import is_settled
+from io_bench.stopwatch import Timing
+from io_bench.terminal import StepProgress
+
+SETTLED_FRACTION = 0.05
+MOST_REPETITIONS = 50
 
 
-def measured_result(request: Request, group: ProcessGroup, terminal: Terminal) -> BenchmarkResult:
-    """The result of a request, on all ranks; rank 0's has the warnings of all.
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """How often: at least so many times, and on until the rates have settled where `until_settled`."""
 
-    Raises InvalidInput where the run cannot fit, RunFailed where it fails.
+    least: int
+    until_settled: bool
+
+    @property
+    def most(self) -> int:
+        """Repetitions after which it ends in any case."""
+        return max(self.least, MOST_REPETITIONS) if self.until_settled else self.least
+
+    def is_enough(self, samples: list[Sample]) -> bool:
+        """Whether both rates are as well known as was asked for."""
+        if len(samples) < self.least:
+            return False
+        return not self.until_settled or all(
+            is_settled(seconds, within_fraction=SETTLED_FRACTION)
+            for seconds in ([s.write.seconds for s in samples], [s.restore.seconds for s in samples])
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """All that was measured in a configuration. `stopped_by` names the cap that ended it early; empty if none did."""
+
+    plan: Plan
+    warm_up: Sample
+    kept: tuple[Sample, ...]
+    null_sink: Timing
+    stopped_by: str
+
+
+def repeated(
+    plan: Plan,
+    engine: Engine,
+    files: RunFiles,
+    *,
+    directory: Path | None,
+    seed: int,
+    repeat: Repeat,
+    caps: Caps,
+    progress: StepProgress,
+) -> Samples:
+    """The samples of a configuration; one that warms up goes before those that count.
+
+    Args: `directory` to measure, where the target is one.
+    At least one repetition counts, whatever the caps. Raises as Part, and as ProcessGroup.
     """
-    engine = ENGINES[request.options.engine](EngineOptions())
-    plan = group.agree(lambda: plan_of(request, engine, group), doing="planning")
-    terminal.say(plan.needs())
-    environment = environment_of(group, plan.device, request.target)
-    samples = _samples(plan, engine, group, terminal)
-    if plan.keep:
-        terminal.say(f"The last checkpoint is kept in {plan.run_title}.")
-    measurements = measurements_of(
-        samples,
-        engine=engine.name,
-        num_nodes=len(group.nodes),
-        cache_policy=plan.target.cache_policy,
+    with contextlib.closing(engine):
+        bench = Bench(plan, _part(plan, engine, files, seed=seed), directory, progress)
+        warm_up = bench.sample(0)
+        caps.spend(warm_up.moved_bytes)
+        null_sink = bench.null_sink()
+        samples: list[Sample] = []
+        stopped_by = ""
+        while not (samples and (repeat.is_enough(samples) or stopped_by)) and len(samples) < repeat.most:
+            caps.pause(plan.writers.group)
+            samples.append(bench.sample(len(samples) + 1))
+            caps.spend(samples[-1].moved_bytes)
+            stopped_by = caps.reached_by_one_more(samples[-1], plan.writers.group)
+        if repeat.is_enough(samples):
+            stopped_by = ""
+        elif not stopped_by:
+            stopped_by = f"The limit of {MOST_REPETITIONS} repetitions"
+    return Samples(plan, warm_up, tuple(samples), null_sink, stopped_by)
+
+
+def _part(plan: Plan, engine: Engine, files: RunFiles, *, seed: int) -> Part:
+    index = plan.writers.index
+    if plan.own is None or index is None:
+        return WaitingPart()
+    payload = ResidentPayload(plan.own.inventory, seed=seed, rank=index, device=plan.device.name)
+    engine.prepare(payload, plan.own.engine_plan, device=plan.device, group=plan.writers.group)
+    return WritingPart(
+        plan.own,
+        engine=engine,
+        payload=payload,
+        files=files,
+        device=plan.device,
+        rank=plan.writers.group.rank,
     )
-    doubts = [warning for measurement in measurements for warning in warnings_about(measurement)]
-    return BenchmarkResult(
-        run_id=request.run_id,
-        command=sys.orig_argv,
-        environment=environment | _conditions(plan, samples),
-        warnings=group.notes + notices_of(samples) + doubts,
-        measurements=measurements,
-    )
-
-
-def _samples(plan: RunPlan, engine: Engine, group: ProcessGroup, terminal: Terminal) -> list[Sample]:
-    """The samples that count: the first repetition warms up."""
-    payload = ResidentPayload(plan.inventory, seed=plan.seed, rank=plan.rank, device=plan.device.name)
-    files_of_rank = [engine_plan.files for engine_plan in plan.engine_plans]
-    with (
-        contextlib.closing(engine),
-        terminal.progress(2 * (plan.repetitions + 1)) as progress,
-        run_files.opened(plan.target, group, run_id=plan.run_id, files_of_rank=files_of_rank, keep=plan.keep) as files,
-    ):
-        engine.prepare(payload, plan.engine_plan, device=plan.device, group=group)
-        bench = Bench(plan, engine, payload, files, group, progress)
-        samples = [bench.sample(repetition) for repetition in range(plan.repetitions + 1)]
-    return samples[1:]
-
-
-def _conditions(plan: RunPlan, samples: list[Sample]) -> dict[str, Any]:
-    """What this run had of its own, beside where it ran."""
-    return {
-        "seed": plan.seed,
-        "payload_bytes_per_rank": plan.inventory.num_bytes,
-        "num_tensors_per_rank": plan.inventory.num_tensors,
-        "kept_in": plan.run_title if plan.keep else None,
-        "start_spread_seconds": {
-            "write": [sample.write.start_spread_seconds for sample in samples],
-            "restore": [sample.restore.start_spread_seconds for sample in samples],
-        },
-    }

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from io_bench.options import DEFAULT_TIMEOUT_SECONDS, RunOptions
+from io_bench.options import DEFAULT_TIMEOUT_SECONDS, Options, RunOptions
+from io_bench.outputs import Outputs, reserved_outputs
 from io_bench.process_group import ProcessGroup, joined
 from io_bench.request import Request, request_of
-from io_bench.result_file import ResultFile, reserved
 from io_bench.result_table import result_table, sentences
 from io_bench.terminal import Terminal
 from sizing.errors import InvalidInput
@@ -21,25 +22,33 @@ def run(flags: Mapping[str, object]) -> None:
 
     Raises RunEnded where that fails, with the same message on all ranks.
     """
-    with joined(_timeout_seconds(flags)) as group, contextlib.ExitStack() as held:
-        request = request_of(flags, group)
-        output = group.agree(lambda: _output(request, group, held), doing="checking the output")
+    with joined(timeout_seconds(flags, RunOptions)) as group, contextlib.ExitStack() as held:
+        request = request_of(RunOptions, flags, group)
+        outputs = group.agree(lambda: _outputs(request, group, held), doing="checking the output")
         terminal = Terminal(is_speaker=group.rank == 0)
-        if request.target.remark:
-            terminal.say(request.target.remark)
+        say_where(request, terminal)
         result = _measured(request, group, terminal)
-        if output:
-            output.write(result.model_dump_json(indent=2) + "\n")
-            _show(result, output.path, terminal)
+        if outputs:
+            outputs.write(result)
+            show(result, outputs.document, terminal)
 
 
-def _measured(request: Request, group: ProcessGroup, terminal: Terminal) -> BenchmarkResult:
-    from io_bench.campaign.repetitions import measured_result  # noqa: PLC0415 - imports torch: a second
+def timeout_seconds(flags: Mapping[str, object], kind: type[Options]) -> float:
+    """The time limit that the flags give; the default where they are wrong, to agree on what is wrong."""
+    try:
+        return kind.of(flags).timeout_seconds
+    except InvalidInput:
+        return DEFAULT_TIMEOUT_SECONDS
 
-    return measured_result(request, group, terminal)
+
+def say_where(request: Request[Any], terminal: Terminal) -> None:
+    """Say what the user should know of the target."""
+    if request.target.remark:
+        terminal.say(request.target.remark)
 
 
-def _show(result: BenchmarkResult, path: Path, terminal: Terminal) -> None:
+def show(result: BenchmarkResult, path: Path, terminal: Terminal) -> None:
+    """The result in a table and in words, and where it is."""
     terminal.show(result_table(result))
     for sentence in sentences(result):
         terminal.show(sentence)
@@ -48,14 +57,14 @@ def _show(result: BenchmarkResult, path: Path, terminal: Terminal) -> None:
     terminal.show(f"Result written to {path}.")
 
 
-def _output(request: Request, group: ProcessGroup, held: contextlib.ExitStack) -> ResultFile | None:
-    """The result file, which is rank 0's alone."""
-    return held.enter_context(reserved(request.output)) if group.rank == 0 else None
+def _measured(request: Request[RunOptions], group: ProcessGroup, terminal: Terminal) -> BenchmarkResult:
+    from io_bench.campaign.single import measured_result  # noqa: PLC0415 - imports torch: a second
+
+    return measured_result(request, group, terminal)
 
 
-def _timeout_seconds(flags: Mapping[str, object]) -> float:
-    """The time limit that the flags give; the default where they are wrong, to agree on what is wrong."""
-    try:
-        return RunOptions.of(flags).timeout_seconds
-    except InvalidInput:
-        return DEFAULT_TIMEOUT_SECONDS
+def _outputs(request: Request[RunOptions], group: ProcessGroup, held: contextlib.ExitStack) -> Outputs | None:
+    """The output files, which are rank 0's alone."""
+    if group.rank != 0:
+        return None
+    return held.enter_context(reserved_outputs(request.output, csv=request.options.csv))

@@ -42,7 +42,8 @@ class EnginePlan:
 
     `most_disk_bytes` is an upper bound, container included. `host_bytes` is host memory beyond the
     payload, at the worst moment of write or restore; `gpu_bytes` likewise on the GPU. `block_bytes` is
-    None for an engine that leaves the size of requests to a library.
+    None for an engine that leaves the size of requests to a library. `is_restorable_anywhere`: a rank that saves
+    tensors of the same shapes can restore from this plan and its files, whoever wrote them.
     """
 
     files: tuple[str, ...]
@@ -51,6 +52,7 @@ class EnginePlan:
     gpu_bytes: int
     block_bytes: int | None = None
     num_threads: int = 1
+    is_restorable_anywhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)

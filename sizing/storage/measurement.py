@@ -16,13 +16,16 @@ from sizing.units import MOST_BYTES
 
 Operation = Literal["write", "restore"]
 
-CachePolicy = Literal["buffered-fsync", "o-direct", "fadvise-dontneed", "drop-caches", "object-store", "cached"]
+CachePolicy = Literal[
+    "buffered-fsync", "o-direct", "other-node", "fadvise-dontneed", "drop-caches", "object-store", "cached"
+]
 """How the page cache was kept out of the figure.
 
 `buffered-fsync`: written through the page cache, timed until fsync of file and directory returned.
-`o-direct`: the page cache was bypassed. `fadvise-dontneed`, `drop-caches`: cached pages were dropped
-before the read. `object-store`: the client keeps no cache, and written means that the store has acknowledged
-the complete object. `cached`: pages may have come from memory, so the figure is not one of storage.
+`o-direct`: the page cache was bypassed. `other-node`: each rank read what another node wrote.
+`fadvise-dontneed`, `drop-caches`: cached pages were dropped before the read. `object-store`: the client keeps no
+cache, and written means that the store has acknowledged the complete object. `cached`: pages may have come from
+memory, so the figure is not one of storage.
 """
 
 LimitedBy = Literal["storage", "client", "generator"]

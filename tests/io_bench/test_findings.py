@@ -1,29 +1,89 @@
 from __future__ import annotations
 
+import math
+from pathlib import Path
+from typing import Any, cast
+
 import pytest
 
+from io_bench.campaign.configuration import Configuration
 from io_bench.campaign.repetition import Sample
-from io_bench.engines import IoReport
-from io_bench.findings import drift_fraction, measurements_of, notices_of, warnings_about
+from io_bench.campaign.repetitions import Samples
+from io_bench.device import Device
+from io_bench.doubts import warnings_about
+from io_bench.engines import EnginePlan, IoReport
+from io_bench.findings import measurements_of, notices_of
+from io_bench.placement import Placement
+from io_bench.plan import Plan
+from io_bench.process_group import ProcessGroup
+from io_bench.run_directory import DirectoryTarget
 from io_bench.stopwatch import Timing
+from io_bench.writers import Writers
 from sizing.storage.measurement import Measurement
 
+MB = 10**6
+TARGET = DirectoryTarget("/mnt/x", Path("/mnt/x"))
 
-def sample(
-    *, write: tuple[float, ...], restore: tuple[float, ...], resident: int = 0, reports: tuple[IoReport, ...] = ()
-) -> Sample:
-    return Sample(
-        write=Timing(write, 0.001),
-        restore=Timing(restore, 0.001),
-        write_reports=reports or (IoReport(),),
-        restore_reports=reports or (IoReport(),),
-        rank_bytes=(300, 301),
-        resident_pages=(0, resident),
+
+class Group:
+    """As much of a group as writers need: who is where."""
+
+    def __init__(self, nodes: list[str]) -> None:
+        self.rank = 0
+        self.placements = tuple(
+            Placement(rank, len(nodes), rank, node, "host", 1, "pid:[1]") for rank, node in enumerate(nodes)
+        )
+        self.placement = self.placements[0]
+
+
+def plan(*, num_ranks: int = 2, nodes: list[str] | None = None) -> Plan:
+    group = cast(ProcessGroup, Group(nodes or ["n0"] * num_ranks))
+    files = tuple(EnginePlan((f"rank-{rank}",), 400 * MB, 0, 0, 8 << 20, 4) for rank in range(num_ranks))
+    return Plan(
+        Configuration(engine="torch-save", num_nodes=1, writers_per_node=num_ranks),
+        Writers(tuple(range(num_ranks)), group),
+        Device("cpu"),
+        own=None,
+        engine_plans=files,
+        payload_bytes=(300 * MB,) * num_ranks,
+        workload_title="",
+        node_host_bytes=0,
+        restores_from_other_node=len(set(nodes or [])) > 1,
     )
 
 
-def measured(samples: list[Sample]) -> tuple[Measurement, Measurement]:
-    write, restore = measurements_of(samples, engine="torch-save", num_nodes=1)
+def timing(rank_seconds: tuple[float, ...], *, cpu: float = 0.1, disk: int = 601 * MB) -> Timing:
+    counted = ({"process": disk // 2, "disk": disk}, {"process": disk - disk // 2})
+    padding: tuple[dict[str, int], ...] = ({},) * (len(rank_seconds) - 2)
+    return Timing(rank_seconds, 0.001, (cpu,) * len(rank_seconds), (*counted, *padding)[: len(rank_seconds)])
+
+
+def sample(
+    *,
+    write: tuple[float, ...],
+    restore: tuple[float, ...] = (9.0, 9.0),
+    resident: int = 0,
+    direct: bool = False,
+    report: dict[str, Any] | None = None,
+    **counted: Any,
+) -> Sample:
+    rank_bytes = (300 * MB, 301 * MB, *[300 * MB] * (len(write) - 2))
+    return Sample(
+        write=timing(write, **counted),
+        restore=timing(restore, **counted),
+        write_reports=tuple(IoReport(is_direct=direct, **(report or {})) for _ in write),
+        restore_reports=tuple(IoReport(is_direct=direct) for _ in restore),
+        rank_bytes=rank_bytes[: len(write)],
+        resident_pages=(0, resident, *[0] * (len(write) - 2))[: len(write)],
+    )
+
+
+def measured(
+    samples: list[Sample], *, of: Plan | None = None, null_sink_seconds: float = 0.1, stopped_by: str = ""
+) -> tuple[Measurement, Measurement]:
+    null_sink = Timing((null_sink_seconds,), 0.0)
+    gathered = Samples(of or plan(), samples[0], tuple(samples), null_sink, stopped_by)
+    write, restore = measurements_of(gathered, cpus_of_node={"n0": 2, "n1": 2}, target=TARGET)
     return write, restore
 
 
@@ -38,47 +98,123 @@ def test_the_slowest_rank_makes_the_time_and_the_median_the_rate() -> None:
     assert write.seconds == [8.0, 12.0, 10.0]
     assert write.first_done_seconds == [6.0, 7.0, 9.0]
     assert write.rank_seconds == [[6.0, 8.0], [12.0, 7.0], [9.0, 10.0]]
-    assert (write.total_bytes, write.bytes_per_second) == (601, 60.1)
-    assert restore.bytes_per_second == pytest.approx(601 / 30.0)
-    assert (write.num_ranks, write.bytes_per_rank) == (2, 300)
-
-
-def test_direct_is_what_every_rank_did_directly() -> None:
-    direct, buffered = IoReport(is_direct=True), IoReport(notices=("buffered here",))
-    both = sample(write=(6.0, 6.0), restore=(6.0, 6.0), reports=(direct, direct))
-    one = sample(write=(6.0, 6.0), restore=(6.0, 6.0), reports=(direct, buffered))
-    assert [measurement.cache_policy for measurement in measured([both, both])] == ["o-direct", "o-direct"]
-    assert [measurement.cache_policy for measurement in measured([both, one])] == ["buffered-fsync", "fadvise-dontneed"]
-    assert notices_of([both, one, one]) == ["buffered here"]
+    assert (write.total_bytes, write.bytes_per_second) == (601 * MB, 60.1 * MB)
+    assert restore.bytes_per_second == pytest.approx(601 * MB / 30.0)
+    assert (write.num_ranks, write.bytes_per_rank, write.rank_bytes) == (2, 300_500_000, [300 * MB, 301 * MB])
+    assert write.rate_interval_bytes_per_second == (601 * MB / 12, 601 * MB / 8)
+    assert write.p50_rank_seconds == 8.5
+    assert write.p95_rank_seconds == pytest.approx(11.5)
+    assert (write.num_files, write.block_bytes, write.threads_per_rank) == (2, 8 << 20, 4)
 
 
 def test_one_resident_page_of_one_rank_in_one_repetition_makes_the_restore_cached() -> None:
-    cold = sample(write=(6.0, 6.0), restore=(6.0, 6.0))
-    warm = sample(write=(6.0, 6.0), restore=(6.0, 6.0), resident=1)
+    cold = sample(write=(6.0, 6.0))
+    warm = sample(write=(6.0, 6.0), resident=1)
     assert measured([cold, cold])[1].cache_policy == "fadvise-dontneed"
     write, restore = measured([cold, warm])
-    assert (write.cache_policy, restore.cache_policy) == ("buffered-fsync", "cached")
+    assert (write.cache_policy, restore.cache_policy, restore.resident_pages) == ("buffered-fsync", "cached", 1)
     assert warnings_about(write) == []
     assert "stayed in memory" in " ".join(warnings_about(restore))
 
 
+def test_only_ranks_that_all_bypassed_the_page_cache_count_as_direct() -> None:
+    direct, buffered = sample(write=(6.0, 6.0), direct=True), sample(write=(6.0, 6.0))
+    assert [m.cache_policy for m in measured([direct, direct])] == ["o-direct", "o-direct"]
+    assert [m.cache_policy for m in measured([direct, buffered])] == ["buffered-fsync", "fadvise-dontneed"]
+
+
+def test_a_restore_from_another_node_is_called_so_unless_pages_stayed() -> None:
+    apart = plan(nodes=["n0", "n1"])
+    assert measured([sample(write=(6.0, 6.0), direct=True)], of=apart)[1].cache_policy == "other-node"
+    assert measured([sample(write=(6.0, 6.0), resident=1)], of=apart)[1].cache_policy == "cached"
+
+
+def test_what_engines_notice_is_said_once() -> None:
+    samples = [sample(write=(6.0, 6.0), report={"notices": ("no O_DIRECT here",)}) for _ in range(2)]
+    assert notices_of(samples) == ["no O_DIRECT here"]
+
+
 @pytest.mark.parametrize(("seconds", "is_short"), [(4.9, True), (5.0, False)])
 def test_less_than_five_seconds_is_called_short(seconds: float, is_short: bool) -> None:
-    write, _ = measured([sample(write=(seconds, seconds), restore=(9.0, 9.0))])
+    write, _ = measured([sample(write=(seconds, seconds))])
     assert any("less than 5.00 s" in warning for warning in warnings_about(write)) is is_short
 
 
-@pytest.mark.parametrize(
-    ("seconds", "drift"),
-    [([10.0, 10.0, 50.0, 11.5, 11.5], 0.15), ([10.0, 10.0, 8.0, 8.0], -0.2), ([1.0, 1.0, 2.0], 0.0)],
-)
-def test_drift_compares_the_halves(seconds: list[float], drift: float) -> None:
-    assert drift_fraction(seconds) == pytest.approx(drift)
-
-
 def test_drift_is_warned_about_beyond_ten_percent() -> None:
-    steady = [sample(write=(t, t), restore=(9.0, 9.0)) for t in (10.0, 10.0, 10.9, 10.9)]
-    drifting = [sample(write=(t, t), restore=(9.0, 9.0)) for t in (10.0, 10.0, 11.1, 11.1)]
+    steady = [sample(write=(t, t)) for t in (10.0, 10.0, 10.9, 10.9)]
+    drifting = [sample(write=(t, t)) for t in (10.0, 10.0, 11.1, 11.1)]
     assert warnings_about(measured(steady)[0]) == []
     (warning,) = warnings_about(measured(drifting)[0])
     assert "11.0 % longer" in warning
+
+
+def test_phases_and_asynchronous_times_are_medians_of_the_slowest_rank() -> None:
+    samples = [
+        sample(write=(9.0, 9.0), report={"phase_seconds": {"fsync": t}, "stall_seconds": t, "drain_seconds": 2 * t})
+        for t in (1.0, 5.0, 2.0)
+    ]
+    write, restore = measured(samples)
+    assert (write.phase_seconds, write.stall_seconds, write.drain_seconds) == ({"fsync": 2.0}, 2.0, 4.0)
+    assert (restore.phase_seconds, restore.stall_seconds) == ({}, None)
+
+
+@pytest.mark.parametrize(
+    ("null_sink_seconds", "wait", "cpu", "limit"),
+    [
+        (4.9, None, 0.1, "storage"),
+        (5.1, None, 0.1, "client"),
+        (0.1, 0.06, 0.1, "generator"),
+        (0.1, 0.04, 0.1, "storage"),
+        (0.1, None, 9.1, "client"),
+    ],
+)
+def test_the_limit_is_storage_only_where_nothing_else_could_be(
+    null_sink_seconds: float, wait: float | None, cpu: float, limit: str
+) -> None:
+    """600 MB in 10 s; discarded in 5 s the client is exactly twice as fast. Two CPUs have 20 s in 10 s."""
+    samples = [sample(write=(10.0, 10.0), report={"generator_wait_fraction": wait}, cpu=cpu)]
+    write, restore = measured(samples, null_sink_seconds=null_sink_seconds)
+    assert write.limited_by == limit
+    assert write.client_cpu_fraction == pytest.approx(cpu * 2 / 20)
+    assert write.null_sink_bytes_per_second == pytest.approx(600 * MB / null_sink_seconds)
+    assert bool(warnings_about(write)) is (limit != "storage")
+    assert restore.limited_by == ("client" if cpu > 9 else None)
+
+
+def test_counters_that_disagree_by_more_than_ten_percent_are_flagged() -> None:
+    within = measured([sample(write=(9.0, 9.0), disk=655 * MB)])[0]
+    beyond = measured([sample(write=(9.0, 9.0), disk=670 * MB)])[0]
+    absent = measured([sample(write=(9.0, 9.0), disk=0)])[0]
+    assert within.counted_bytes == {"disk": 655 * MB, "process": 655 * MB}
+    assert warnings_about(within) == warnings_about(absent) == []
+    assert ["diskstats" in warning or "self/io" in warning for warning in warnings_about(beyond)] == [True, True]
+
+
+def test_a_late_rank_is_named_with_its_node() -> None:
+    of = plan(num_ranks=4, nodes=["n0", "n0", "n1", "n1"])
+    late = [sample(write=(10.0, 10.0, 10.0, 13.0), restore=(9.0,) * 4) for _ in range(3)]
+    write, restore = measured(late, of=of)
+    assert (write.stragglers, write.straggler_ratio) == (["rank 3 on n1"], 1.3)
+    assert restore.stragglers == []
+    assert any("rank 3 on n1 came late" in warning for warning in warnings_about(write))
+
+
+def test_a_rate_that_a_cap_left_unsettled_is_doubted() -> None:
+    spread = [sample(write=(t, t)) for t in (8.0, 10.0, 12.0)]
+    write = measured(spread)[0]
+    assert warnings_about(write) == []
+    (warning,) = warnings_about(write, stopped_by="--max-bytes")
+    assert warning == "--max-bytes ended the repetitions: the rate of the write is known to 25.0 %."
+    (alone,) = warnings_about(measured(spread[:1])[0], stopped_by="--max-seconds")
+    assert alone.endswith("the rate of the write rests on one repetition.")
+
+
+def test_the_interval_holds_the_rate_and_shrinks_with_repetitions() -> None:
+    few = measured([sample(write=(t, t)) for t in (9.0, 10.0, 11.0)])[0]
+    many = measured([sample(write=(t, t)) for t in (9.0, 10.0, 11.0) * 10])[0]
+    for write in (few, many):
+        assert write.rate_interval_bytes_per_second is not None
+        low, high = write.rate_interval_bytes_per_second
+        assert low <= write.bytes_per_second <= high
+        assert math.isfinite(high)
+    assert many.rate_interval_bytes_per_second[1] < few.rate_interval_bytes_per_second[1]  # type: ignore[index]

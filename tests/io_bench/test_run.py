@@ -96,7 +96,7 @@ def test_a_run_says_where_and_with_what_it_was_measured_what_it_needed_and_found
     assert node["mount"]["type"]
     assert environment["rank_nodes"] == list(environment["nodes"])
     assert environment["page_cache_probe"] in ("cachestat+mincore", "mincore")
-    assert len(environment["start_spread_seconds"]["write"]) == 2
+    assert len(result.measurements[0].start_spread_seconds or []) == 2
     assert result.command[-len(SMALL) - 2 :] == [*SMALL, "--seed", "7"]
     assert not any(variable in finished.files[0].read_text() for variable in ("PYTHONPATH", "COLUMNS"))
     assert finished.done.stderr.startswith("Needs per rank 12.58 MB (12.00 MiB) of memory")

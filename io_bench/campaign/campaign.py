@@ -1,0 +1,143 @@
+"""What `run` and `scan` share: from a request to configurations that were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from io_bench.campaign.caps import Caps
+from io_bench.campaign.configuration import Configuration
+from io_bench.campaign.repetitions import Repeat, Samples, repeated
+from io_bench.device import Device
+from io_bench.doubts import warnings_about
+from io_bench.engines import ENGINES, Engine, EngineOptions
+from io_bench.environment import environment_of
+from io_bench.findings import measurements_of, notices_of
+from io_bench.options import DEFAULT_BYTES_PER_RANK, DEFAULT_MAX_SECONDS, DEFAULT_REPETITIONS, Options
+from io_bench.plan import Plan, check_room, plan_of
+from io_bench.process_group import ProcessGroup
+from io_bench.request import Request
+from io_bench.run_directory import DirectoryTarget
+from io_bench.run_files import RunFiles
+from io_bench.terminal import StepProgress
+from io_bench.workload import ScenarioWorkload, SizedWorkload, Workload
+from sizing.report import saved_by_rank_of
+from sizing.storage.measurement import Measurement
+from sizing.units import parse_bytes
+
+
+class Measured(BaseModel):
+    """What one configuration gave; `conditions` is what it had of its own, beside where it ran."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    configuration: Configuration
+    measurements: list[Measurement]
+    warnings: list[str]
+    conditions: dict[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A configuration that fits, and the engine that will run it."""
+
+    plan: Plan
+    engine: Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """What stays the same from one configuration to the next, on one rank."""
+
+    request: Request[Any]
+    group: ProcessGroup
+    environment: Mapping[str, Any]
+    caps: Caps
+
+    @classmethod
+    def of(cls, request: Request[Any], group: ProcessGroup) -> Campaign:
+        """Describes the nodes; exchanges with all ranks."""
+        environment = environment_of(group, Device.of_local_rank(group.placement.local_rank), request.target)
+        return cls(request, group, environment | _asked(request), _caps(request.options))
+
+    @property
+    def place(self) -> str:
+        """The run's own place in the target."""
+        return self.request.target.run_title(self.request.run_id)
+
+    def planned(self, configuration: Configuration) -> Planned:
+        """The plan of a configuration, on all ranks. Raises InvalidInput where it does not fit."""
+        options = EngineOptions(block_bytes=configuration.block_bytes, num_threads=configuration.threads_per_rank)
+        engine = ENGINES[configuration.engine](options)
+        workload = self.group.agree(lambda: workload_of(self.request, configuration), doing="reading the scenario")
+        plan = plan_of(configuration, workload, engine, self.request.target, self.group)
+        self.group.agree(lambda: check_room(plan, self.request.target), doing="looking for room")
+        return Planned(plan, engine)
+
+    def measured(self, planned: Planned, files: RunFiles, *, repeat: Repeat, progress: StepProgress) -> Measured:
+        """What a configuration gives. Raises as Part, and as ProcessGroup."""
+        samples = repeated(
+            planned.plan,
+            planned.engine,
+            files,
+            directory=self._directory,
+            seed=self.request.seed,
+            repeat=repeat,
+            caps=self.caps,
+            progress=progress,
+        )
+        measurements = measurements_of(samples, cpus_of_node=self._cpus_of_node, target=self.request.target)
+        doubts = [doubt for each in measurements for doubt in warnings_about(each, stopped_by=samples.stopped_by)]
+        return Measured(
+            configuration=planned.plan.configuration,
+            measurements=measurements,
+            warnings=[*notices_of(samples.kept), *doubts],
+            conditions=_conditions(samples),
+        )
+
+    @property
+    def _directory(self) -> Path | None:
+        target = self.request.target
+        return target.path if isinstance(target, DirectoryTarget) else None
+
+    @property
+    def _cpus_of_node(self) -> dict[str, int]:
+        return {name: node["num_cpus"] for name, node in self.environment["nodes"].items()}
+
+
+def workload_of(request: Request[Any], configuration: Configuration) -> Workload:
+    """What the writers of a configuration save. Raises InvalidInput as `answer` does for the scenario."""
+    if request.scenario is None:
+        return SizedWorkload(configuration.bytes_per_rank or parse_bytes(DEFAULT_BYTES_PER_RANK))
+    return ScenarioWorkload(saved_by_rank_of(request.scenario), request.options.scale or 1.0)
+
+
+def repeat_of(options: Options) -> Repeat:
+    """Exactly `--repetitions`, or at least 5 until the rates have settled; with `--max-seconds` at least that many."""
+    until_settled = options.repetitions is None or options.max_seconds is not None
+    return Repeat(options.repetitions or DEFAULT_REPETITIONS, until_settled)
+
+
+def _asked(request: Request[Any]) -> dict[str, JsonValue]:
+    """What the request has that is not in the command."""
+    scenario = request.scenario.model_dump(mode="json", exclude_none=True) if request.scenario else None
+    return {"seed": request.seed, "scenario": scenario}
+
+
+def _caps(options: Options) -> Caps:
+    seconds = DEFAULT_MAX_SECONDS if options.repetitions is None else None
+    return Caps(options.max_seconds or seconds, options.max_bytes, options.max_bytes_per_second)
+
+
+def _conditions(samples: Samples) -> dict[str, JsonValue]:
+    plan = samples.plan
+    return {
+        "payload_bytes": list(plan.payload_bytes),
+        "num_tensors": plan.own.inventory.num_tensors if plan.own else 0,
+        "source_of_restore": "the next node" if plan.restores_from_other_node else "the rank itself",
+        "stopped_by": samples.stopped_by or None,
+    }

@@ -1,0 +1,105 @@
+"""Reasons to doubt a measurement, in plain words."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator
+
+from io_bench.campaign.repetitions import SETTLED_FRACTION
+from sizing.storage.measurement import Measurement
+from sizing.units import bytes_text, percent_text, rate_text, seconds_text
+
+SHORT_SECONDS = 5.0
+DRIFT_FRACTION = 0.10
+DISAGREEMENT_FRACTION = 0.10
+_COUNTERS = {
+    "process": "/proc/self/io of the ranks",
+    "disk": "/proc/diskstats of the target's device",
+}
+
+
+def warnings_about(measurement: Measurement, *, stopped_by: str = "") -> list[str]:
+    """What may be wrong with it: memory, length, drift, spread, the client, late ranks, other counters."""
+    return [
+        *_about_cache(measurement),
+        *_about_length(measurement),
+        *_about_drift(measurement),
+        *_about_spread(measurement, stopped_by),
+        *_about_client(measurement),
+        *_about_stragglers(measurement),
+        *_about_counters(measurement),
+    ]
+
+
+def _about_cache(measurement: Measurement) -> Iterator[str]:
+    if measurement.cache_policy == "cached":
+        yield (
+            "The restore read pages that stayed in memory although the kernel was asked to drop them: its rate "
+            "is not one of storage. Is the target in memory (tmpfs), or does another process hold its files?"
+        )
+
+
+def _about_length(measurement: Measurement) -> Iterator[str]:
+    median = statistics.median(measurement.seconds)
+    if median < SHORT_SECONDS:
+        yield (
+            f"The {measurement.operation} took {seconds_text(median)}, less than {seconds_text(SHORT_SECONDS)}: "
+            f"caches and start-up weigh in it. Give {math.ceil(SHORT_SECONDS / median)} times --bytes-per-rank."
+        )
+
+
+def _about_drift(measurement: Measurement) -> Iterator[str]:
+    drift = measurement.drift_fraction or 0.0
+    if abs(drift) > DRIFT_FRACTION:
+        change = "longer" if drift > 0 else "less"
+        yield (
+            f"The later repetitions of the {measurement.operation} took {percent_text(abs(drift))} {change} than "
+            "the earlier: the storage was not in a steady state. Repeat with more --repetitions."
+        )
+
+
+def _about_spread(measurement: Measurement, stopped_by: str) -> Iterator[str]:
+    interval, rate = measurement.rate_interval_bytes_per_second, measurement.bytes_per_second
+    if not stopped_by or interval is None:
+        return
+    width = max(interval[1] - rate, rate - interval[0]) / rate
+    if width > SETTLED_FRACTION or len(measurement.seconds) == 1:
+        spread = "rests on one repetition" if len(measurement.seconds) == 1 else f"is known to {percent_text(width)}"
+        yield f"{stopped_by} ended the repetitions: the rate of the {measurement.operation} {spread}."
+
+
+def _about_client(measurement: Measurement) -> Iterator[str]:
+    if measurement.limited_by == "generator":
+        waited = percent_text(measurement.generator_wait_fraction or 0.0)
+        yield f"Writers waited {waited} of their time for bytes to write: the rate is that of the generator."
+    if measurement.limited_by == "client" and measurement.null_sink_bytes_per_second is not None:
+        yield (
+            f"Writing to nowhere, this client reaches {rate_text(measurement.null_sink_bytes_per_second)}: it limits "
+            f"the {measurement.operation}, and the storage may be faster. Use another engine, more ranks or nodes."
+        )
+    elif measurement.limited_by == "client":
+        busy = percent_text(measurement.client_cpu_fraction or 0.0)
+        yield (
+            f"The CPUs of a node were {busy} busy in the {measurement.operation}: the client may be the limit, and "
+            "the storage faster."
+        )
+
+
+def _about_stragglers(measurement: Measurement) -> Iterator[str]:
+    if measurement.stragglers:
+        yield (
+            f"In the {measurement.operation} {' and '.join(measurement.stragglers)} came late: the slowest rank took "
+            f"{measurement.straggler_ratio or 1:.2f} times as long as the median rank. Look at its node and its path."
+        )
+
+
+def _about_counters(measurement: Measurement) -> Iterator[str]:
+    """A counter of 0 says that the system does not count this kind of input and output."""
+    for counter, title in _COUNTERS.items():
+        counted = (measurement.counted_bytes or {}).get(counter)
+        if counted and abs(counted / measurement.total_bytes - 1) > DISAGREEMENT_FRACTION:
+            yield (
+                f"The {measurement.operation} moved {bytes_text(measurement.total_bytes)}, but {title} counted "
+                f"{bytes_text(counted)}: caches, compression or others on the node take part."
+            )

@@ -1,0 +1,115 @@
+"""What each writer saves: so many bytes, or what a scenario's ranks write."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from io_bench.inventory import BYTES_PER_DTYPE, TORCH_DTYPES, Inventory, TensorSpec, inventory_of
+from sizing.layout.saved_tensors import SavedByRank, SavedTensor
+from sizing.units import bytes_text, percent_text
+
+_RANKS_NAMED = 4
+
+
+class Workload(Protocol):
+    """What the writers of a checkpoint save, by their index among the writers."""
+
+    @property
+    def most_writers(self) -> int | None:
+        """How many writers there can be; None where any number."""
+
+    def inventory(self, index: int) -> Inventory:
+        """The tensors of one writer."""
+
+    def described(self, num_writers: int) -> str:
+        """What they are, as a sentence; empty where there is nothing to say."""
+
+
+@dataclass(frozen=True)
+class SizedWorkload:
+    """The same number of bytes for every writer."""
+
+    bytes_per_rank: int
+
+    @property
+    def most_writers(self) -> int | None:
+        """Any number."""
+        return None
+
+    def inventory(self, index: int) -> Inventory:  # noqa: ARG002 - all are equal
+        """Transformer layers of that many bytes."""
+        return inventory_of(self.bytes_per_rank)
+
+    def described(self, num_writers: int) -> str:  # noqa: ARG002 - all are equal
+        """Nothing: the plan says it all."""
+        return ""
+
+
+@dataclass(frozen=True)
+class ScenarioWorkload:
+    """What the writing ranks of a scenario save, in the order of their ranks, scaled."""
+
+    saved: SavedByRank
+    scale: float
+
+    @property
+    def most_writers(self) -> int | None:
+        """As many as the scenario has."""
+        return len(self.saved.ranks)
+
+    def inventory(self, index: int) -> Inventory:
+        """The tensors of the scenario's writer of that index, each scaled."""
+        return Inventory(tuple(scaled(self._tensors(index), self.scale)))
+
+    def described(self, num_writers: int) -> str:
+        """Which of the scenario's writers write here, and how much of its checkpoint that is."""
+        taken = self.saved.ranks[:num_writers]
+        there = "all of them" if len(taken) == len(self.saved.ranks) else f"the first {len(taken)} of them"
+        numbers = ", ".join(str(saving.rank) for saving in taken[:_RANKS_NAMED])
+        numbers += ", ..." if len(taken) > _RANKS_NAMED else ""
+        return (
+            f"The scenario has {len(self.saved.ranks)} writers on {len({s.node for s in self.saved.ranks})} nodes, "
+            f"{bytes_text(sum(s.num_bytes for s in self.saved.ranks))} in all. Here writes {there} (rank {numbers}), "
+            f"{bytes_text(sum(s.num_bytes for s in taken))}, at a scale of {percent_text(self.scale)}."
+        )
+
+    def _tensors(self, index: int) -> Iterator[TensorSpec]:
+        return map(_spec, self.saved.tensors(self.saved.ranks[index]))
+
+
+def scaled(tensors: Iterable[TensorSpec], scale: float) -> Iterator[TensorSpec]:
+    """Tensors as many, with `scale` of their rows each, so that bytes are `scale` of theirs to within a row.
+
+    What a tensor loses or gains by whole rows, the next makes good. A tensor of which less than half a row is left
+    becomes a flat one of a value or more.
+
+    >>> w = TensorSpec("weights", "w", (8, 4), "float32")
+    >>> [tensor.shape for tensor in scaled([w, w, w], 0.3)], next(scaled([w], 0.01)).shape
+    ([(2, 4), (3, 4), (2, 4)], (1,))
+    """
+    owed = 0.0
+    for tensor in tensors:
+        owed += tensor.num_bytes * scale
+        smaller = _shrunk(tensor, owed) if scale != 1 else tensor
+        owed -= smaller.num_bytes
+        yield smaller
+
+
+def _shrunk(tensor: TensorSpec, num_bytes: float) -> TensorSpec:
+    if not tensor.num_bytes:
+        return tensor
+    rows, *others = tensor.shape or (1,)
+    row_bytes = tensor.num_bytes // rows
+    num_rows = min(rows, round(num_bytes / row_bytes))
+    if num_rows:
+        return replace(tensor, shape=(num_rows, *others))
+    value_bytes = BYTES_PER_DTYPE[tensor.dtype]
+    return replace(tensor, shape=(max(1, math.floor(num_bytes / value_bytes)),))
+
+
+def _spec(tensor: SavedTensor) -> TensorSpec:
+    dtype = "uint8" if tensor.dtype == "uint8" else TORCH_DTYPES[tensor.dtype]
+    return TensorSpec(tensor.part, tensor.name, tensor.shape, dtype)
