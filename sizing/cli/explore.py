@@ -1,4 +1,4 @@
-"""The verbs that ask what if: many jobs on one storage system."""
+"""The verbs that ask what if: the inverse questions, many jobs on one storage system."""
 
 from __future__ import annotations
 
@@ -9,12 +9,36 @@ import typer
 
 from sizing.charts.files import require_chart_name, write_chart
 from sizing.cli.files import read_document
+from sizing.cli.requirements_text import requirements_text
+from sizing.cli.scenarios import asked_scenario
 from sizing.cli.terminal import EXIT_MISSED, console, progress_bar
+from sizing.explore.requirements.answer import requirements_of
 
 _CLUSTER_WIDTH = 200
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON")]
 ChartFile = Annotated[Path | None, typer.Option("--chart", help="Draw into FILE.html, .png, .svg or .json")]
+
+
+def require_verb(
+    scenario: Path | None = None,
+    *,
+    storage: Path | None,
+    hf_config: Path | None,
+    checkpoint: Path | None,
+    as_json: bool,
+    check: bool,
+    **flags: str | None,
+) -> None:
+    """Solve for the least bandwidth and capacity, and the intervals, that meet a scenario's targets."""
+    asked = asked_scenario(scenario, storage=storage, hf_config=hf_config, checkpoint=checkpoint, flags=flags)
+    report = requirements_of(asked)
+    if as_json:
+        print(report.model_dump_json(indent=2))
+    else:
+        console().print(requirements_text(report))
+    if check and not report.met_as_given:
+        raise typer.Exit(EXIT_MISSED)
 
 
 def cluster_verb(

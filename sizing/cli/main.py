@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import csv
-import inspect
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from sizing import __version__
 from sizing.checkpoint_files import contents_of
 from sizing.cli.catalogs import formats_table, models_table, nodes_table, storage_table
-from sizing.cli.explore import cluster_verb
-from sizing.cli.files import read_document, read_storage_profile
-from sizing.cli.flags import FLAGS, with_flags
+from sizing.cli.explore import cluster_verb, require_verb
+from sizing.cli.files import read_storage_profile
 from sizing.cli.inspection_table import inspection_table
 from sizing.cli.report_text import manifest_text, report_text
+from sizing.cli.scenarios import AS_JSON, CHECK, asked_scenario, with_scenario_parameters
 from sizing.cli.terminal import EXIT_MISSED, console
 from sizing.cli.validation_table import validation_table
-from sizing.errors import EXIT_BAD_INPUT, InvalidInput, SizingError
+from sizing.errors import EXIT_BAD_INPUT, SizingError
 from sizing.layout.manifest import ManifestRow
 from sizing.report import answer, manifest_of
-from sizing.scenario import Scenario, scenario_from
 from sizing.validation import comparisons
 
 app = typer.Typer(
@@ -60,7 +57,7 @@ def answer_verb(
     **flags: str | None,
 ) -> None:
     """Answer a scenario from a JSON or YAML file, from flags, or from a file with flags set over it."""
-    report = answer(_scenario(scenario, storage=storage, hf_config=hf_config, checkpoint=checkpoint, flags=flags))
+    report = answer(asked_scenario(scenario, storage=storage, hf_config=hf_config, checkpoint=checkpoint, flags=flags))
     if as_json:
         print(report.model_dump_json(indent=2))
     else:
@@ -79,45 +76,13 @@ def manifest_verb(
     **flags: str | None,
 ) -> None:
     """List the files of a checkpoint by class of ranks, or each of them as CSV."""
-    asked = _scenario(scenario, storage=storage, hf_config=hf_config, checkpoint=checkpoint, flags=flags)
+    asked = asked_scenario(scenario, storage=storage, hf_config=hf_config, checkpoint=checkpoint, flags=flags)
     if as_csv:
         rows = csv.writer(sys.stdout, lineterminator="\n")
         rows.writerow(ManifestRow._fields)
         rows.writerows(manifest_of(asked))
     else:
         console().print(manifest_text(answer(asked)))
-
-
-def _scenario(
-    path: Path | None,
-    *,
-    storage: Path | None,
-    hf_config: Path | None,
-    checkpoint: Path | None,
-    flags: dict[str, str | None],
-) -> Scenario:
-    """The scenario of a file with the given flags set over it."""
-    if path is None and hf_config is None and checkpoint is None and not any(flags.values()):
-        raise InvalidInput.of(
-            "the scenario", "is missing", value=None, remedy="give a file, or --model NAME; see ckpt-size --help"
-        )
-    document = read_document(path) if path else {}
-    if hf_config is not None:
-        document["model"] = {"huggingface_config": read_document(hf_config)}
-    if checkpoint is not None:
-        _read_off(checkpoint, document)
-    if storage is not None:
-        document["storage"] = {"profile": read_storage_profile(storage).model_dump(exclude_none=True)}
-    return scenario_from(with_flags(document, flags))
-
-
-def _read_off(path: Path, document: dict[str, Any]) -> None:
-    """Set an existing checkpoint's parameters, and its bytes where it holds optimizer state."""
-    contents = contents_of(path)
-    if contents.num_parameters is not None:
-        document["model"] = {"num_parameters": contents.num_parameters}
-    if "moments" in contents.part_bytes:
-        document["checkpoint"] = document.get("checkpoint", {}) | {"observed_bytes": contents.observed_bytes}
 
 
 def _print_version(*, wanted: bool) -> None:
@@ -135,58 +100,21 @@ def _options(
     pass
 
 
-_SCENARIO_PARAMETERS: dict[str, tuple[Any, Any]] = {
-    "scenario": (Path | None, typer.Argument(None, help="A scenario, JSON or YAML")),
-    "hf_config": (Path | None, typer.Option(None, "--hf-config", help="A Hugging Face config.json as the model")),
-    "checkpoint": (
-        Path | None,
-        typer.Option(None, "--checkpoint", help="An existing checkpoint: its parameters and bytes; see inspect"),
-    ),
-    "storage": (
-        Path | None,
-        typer.Option(None, "--storage", help="A storage profile, or a result of ckpt-bench run"),
-    ),
-}
-
-
-def _with_flags(verb: Callable[..., None], **own: tuple[Any, Any]) -> Callable[..., None]:
-    """A verb with the signature that typer reads: a scenario, the verb's own options, a row of FLAGS each."""
-    options = {
-        flag.parameter: (
-            str | None,
-            typer.Option(
-                None,
-                flag.name,
-                help=f"{flag.help} ({flag.field})",
-                metavar=flag.metavar,
-                rich_help_panel=flag.field.split(".")[0].capitalize(),
-            ),
-        )
-        for flag in FLAGS
-    }
-    verb.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=annotation)
-            for name, (annotation, option) in (_SCENARIO_PARAMETERS | own | options).items()
-        ]
-    )
-    return verb
-
-
 app.command("answer")(
-    _with_flags(
+    with_scenario_parameters(
         answer_verb,
-        as_json=(bool, typer.Option(False, "--json", help="Print the report as JSON")),
-        check=(bool, typer.Option(False, "--check", help="Exit with 1 where a target is missed")),
+        as_json=AS_JSON,
+        check=CHECK,
     )
 )
 app.command("manifest")(
-    _with_flags(
+    with_scenario_parameters(
         manifest_verb, as_csv=(bool, typer.Option(False, "--csv", help="Every file of worlds up to 100,000 ranks"))
     )
 )
 
 
+app.command("require")(with_scenario_parameters(require_verb, as_json=AS_JSON, check=CHECK))
 app.command("cluster")(cluster_verb)
 
 

@@ -1,0 +1,71 @@
+"""The least write rate with which some interval meets all targets, where the interval may be chosen too."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict
+
+from sizing.explore.requirements.edge import last_that_meets
+from sizing.explore.requirements.questions import INTERVAL, WRITE_RATE, Asked
+from sizing.run.evaluation import RunFigures
+from sizing.units import MOST_BYTES
+
+_TARGETS = ("max_stall_seconds", "max_overhead_fraction", "min_goodput_fraction")
+_ROUNDING = 1 + 1e-12
+
+
+class AtFreeInterval(BaseModel):
+    """The least write rate that meets every target on stall, overhead and goodput, and the interval to take with it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    write_bytes_per_second: float
+    interval_seconds: float
+    stall_seconds: float
+    overhead_fraction: float
+    goodput_fraction: float
+
+
+def at_free_interval(asked: Asked) -> AtFreeInterval | None:
+    """The least write rate when the interval is free, or None without a goodput target or where none is enough.
+
+    Goodput is greatest at the optimal interval and overhead asks for stall / overhead at least, so for each rate the
+    longer of the two is the interval to try. Both fall with the rate.
+    """
+    if asked.inputs.targets.min_goodput_fraction is None:
+        return None
+    most = float(MOST_BYTES)
+
+    def meets(rates: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+        return _met(_at_best_interval(asked, rates), len(rates))
+
+    if not meets(np.array([most]))[0]:
+        return None
+    rate = last_that_meets(meets, good=most, bad=1.0)
+    found = _at_best_interval(asked, rate)
+    assert found.write is not None  # noqa: S101  a rate is set
+    return AtFreeInterval(
+        write_bytes_per_second=rate,
+        interval_seconds=found.interval.interval_seconds,
+        stall_seconds=found.write.stall_seconds,
+        overhead_fraction=found.overhead.fraction or 0.0,
+        goodput_fraction=found.interval.goodput_at_interval_fraction or 0.0,
+    )
+
+
+def _at_best_interval(asked: Asked, rates: float | npt.NDArray[np.float64]) -> RunFigures:
+    figures = asked.at({WRITE_RATE: rates})
+    assert figures.write is not None  # noqa: S101  a rate is set
+    least = np.divide(figures.write.stall_seconds, asked.inputs.targets.max_overhead_fraction) * _ROUNDING
+    best = figures.interval.optimal_period_seconds
+    return asked.at({WRITE_RATE: rates, INTERVAL: least if best is None else np.maximum(best, least)})
+
+
+def _met(figures: RunFigures, num_rates: int) -> npt.NDArray[np.bool_]:
+    """Whether all of the targets are met that are set; one of which nothing is known is not."""
+    met = np.ones(num_rates, dtype=bool)
+    for check in figures.targets:
+        if check.target in _TARGETS:
+            met &= np.asarray(check.met, dtype=bool)
+    return met

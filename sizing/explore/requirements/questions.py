@@ -1,0 +1,108 @@
+"""What can be solved for, by which targets, between which bounds; and what the scenario then answers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from sizing.run.demands import Demands
+from sizing.run.evaluation import RunFigures, RunInputs, evaluate
+from sizing.run.figures import with_arrays
+from sizing.run.targets import TargetCheck
+from sizing.storage.profile import StorageProfile
+from sizing.units import MOST_BYTES, MOST_SECONDS
+
+Sense = Literal["least", "most"]
+
+_STALL_TARGETS = ("max_stall_seconds", "max_overhead_fraction", "min_goodput_fraction")
+_RATES = {
+    "write_bytes_per_second": _STALL_TARGETS,
+    "node_write_bytes_per_second": _STALL_TARGETS,
+    "read_bytes_per_second": ("recovery_seconds", "min_goodput_fraction"),
+    "node_read_bytes_per_second": ("recovery_seconds", "min_goodput_fraction"),
+}
+_ALWAYS_ASKED = ("write_bytes_per_second", "read_bytes_per_second")
+_PROFILE = "storage.profile."
+WRITE_RATE = _PROFILE + "write_bytes_per_second"
+READ_RATE = _PROFILE + "read_bytes_per_second"
+INTERVAL = "checkpoint.interval_seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The least or the most of a field that meets a target: between `low` and `high`, where it turns once."""
+
+    field: str
+    sense: Sense
+    target: str
+    low: float
+    high: float
+
+    @property
+    def best(self) -> float:
+        """The bound at which the target is met if it is anywhere."""
+        return self.high if self.sense == "least" else self.low
+
+    @property
+    def worst(self) -> float:
+        """The other bound."""
+        return self.low if self.sense == "least" else self.high
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A scenario whose fields may be set anew: what its layout demands and all that comes after."""
+
+    demands: Demands
+    inputs: RunInputs
+
+    def at(self, values: Mapping[str, object]) -> RunFigures:
+        """The figures with some fields set to numbers or arrays, everything else as asked."""
+        blocks: dict[str, dict[str, object]] = {}
+        for field, value in values.items():
+            block, name = field.rsplit(".", 1)
+            blocks.setdefault(block, {})[name] = value
+        checkpoint = with_arrays(self.inputs.checkpoint, blocks.get("checkpoint", {}))
+        profile = self.inputs.profile
+        if rates := blocks.get("storage.profile"):
+            profile = with_arrays(profile or StorageProfile.model_validate(dict.fromkeys(rates, 1.0)), rates)
+        return evaluate(self.demands, dataclasses.replace(self.inputs, checkpoint=checkpoint, profile=profile))
+
+    def given(self, field: str) -> float | None:
+        """What the scenario says of a field."""
+        block, name = field.rsplit(".", 1)
+        value: float | None = getattr(
+            self.inputs.checkpoint if block == "checkpoint" else self.inputs.profile, name, None
+        )
+        return value
+
+    def check(self, question: Question, value: object) -> TargetCheck | None:
+        """The question's target, where the scenario sets it and something is found."""
+        checks = self.at({question.field: value}).targets
+        return next((check for check in checks if check.target == question.target and check.found is not None), None)
+
+
+def questions(asked: Asked) -> Iterator[Question]:
+    """Every question that the scenario's targets ask and its other fields let answer."""
+    targets, profile = asked.inputs.targets, asked.inputs.profile
+    for name, by_targets in _RATES.items():
+        if name in _ALWAYS_ASKED or (profile is not None and getattr(profile, name) is not None):
+            for target in by_targets:
+                if getattr(targets, target) is not None:
+                    yield Question(_PROFILE + name, "least", target, 1.0, float(MOST_BYTES))
+    yield from _interval_questions(asked)
+
+
+def _interval_questions(asked: Asked) -> Iterator[Question]:
+    """Overhead asks for a least interval; goodput, which is greatest at the best interval, for one on either side."""
+    shortest, longest = 1e-3, MOST_SECONDS
+    yield Question(INTERVAL, "least", "max_overhead_fraction", shortest, longest)
+    if asked.inputs.targets.min_goodput_fraction is None:
+        return
+    best = evaluate(asked.demands, asked.inputs).interval.optimal_period_seconds
+    if best is not None:
+        peak = min(max(best, shortest), longest)
+        yield Question(INTERVAL, "least", "min_goodput_fraction", shortest, peak)
+        yield Question(INTERVAL, "most", "min_goodput_fraction", peak, longest)

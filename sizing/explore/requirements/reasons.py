@@ -1,0 +1,49 @@
+"""Why a requirement is what it is, in a sentence."""
+
+from __future__ import annotations
+
+from sizing.explore.requirements.questions import INTERVAL, Asked, Question
+from sizing.explore.requirements.report import Status
+from sizing.run.evaluation import RunFigures
+from sizing.units import percent_text, seconds_text
+
+
+def reason(asked: Asked, question: Question, status: Status) -> str:
+    """The target that asks for the value; where none is enough, what stands in the way."""
+    wanted = _wanted(asked, question)
+    if status == "none":
+        return f"{wanted}: {_obstacle(question, asked.at({question.field: question.best}))}"
+    if status == "any":
+        return f"{wanted}: met whatever this is"
+    if question.field == INTERVAL or question.target == "recovery_seconds":
+        return wanted
+    return f"{wanted}, at one checkpoint every {seconds_text(asked.inputs.checkpoint.interval_seconds)}"
+
+
+def _wanted(asked: Asked, question: Question) -> str:
+    wanted = getattr(asked.inputs.targets, question.target)
+    match question.target:
+        case "max_stall_seconds":
+            return f"a stall of {seconds_text(wanted)}"
+        case "max_overhead_fraction":
+            return f"an overhead of {percent_text(wanted)}"
+        case "recovery_seconds":
+            return f"recovery in {seconds_text(wanted)}"
+        case _:
+            return f"a goodput of {percent_text(wanted)}"
+
+
+def _obstacle(question: Question, figures: RunFigures) -> str:
+    """What is left where the field is as good as can be."""
+    write, restore = figures.write, figures.restore
+    if question.target == "min_goodput_fraction":
+        if question.field == INTERVAL:
+            return f"even the best interval has {percent_text(figures.interval.goodput_at_optimum_fraction or 0.0)}"
+        at_interval = percent_text(figures.interval.goodput_at_interval_fraction or 0.0)
+        return f"with no limit here it is {at_interval} at this interval; another interval may do"
+    if question.target == "recovery_seconds":
+        return (
+            f"with no limit here reading takes {seconds_text(restore.seconds or 0.0)}, decided by {restore.bottleneck}"
+        )
+    assert write is not None  # noqa: S101  the stall was found
+    return f"with no limit here the stall is {seconds_text(write.stall_seconds)}, decided by {write.bottleneck}"

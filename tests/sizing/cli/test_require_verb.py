@@ -1,0 +1,35 @@
+"""`ckpt-size require` as its user runs it."""
+
+import json
+import subprocess
+import sys
+
+FLAGS = (
+    "--model megatron-1t --tensor 8 --pipeline 64 --data 6 --node dgx-a100 --observed-bytes 13.8TB "
+    "--write-bandwidth 273GB/s --read-bandwidth 1TB/s --interval 4h --failures-per-node-day 0.0065"
+).split()
+
+
+def require(*arguments: str) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-c", "from sizing.cli.main import main; main()", "require", *FLAGS]
+    return subprocess.run([*program, *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_row_for_each_question_and_the_rate_for_a_free_interval() -> None:
+    found = require("--max-stall", "60s", "--min-goodput", "0.9", "--recovery", "100s")
+    assert found.returncode == 0, found.stderr
+    for text in (
+        "230.0 GB/s",
+        "19.17 GB/s",
+        "828.0 GB/s",
+        "decides",
+        "27.60 TB",
+        "If the interval may change: 230.0 GB/s",
+    ):
+        assert text in found.stdout
+
+
+def test_json_is_the_report_and_check_judges_the_scenario_as_it_is() -> None:
+    met, missed = require("--json", "--check"), require("--json", "--check", "--max-stall", "10s")
+    assert (met.returncode, missed.returncode) == (0, 1)
+    assert round(json.loads(missed.stdout)["least"]["write_bytes_per_second"]) == 1_380_000_000_000

@@ -1,0 +1,213 @@
+"""What is required meets its target in the forward answer exactly, and a hair less does not."""
+
+import copy
+import math
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from sizing.errors import InvalidInput
+from sizing.explore.requirements.answer import requirements
+from sizing.explore.requirements.edge import last_that_meets
+from sizing.explore.requirements.report import Requirement, RequirementsReport
+from sizing.report import SizingReport, answer
+from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+
+HAIR = 1e-6
+
+
+def document(**blocks: Any) -> dict[str, Any]:
+    return copy.deepcopy(REFERENCE_SCENARIO) | copy.deepcopy(blocks)
+
+
+def with_field(asked: dict[str, Any], field: str, value: float) -> dict[str, Any]:
+    changed = copy.deepcopy(asked)
+    *path, name = field.split(".")
+    block = changed
+    for part in path:
+        block = block.setdefault(part, {})
+    block[name] = value
+    return changed
+
+
+def met_and_found(asked: dict[str, Any], requirement: Requirement, value: float) -> tuple[bool | None, float | None]:
+    report = answer(scenario_from(with_field(asked, requirement.field, value)))
+    check = next(check for check in report.targets if check.target == requirement.target)
+    return check.met, check.found
+
+
+def of(report: RequirementsReport, field: str, target: str, sense: str = "least") -> Requirement:
+    return next(r for r in report.requirements if (r.field, r.target, r.sense) == (field, target, sense))
+
+
+WRITE, READ = "storage.profile.write_bytes_per_second", "storage.profile.read_bytes_per_second"
+INTERVAL = "checkpoint.interval_seconds"
+
+profiles = st.fixed_dictionaries(
+    {"write_bytes_per_second": st.floats(1e9, 1e13), "read_bytes_per_second": st.floats(1e9, 1e13)},
+    optional={
+        "node_write_bytes_per_second": st.floats(1e9, 1e11),
+        "node_read_bytes_per_second": st.floats(1e9, 1e11),
+        "writer_write_bytes_per_second": st.floats(1e8, 1e10),
+        "files_per_second": st.floats(100, 1e5),
+        "fixed_write_seconds": st.floats(0, 20),
+        "fixed_read_seconds": st.floats(0, 20),
+    },
+)
+targets = st.fixed_dictionaries(
+    {"max_overhead_fraction": st.floats(1e-3, 0.5)},
+    optional={
+        "max_stall_seconds": st.floats(1.0, 1e3),
+        "recovery_seconds": st.floats(1.0, 1e4),
+        "min_goodput_fraction": st.floats(0.1, 0.99),
+    },
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(profiles, targets, st.floats(600, 86_400), st.floats(1e-4, 0.1))
+def test_every_answer_meets_its_target_and_a_hair_less_does_not(
+    profile: dict[str, float], wanted: dict[str, float], interval: float, failures: float
+) -> None:
+    asked = document(
+        storage={"profile": profile},
+        targets=wanted,
+        checkpoint={"interval_seconds": interval},
+        reliability={"failures_per_node_day": failures, "restart_seconds": 300},
+    )
+    report = requirements(asked)
+    assert {r.target for r in report.requirements} == set(wanted)
+    for requirement in report.requirements:
+        if requirement.value is None:
+            continue
+        met, found = met_and_found(asked, requirement, requirement.value)
+        assert met is True
+        assert found == pytest.approx(requirement.wanted, rel=1e-9)
+        hair = 1 - HAIR if requirement.sense == "least" else 1 + HAIR
+        less = requirement.value * hair
+        met_with_less, found_with_less = met_and_found(asked, requirement, less)
+        assert not met_with_less or found_with_less == pytest.approx(requirement.wanted, rel=1e-9)
+        if requirement.target in ("max_stall_seconds", "max_overhead_fraction") and requirement.field == INTERVAL:
+            assert met_with_less is False
+
+
+@settings(max_examples=40, deadline=None)
+@given(profiles, targets, st.floats(1e-4, 0.1))
+def test_with_a_free_interval_the_rate_and_its_interval_meet_all_targets(
+    profile: dict[str, float], wanted: dict[str, float], failures: float
+) -> None:
+    assume("min_goodput_fraction" in wanted)
+    asked = document(storage={"profile": profile}, targets=wanted, reliability={"failures_per_node_day": failures})
+    best = requirements(asked).at_free_interval
+    if best is None:
+        return
+    asked["storage"]["profile"]["write_bytes_per_second"] = best.write_bytes_per_second
+    asked["checkpoint"]["interval_seconds"] = best.interval_seconds
+    met = {check.target: check.met for check in answer(scenario_from(asked)).targets}
+    met.pop("recovery_seconds", None)
+    assert all(met.values())
+    tight = (
+        (best.stall_seconds, wanted.get("max_stall_seconds", math.inf)),
+        (wanted["min_goodput_fraction"], best.goodput_fraction),
+    )
+    assert any(found == pytest.approx(limit, rel=1e-6) for found, limit in tight) or best.write_bytes_per_second < 2
+
+
+def test_the_reference_run_needs_19_gigabytes_per_second_for_5_percent_of_4_hours() -> None:
+    report = requirements(document(targets={"recovery_seconds": "82.8 s"}))
+    assert report.least.write_bytes_per_second == pytest.approx(13.8e12 / (0.05 * 14_400), rel=1e-12)
+    assert report.least.read_bytes_per_second == pytest.approx(1e12, rel=1e-12)
+    assert report.least.capacity_bytes == 2 * 13_800_000_000_000
+    assert report.least.shortest_interval_seconds == pytest.approx(13.8e12 / 273e9 / 0.05, rel=1e-12)
+    assert report.least.longest_interval_seconds is None
+    assert of(report, WRITE, "max_overhead_fraction").binds
+
+
+def test_of_two_targets_the_stricter_one_decides() -> None:
+    report = requirements(document(targets={"max_stall_seconds": 60, "max_overhead_fraction": 0.01}))
+    stall, overhead = of(report, WRITE, "max_stall_seconds"), of(report, WRITE, "max_overhead_fraction")
+    assert (stall.binds, overhead.binds) == (True, False)
+    assert report.least.write_bytes_per_second == stall.value == pytest.approx(13.8e12 / 60)
+    assert overhead.value == pytest.approx(13.8e12 / 144)
+
+
+def test_goodput_allows_the_intervals_between_two_that_lie_around_the_best() -> None:
+    asked = document(targets={"min_goodput_fraction": 0.9})
+    report = requirements(asked)
+    shortest = of(report, INTERVAL, "min_goodput_fraction").value
+    longest = of(report, INTERVAL, "min_goodput_fraction", "most").value
+    best = answer(scenario_from(asked)).interval.optimal_period_seconds
+    assert shortest is not None
+    assert longest is not None
+    assert best is not None
+    assert shortest < best < longest
+    assert report.least.longest_interval_seconds == longest
+
+
+def test_where_no_rate_is_enough_the_limit_that_stands_in_the_way_is_named() -> None:
+    profile = {"write_bytes_per_second": "1 TB/s", "node_write_bytes_per_second": "1 GB/s"}
+    asked = document(targets={"max_stall_seconds": 60}, storage={"profile": profile})
+    report = requirements(asked)
+    file_system = of(report, WRITE, "max_stall_seconds")
+    assert file_system.status == "none"
+    assert file_system.found == pytest.approx(13.8e12 / 64e9)
+    assert "the stall is 215.62 s, decided by node" in file_system.reason
+    assert report.least.write_bytes_per_second is None
+    node = of(report, "storage.profile.node_write_bytes_per_second", "max_stall_seconds")
+    assert node.value == pytest.approx(13.8e12 / 64 / 60)
+    assert not report.met_as_given
+
+
+def test_a_goodput_that_this_interval_cannot_reach_names_one_that_can() -> None:
+    report = requirements(document(targets={"min_goodput_fraction": 0.9}))
+    assert of(report, WRITE, "min_goodput_fraction").status == "none"
+    assert "80.4 % at this interval" not in of(report, INTERVAL, "min_goodput_fraction").reason
+    assert report.at_free_interval is not None
+    assert report.at_free_interval.goodput_fraction == pytest.approx(0.9)
+    assert report.at_free_interval.write_bytes_per_second < 273e9
+
+
+def test_without_storage_the_rates_are_solved_as_if_nothing_else_limited() -> None:
+    asked = document(targets={"max_stall_seconds": 60, "recovery_seconds": 60})
+    del asked["storage"]
+    report = requirements(asked)
+    assert report.least.write_bytes_per_second == pytest.approx(13.8e12 / 60)
+    assert report.least.read_bytes_per_second == pytest.approx(6 * 13.8e12 / 60)
+    assert {r.given for r in report.requirements if r.field in (WRITE, READ)} == {None}
+
+
+def test_a_goodput_target_without_failures_is_said_to_be_unanswered() -> None:
+    asked = document(targets={"min_goodput_fraction": 0.9})
+    del asked["reliability"]
+    report = requirements(asked)
+    assert {r.target for r in report.requirements} == {"max_overhead_fraction"}
+    assert any("give reliability" in warning for warning in report.warnings)
+    assert report.at_free_interval is None
+
+
+def test_targets_that_contradict_each_other_are_named() -> None:
+    wanted = {"max_overhead_fraction": 0.001, "min_goodput_fraction": 0.9}
+    assert any(
+        "no interval meets all targets" in warning for warning in requirements(document(targets=wanted)).warnings
+    )
+
+
+def test_bad_input_is_refused_as_in_a_sizing() -> None:
+    with pytest.raises(InvalidInput, match="max_stall_seconds must be at least"):
+        requirements(document(targets={"max_stall_seconds": 0}))
+
+
+def test_the_edge_is_found_to_the_last_digits_from_either_side() -> None:
+    assert last_that_meets(lambda x: x >= math.pi, good=1e21, bad=1.0) == pytest.approx(math.pi, rel=1e-13)
+    assert last_that_meets(lambda x: x <= math.pi, good=1e-3, bad=1e9) == pytest.approx(math.pi, rel=1e-13)
+    assert last_that_meets(lambda x: x >= math.pi, good=1e21, bad=1.0) >= math.pi
+
+
+def test_the_report_of_a_sizing_agrees() -> None:
+    asked = document(targets={"max_stall_seconds": 30, "recovery_seconds": 60})
+    sized: SizingReport = answer(scenario_from(asked))
+    least = requirements(asked).least
+    assert least.write_bytes_per_second == pytest.approx(sized.required.write_bytes_per_second, rel=1e-9)
+    assert least.read_bytes_per_second == pytest.approx(sized.required.restore_bytes_per_second, rel=1e-9)
