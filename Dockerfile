@@ -6,6 +6,7 @@ COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY sizing sizing
 COPY io_bench io_bench
 COPY service service
+COPY service_client service_client
 
 FROM base AS agent
 RUN pip install --no-cache-dir --constraint constraints.txt ".[bench,s3]"

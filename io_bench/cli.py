@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -17,7 +18,7 @@ from io_bench.campaign.run import run as measure
 from io_bench.errors import EXIT_FAILED, RunEnded, RunFailed, exit_code_of
 from io_bench.options import DEFAULT_TIMEOUT
 from io_bench.terminal import Terminal
-from sizing.errors import SizingError
+from sizing.errors import EXIT_BAD_INPUT, SizingError
 
 WIDTH_WITHOUT_TERMINAL = 130
 
@@ -39,6 +40,9 @@ _Output = Annotated[
 ]
 _Csv = Annotated[str | None, typer.Option(metavar="FILE", help="The measurements as a table, too.")]
 _Seed = Annotated[str | None, typer.Option(metavar="N", help="Seed of the payload.  [default: a new one]")]
+_Publish = Annotated[
+    str | None, typer.Option(metavar="LINK", help="Send the result to this storage system of the service.")
+]
 _Timeout = Annotated[str, typer.Option(metavar="TIME", help="Within this all ranks end, should one die or hang.")]
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -82,6 +86,7 @@ def run(
     seed: _Seed = None,
     timeout: _Timeout = DEFAULT_TIMEOUT,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the last checkpoint, and say where.")] = False,
+    publish: _Publish = None,
 ) -> None:
     """Write a checkpoint from every rank and restore it, several times, and print the rates.
 
@@ -101,6 +106,36 @@ def _measure(measure: Callable[[Mapping[str, object]], None], context: typer.Con
     except (SizingError, interruption.Interrupted) as error:
         # Before the ranks have met, each can only speak for itself.
         raise _exit(str(error), exit_code_of(error), is_speaker=True) from None
+
+
+@app.command("publish")
+def publish_verb(
+    to: Annotated[
+        str, typer.Option(metavar="LINK", help="The storage system: http://HOST:8000/v1/storage-systems/NAME.")
+    ],
+    results: Annotated[list[Path] | None, typer.Argument(metavar="[RESULT]...", help="Results of runs.")] = None,
+    spool: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where results wait.  [default: ~/.local/state/checkpoint-sizing/spool]"),
+    ] = None,
+    patience: Annotated[str, typer.Option(metavar="TIME", help="How long to try.")] = "1min",
+) -> None:
+    """Publish results to the service, and whatever waits in the spool for it. The token is in CKPT_TOKEN.
+
+    A result is spooled to disk before it is sent and removed once the service keeps it, so none is lost or doubled.
+    """
+    from io_bench.publishing.command import PublishOptions, publish_files  # noqa: PLC0415 - the rest needs no network
+
+    terminal = Terminal(is_speaker=True)
+    try:
+        options = PublishOptions.of(**{"--to": to, "--spool": spool, "--patience": patience})
+        delivery = publish_files(results or [], options, terminal.say)
+    except SizingError as error:
+        raise _exit(str(error), EXIT_BAD_INPUT, is_speaker=True) from None
+    for sentence in delivery.sentences():
+        terminal.show(sentence)
+    if not delivery.is_complete:
+        raise typer.Exit(EXIT_FAILED)
 
 
 @app.command()

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from io_bench.engines import ENGINES
+from io_bench.publishing.destination import Destination
 from sizing.errors import InvalidInput, broken_rule, explain
 from sizing.units import (
     ByteCount,
@@ -62,6 +63,10 @@ def _values(text: Any) -> Any:
     return tuple(values)
 
 
+def _destination(link: str | None) -> Destination | None:
+    return None if link is None else Destination.of(link, "--publish")
+
+
 _EngineName = Annotated[str, AfterValidator(_known_engine)]
 _PayloadBytes = Annotated[
     int, BeforeValidator(parse_bytes), AfterValidator(_between(LEAST_BYTES_PER_RANK, MOST_BYTES_PER_RANK, "256MiB"))
@@ -89,6 +94,7 @@ class Options(BaseModel):
     csv: Annotated[str | None, Field(alias="--csv")] = None
     seed: Annotated[int | None, Field(alias="--seed", ge=0, lt=2**63)] = None
     timeout_seconds: Annotated[PositiveSeconds, Field(alias="--timeout", ge=5)] = DEFAULT_TIMEOUT_SECONDS
+    publish: Annotated[Destination | None, Field(alias="--publish"), BeforeValidator(_destination)] = None
     bytes_per_rank: Any = None
 
     @classmethod

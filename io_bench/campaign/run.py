@@ -31,6 +31,8 @@ def run(flags: Mapping[str, object]) -> None:
         if outputs:
             outputs.write(result)
             show(result, outputs.document, terminal)
+    if outputs:
+        publish(result, request, terminal)
 
 
 def timeout_seconds(flags: Mapping[str, object], kind: type[Options]) -> float:
@@ -55,6 +57,16 @@ def show(result: BenchmarkResult, path: Path, terminal: Terminal) -> None:
     for warning in result.warnings:
         terminal.say(f"Warning: {warning}")
     terminal.show(f"Result written to {path}.")
+
+
+def publish(result: BenchmarkResult, request: Request[Any], terminal: Terminal) -> None:
+    """Send the result where that is asked for; while it cannot be sent it waits, and the run is none the worse."""
+    if request.options.publish is None:
+        return
+    from io_bench.publishing.command import publish_result  # noqa: PLC0415 - few runs need the network
+
+    for sentence in publish_result(result, request.options.publish, terminal.say).sentences():
+        terminal.say(sentence)
 
 
 def _measured(request: Request[RunOptions], group: ProcessGroup, terminal: Terminal) -> BenchmarkResult:

@@ -14,7 +14,8 @@ from service.database import audit
 from service.database.tables import AuditRow
 from service.errors import explained
 from service.problems import responses
-from service.routes.pages import Page, PageWanted
+from service.routes.pages import PageWanted, page_of
+from service_client.documents import Page
 
 router = APIRouter(prefix="/v1/audit-log", tags=["audit log"])
 
@@ -67,4 +68,4 @@ def list_audit_log(
 ) -> AuditPage:
     """Who changed what and when, the newest first."""
     rows = audit.list_audit_log(database, limit=page.limit + 1, before=page.cursor)
-    return AuditPage.of(rows, page.limit, AuditEntry.of, lambda row: row.id)
+    return page_of(AuditPage, rows, page.limit, AuditEntry.of, lambda row: str(row.id))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Generic, Self, TypeVar
+from typing import Annotated, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from service_client.documents import Page
+
 _Item = TypeVar("_Item")
 _Row = TypeVar("_Row")
+_Page = TypeVar("_Page", bound=Page[_Item])  # type: ignore[valid-type]
 
 Limit = Annotated[int, Field(ge=1, le=200, description="items on a page")]
 
@@ -23,16 +26,13 @@ class PageWanted(BaseModel):
     cursor: UUID | None = Field(None, description="`next` of the page before")
 
 
-class Page(BaseModel, Generic[_Item]):
-    """Some items of a list, the newest first."""
-
-    items: list[_Item]
-    next: UUID | None = Field(description="the cursor of the page that follows; null on the last")
-
-    @classmethod
-    def of(
-        cls, rows: Sequence[_Row], limit: int, item: Callable[[_Row], _Item], row_id: Callable[[_Row], UUID]
-    ) -> Self:
-        """The page of `limit` rows; one row more says that another page follows."""
-        shown = rows[:limit]
-        return cls(items=[item(row) for row in shown], next=row_id(shown[-1]) if len(rows) > limit else None)
+def page_of(
+    kind: type[_Page],
+    rows: Sequence[_Row],
+    limit: int,
+    item: Callable[[_Row], object],
+    cursor: Callable[[_Row], str],
+) -> _Page:
+    """The page of the first `limit` rows; one row more says that another page follows."""
+    shown = rows[:limit]
+    return kind(items=[item(row) for row in shown], next=cursor(shown[-1]) if len(rows) > limit else None)

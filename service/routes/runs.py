@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, Field
 from starlette.responses import Response
 
 from service.access import OpenDatabase, Publisher
@@ -16,18 +15,18 @@ from service.errors import explained
 from service.json_bodies import JsonRequest, ResultRoute
 from service.metrics import Metrics
 from service.problems import already_there, responses
-from service.routes.pages import Page, PageWanted
+from service.routes.pages import PageWanted, page_of
+from service_client.documents import Page, RunSummary
 from sizing.errors import InvalidInput
-from sizing.storage.measurement import BenchmarkResult, Operation
+from sizing.storage.measurement import BenchmarkResult
 
 router = APIRouter(prefix="/v1/storage-systems/{name}/runs", tags=["runs"], route_class=ResultRoute)
 
 MOST_MEASUREMENTS = 1000
 
-_RUN_ID = "20261121T120000Z-1a2b3c"
 RESULT_EXAMPLE: dict[str, Any] = {
     "schema_version": 1,
-    "run_id": _RUN_ID,
+    "run_id": "20261121T120000Z-1a2b3c",
     "command": ["ckpt-bench", "run", "--target", "/mnt/scratch"],
     "environment": {"versions": {"torch": "2.13.0"}},
     "warnings": [],
@@ -48,49 +47,6 @@ RESULT_EXAMPLE: dict[str, Any] = {
         }
     ],
 }
-
-
-class MeasurementSummary(BaseModel):
-    """What a run measured, without its samples."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    engine: str
-    operation: Operation
-    num_nodes: int
-    num_ranks: int
-    bytes_per_second: float
-    verified: bool
-
-
-class RunSummary(BaseModel):
-    """A published run, without its samples."""
-
-    model_config = ConfigDict(
-        from_attributes=True,
-        json_schema_extra={
-            "examples": [
-                {
-                    "run_id": _RUN_ID,
-                    "published_at": "2026-11-21T12:00:00Z",
-                    "measurements": [
-                        {
-                            "engine": "torch-save",
-                            "operation": "write",
-                            "num_nodes": 1,
-                            "num_ranks": 2,
-                            "bytes_per_second": 1e9,
-                            "verified": True,
-                        }
-                    ],
-                }
-            ]
-        },
-    )
-
-    run_id: str
-    published_at: datetime
-    measurements: list[MeasurementSummary]
 
 
 class RunPage(Page[RunSummary]):
@@ -151,7 +107,7 @@ def list_runs(
     """A page of the runs, the newest first."""
     chosen = RunFilter(**wanted.model_dump(exclude={"limit", "cursor"}))
     rows = runs.list_runs(database, name, chosen, limit=wanted.limit + 1, before=wanted.cursor)
-    return RunPage.of(rows, wanted.limit, RunSummary.model_validate, lambda row: row.id)
+    return page_of(RunPage, rows, wanted.limit, RunSummary.model_validate, lambda row: str(row.id))
 
 
 @router.get(

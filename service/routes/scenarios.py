@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -17,7 +16,8 @@ from service.errors import explained
 from service.json_bodies import JsonRequest, JsonRoute
 from service.problems import responses
 from service.reports.forms import FORMS, FormName, sent
-from service.routes.pages import Page, PageWanted
+from service.routes.pages import PageWanted, page_of
+from service_client.documents import Page, SavedScenario, ScenarioSummary
 from sizing.report import SizingReport, answer
 from sizing.scenario import REFERENCE_SCENARIO, Scenario
 
@@ -33,22 +33,6 @@ class NewScenario(BaseModel):
 
     name: Name
     scenario: Scenario
-
-
-class ScenarioSummary(BaseModel):
-    """A saved scenario without its document."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    id: UUID
-    name: str
-    created_at: datetime
-
-
-class SavedScenario(ScenarioSummary):
-    """A saved scenario, its document as it was given."""
-
-    scenario: dict[str, Any]
 
 
 class ScenarioPage(Page[ScenarioSummary]):
@@ -87,7 +71,7 @@ def save_scenario(
 def list_scenarios(page: Annotated[PageWanted, explained(PageWanted), Query()], database: OpenDatabase) -> ScenarioPage:
     """A page of the saved scenarios, the newest first."""
     rows = scenarios.list_scenarios(database, limit=page.limit + 1, before=page.cursor)
-    return ScenarioPage.of(rows, page.limit, ScenarioSummary.model_validate, lambda row: row.id)
+    return page_of(ScenarioPage, rows, page.limit, ScenarioSummary.model_validate, lambda row: str(row.id))
 
 
 @router.get("/{scenario_id}", responses=responses(404, 503), summary="A saved scenario")

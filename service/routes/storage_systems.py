@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query
@@ -15,7 +14,8 @@ from service.database.names import Description, Slug
 from service.errors import explained
 from service.json_bodies import JsonRoute
 from service.problems import already_there, responses
-from service.routes.pages import Limit
+from service.routes.pages import Limit, page_of
+from service_client.documents import Page, StorageSystem
 
 router = APIRouter(prefix="/v1/storage-systems", tags=["storage systems"], route_class=JsonRoute)
 
@@ -31,24 +31,8 @@ class NewStorageSystem(BaseModel):
     description: Description = ""
 
 
-class StorageSystem(BaseModel):
-    """A storage system."""
-
-    model_config = ConfigDict(
-        from_attributes=True,
-        json_schema_extra={"examples": [_EXAMPLE | {"created_at": "2026-11-21T12:00:00Z"}]},
-    )
-
-    name: str
-    description: str
-    created_at: datetime
-
-
-class StorageSystemPage(BaseModel):
+class StorageSystemPage(Page[StorageSystem]):
     """Some of the storage systems, by name."""
-
-    items: list[StorageSystem]
-    next: str | None = Field(description="the cursor of the page that follows; null on the last")
 
 
 class StorageSystemPageWanted(BaseModel):
@@ -85,8 +69,7 @@ def list_storage_systems(
 ) -> StorageSystemPage:
     """A page of the storage systems, by name."""
     rows = storage_systems.list_storage_systems(database, limit=page.limit + 1, after=page.cursor)
-    items = [StorageSystem.model_validate(row) for row in rows[: page.limit]]
-    return StorageSystemPage(items=items, next=items[-1].name if len(rows) > page.limit else None)
+    return page_of(StorageSystemPage, rows, page.limit, StorageSystem.model_validate, lambda row: row.name)
 
 
 @router.get("/{name}", responses=responses(404, 503), summary="A storage system")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.conftest import database_url, server, server_log
+from tests.service.conftest import database_url, result_document, server, server_log
 
 __all__ = ["database_url", "server", "server_log"]
 
@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 PROGRAMS = {
     "ckpt-size": "from sizing.cli.main import main; main()",
+    "ckpt-serve": "from service.cli import main; main()",
     "ckpt-bench": "from io_bench.cli import main; main()",
 }
 
@@ -49,18 +50,34 @@ def test_the_readmes_question_gets_the_readmes_answer() -> None:
         assert line.rstrip() in printed
 
 
+def python_of_readme(text: str) -> str:
+    """The block of Python that holds a text."""
+    (code,) = (block for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if text in block)
+    return str(code)
+
+
+def python(code: str) -> list[str]:
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.split()
+
+
 def test_the_readmes_python_runs() -> None:
-    code = re.search(r"```python\n(.*?)```", README, re.DOTALL)
-    assert code is not None
-    found = subprocess.run([sys.executable, "-c", code[1]], capture_output=True, text=True, timeout=60, check=True)
-    assert found.stdout.split() == ["5682353668096", "128"]
+    assert python(python_of_readme("import answer")) == ["5682353668096", "128"]
 
 
-def test_the_readmes_curl_is_answered(server: str) -> None:
-    command = re.search(r"```sh\n(curl .*?)```", README, re.DOTALL)
-    assert command is not None
-    found = shell(command[1].replace("http://127.0.0.1:8000", server))
+def test_what_the_readme_asks_and_publishes_over_rest_is_done(server: str, database_url: str, tmp_path: Path) -> None:
+    asks, publishes = re.findall(r"```sh\n([^`]*curl .*?)```", README, re.DOTALL)
+    found = shell(asks.replace("http://127.0.0.1:8000", server))
     assert json.loads(found.stdout)["layout"]["num_writers"] == 512
+    (tmp_path / "result.json").write_text(json.dumps(result_document("of-the-readme")))
+    programs = "\n".join(f"{name}() {{ {sys.executable} -c '{code}' \"$@\"; }}" for name, code in PROGRAMS.items())
+    script = f"set -e; cd {tmp_path}\n{programs}\n{publishes}".replace("http://127.0.0.1:8000", server)
+    found = shell(script, DATABASE_URL=database_url, XDG_STATE_HOME=str(tmp_path))
+    assert found.returncode == 0, found.stderr
+    assert "Published of-the-readme." in found.stdout
+    assert json.loads(found.stdout.splitlines()[-1])["items"][0]["run_id"] == "of-the-readme"
+    client = python_of_readme("import Client").replace("http://127.0.0.1:8000", server)
+    assert python(client)[1:] == ["['of-the-readme']"]
 
 
 def test_links_between_documents_lead_somewhere() -> None:

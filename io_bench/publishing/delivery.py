@@ -1,0 +1,113 @@
+"""Delivery: what waits in the spool is sent, again and again with longer pauses, until the service has it."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+from io_bench.publishing.destination import TOKEN_VARIABLE, Destination
+from io_bench.publishing.spool import Spool
+from service_client.client import Client
+from service_client.errors import Refused, Unavailable
+
+FIRST_PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 30.0
+
+_WRONG_ADDRESS_OR_TOKEN = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
+"""Refusals that concern every run alike, and that end when somebody corrects link or token."""
+
+
+@dataclass(slots=True)
+class Delivery:
+    """How a delivery went, by run ids. `reason` says why something still waits."""
+
+    published: list[str] = field(default_factory=list)
+    already_there: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=list)
+    reason: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the service keeps every run."""
+        return not (self.refused or self.waiting)
+
+    def sentences(self) -> Iterator[str]:
+        """What a user wants to know of it."""
+        if self.published:
+            yield f"Published {', '.join(self.published)}."
+        if self.already_there:
+            yield f"Published before: {', '.join(self.already_there)}."
+        yield from self.refused
+        if self.waiting:
+            yield f"{self.reason} Kept in the spool until ckpt-bench publish runs again: {', '.join(self.waiting)}."
+
+
+def deliver(
+    spool: Spool,
+    destination: Destination,
+    *,
+    token: str | None,
+    patience_seconds: float,
+    note: Callable[[str], None],
+) -> Delivery:
+    """Send everything that waits; what cannot be delivered within `patience_seconds` goes on waiting.
+
+    `note` is told of every pause.
+    """
+    delivery = Delivery()
+    deadline = time.monotonic() + patience_seconds
+    with Client(destination.url, token=token) as client:
+        try:
+            for run_id in spool.waiting():
+                _deliver_one(run_id, spool, delivery, _Patient(client, destination.system, deadline, note))
+        except Unavailable as error:
+            delivery.reason, delivery.waiting = f"{error}.", spool.waiting()
+        except Refused as error:
+            delivery.reason = f"{error} The token is read from {TOKEN_VARIABLE}."
+            delivery.waiting = spool.waiting()
+    return delivery
+
+
+@dataclass(frozen=True, slots=True)
+class _Patient:
+    """A client that tries again until a deadline."""
+
+    client: Client
+    system: str
+    deadline: float
+    note: Callable[[str], None]
+
+    def publish(self, document: bytes) -> bool:
+        """Whether the run is new. Raises Refused, or Unavailable at the deadline."""
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                return self.client.publish(self.system, document)
+            except Unavailable as error:
+                # Nodes that failed together must not come back together.
+                wait = max(error.retry_after_seconds, pause * random.uniform(0.5, 1.5))  # noqa: S311
+                if time.monotonic() + wait > self.deadline:
+                    raise
+                self.note(f"{error}. Trying again in {wait:.0f} s.")
+                time.sleep(wait)
+                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+
+def _deliver_one(run_id: str, spool: Spool, delivery: Delivery, service: _Patient) -> None:
+    document = spool.document(run_id)
+    if document is None:
+        return
+    try:
+        is_new = service.publish(document)
+    except Refused as error:
+        if error.status in _WRONG_ADDRESS_OR_TOKEN:
+            raise
+        place = spool.set_aside(run_id, str(error))
+        delivery.refused.append(f"The service refuses {run_id}: {error} It lies in {place}.")
+        return
+    spool.remove(run_id)
+    (delivery.published if is_new else delivery.already_there).append(run_id)

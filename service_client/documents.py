@@ -1,0 +1,99 @@
+"""What goes over the wire beside sizing's own types; the service answers with these."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sizing.scenario import REFERENCE_SCENARIO
+from sizing.storage.measurement import Operation
+
+_Item = TypeVar("_Item")
+
+_ID = "019aa6c3-7d00-7000-8000-000000000001"
+_MOMENT = "2026-11-21T12:00:00Z"
+
+
+class Page(BaseModel, Generic[_Item]):
+    """Some items of a list."""
+
+    items: list[_Item]
+    next: str | None = Field(description="the cursor of the page that follows; null on the last")
+
+
+class StorageSystem(BaseModel):
+    """A storage system."""
+
+    model_config = ConfigDict(
+        from_attributes=True,
+        json_schema_extra={
+            "examples": [{"name": "scratch", "description": "Lustre, 40 OSTs, hall 2", "created_at": _MOMENT}]
+        },
+    )
+
+    name: str
+    description: str
+    created_at: datetime
+
+
+class MeasurementSummary(BaseModel):
+    """What a run measured, without its samples."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    engine: str
+    operation: Operation
+    num_nodes: int
+    num_ranks: int
+    bytes_per_second: float
+    verified: bool
+
+
+_RUN: dict[str, Any] = {
+    "run_id": "20261121T120000Z-1a2b3c",
+    "published_at": _MOMENT,
+    "measurements": [
+        {
+            "engine": "torch-save",
+            "operation": "write",
+            "num_nodes": 1,
+            "num_ranks": 2,
+            "bytes_per_second": 1e9,
+            "verified": True,
+        }
+    ],
+}
+
+
+class RunSummary(BaseModel):
+    """A published run, without its samples."""
+
+    model_config = ConfigDict(from_attributes=True, json_schema_extra={"examples": [_RUN]})
+
+    run_id: str
+    published_at: datetime
+    measurements: list[MeasurementSummary]
+
+
+_SCENARIO: dict[str, Any] = {"id": _ID, "name": "Published run of 1T", "created_at": _MOMENT}
+
+
+class ScenarioSummary(BaseModel):
+    """A saved scenario without its document."""
+
+    model_config = ConfigDict(from_attributes=True, json_schema_extra={"examples": [_SCENARIO]})
+
+    id: UUID
+    name: str
+    created_at: datetime
+
+
+class SavedScenario(ScenarioSummary):
+    """A saved scenario, its document as it was given."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_SCENARIO | {"scenario": REFERENCE_SCENARIO}]})
+
+    scenario: dict[str, Any]

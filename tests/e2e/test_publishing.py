@@ -1,0 +1,183 @@
+"""From the agent to the service and back: nothing is lost, nothing is there twice."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from service_client.client import Client
+from tests.service.conftest import created_token, database_url, result_document, server, server_log, serving
+
+__all__ = ["database_url", "server", "server_log"]
+
+PUBLISH = [sys.executable, "-m", "io_bench", "publish"]
+
+
+def write_result(folder: Path, run_id: str, *, seconds: float = 2.0) -> Path:
+    path = folder / f"{run_id}.json"
+    path.write_text(json.dumps(result_document(run_id, seconds=seconds)))
+    return path
+
+
+class Agent:
+    """Somebody who publishes runs of a storage system from a spool."""
+
+    def __init__(self, folder: Path, address: str, token: str, system: str) -> None:
+        self.address, self.token, self.system = address, token, system
+        self.spool = folder / "spool"
+
+    @property
+    def link(self) -> str:
+        return f"{self.address}/v1/storage-systems/{self.system}"
+
+    def publish(
+        self, *results: Path, patience: str = "20s", token: str | None = None, system: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        to = self.link if system is None else f"{self.address}/v1/storage-systems/{system}"
+        command = [*PUBLISH, *map(str, results), "--to", to, "--spool", str(self.spool), "--patience", patience]
+        environment = os.environ | {"CKPT_TOKEN": self.token if token is None else token}
+        return subprocess.run(command, capture_output=True, text=True, timeout=90, check=False, env=environment)
+
+    def published(self) -> list[str]:
+        with Client(self.address) as client:
+            return sorted(run.run_id for run in client.runs(self.system))
+
+    def waiting(self) -> list[str]:
+        return sorted(path.stem for path in self.spool.glob("*/*.json"))
+
+
+@pytest.fixture(scope="session")
+def agents_token(database_url: str, server: str) -> str:
+    assert server
+    return created_token(database_url, "agents")
+
+
+@pytest.fixture
+def agent(server: str, agents_token: str, tmp_path: Path) -> Agent:
+    system = tmp_path.name.lower().replace("_", "-")
+    with Client(server, token=agents_token) as client:
+        client.add_storage_system(system)
+    return Agent(tmp_path, server, agents_token, system)
+
+
+def test_results_are_published_once_and_leave_the_spool(agent: Agent, tmp_path: Path) -> None:
+    results = [write_result(tmp_path, f"run-{number}") for number in range(3)]
+    done = agent.publish(*results)
+    assert (done.returncode, done.stdout) == (0, "Published run-0, run-1, run-2.\n")
+    again = agent.publish(*results)
+    assert (again.returncode, again.stdout) == (0, "Published before: run-0, run-1, run-2.\n")
+    assert agent.published() == ["run-0", "run-1", "run-2"]
+    assert agent.waiting() == []
+    with Client(agent.address) as client:
+        assert client.result(agent.system, "run-1").model_dump(mode="json", exclude_unset=True) == result_document(
+            "run-1"
+        )
+
+
+def test_what_cannot_be_sent_waits_and_a_publisher_outlasts_a_restart(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/sizing.sqlite3"
+    with serving(tmp_path / "log", "--port", "0", "--database-url", url) as (process, address):
+        agent = Agent(tmp_path, address, created_token(url, "agents"), "scratch")
+        with Client(address, token=agent.token) as client:
+            client.add_storage_system("scratch")
+        process.kill()
+    kept = agent.publish(write_result(tmp_path, "early"), patience="1s")
+    assert kept.returncode == 1
+    assert "cannot be reached" in kept.stdout
+    assert "Kept in the spool until ckpt-bench publish runs again: early." in kept.stdout
+    assert agent.waiting() == ["early"]
+    with ThreadPoolExecutor(1) as pool:
+        publishing = pool.submit(agent.publish, write_result(tmp_path, "late"))
+        time.sleep(1)
+        with serving(tmp_path / "log", "--port", address.rpartition(":")[2], "--database-url", url):
+            done = publishing.result()
+            assert agent.published() == ["early", "late"]
+    assert "Trying again in" in done.stderr
+    assert (done.returncode, done.stdout) == (0, "Published early, late.\n")
+    assert agent.waiting() == []
+
+
+def test_agents_that_share_a_spool_send_each_result_once(agent: Agent, tmp_path: Path) -> None:
+    results = [write_result(tmp_path, f"shared-{number}") for number in range(5)]
+    with ThreadPoolExecutor(3) as pool:
+        done = list(pool.map(lambda _: agent.publish(*results), range(3)))
+    assert [one.returncode for one in done] == [0, 0, 0], done
+    assert agent.published() == [f"shared-{number}" for number in range(5)]
+    assert agent.waiting() == []
+
+
+def test_a_result_that_the_service_never_takes_is_set_aside(agent: Agent, tmp_path: Path) -> None:
+    assert agent.publish(write_result(tmp_path, "twice")).returncode == 0
+    done = agent.publish(write_result(tmp_path, "twice", seconds=3.0), write_result(tmp_path, "good"))
+    assert done.returncode == 1
+    assert "Published good." in done.stdout
+    assert "The service refuses twice: run_id was published with another body" in done.stdout
+    (aside,) = agent.spool.glob("*/refused/*.json")
+    assert json.loads(aside.read_text())["measurements"][0]["seconds"] == [3.0]
+    assert agent.waiting() == []
+
+
+@pytest.mark.parametrize(
+    ("token", "system", "sentence"),
+    [
+        ("", "scratch", "must be a bearer token"),
+        ("ckpt_1_x", "scratch", "CKPT_TOKEN"),
+        (None, "none", "storage system"),
+    ],
+)
+def test_a_wrong_token_or_link_loses_nothing(
+    agent: Agent, tmp_path: Path, token: str | None, system: str | None, sentence: str
+) -> None:
+    done = agent.publish(write_result(tmp_path, "kept"), token=token, system=system)
+    assert done.returncode == 1
+    assert sentence in done.stdout
+    assert agent.waiting() == ["kept"]
+
+
+@pytest.mark.parametrize(
+    ("link", "sentence"),
+    [
+        ("http://h/v1/scenarios", "--to must be the link of a storage system, got 'http://h/v1/scenarios'"),
+        ("http://u:secret@h/v1/storage-systems/a", "--to must be the link of a storage system: write"),
+        ("file:///etc/v1/storage-systems/a", "--to must be the link of a storage system"),
+    ],
+)
+def test_a_link_that_is_none_is_bad_input(link: str, sentence: str) -> None:
+    done = subprocess.run([*PUBLISH, "--to", link], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "secret" not in done.stderr
+
+
+def test_a_file_that_is_no_result_is_bad_input_and_nothing_is_sent(agent: Agent, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("{}")
+    done = agent.publish(write_result(tmp_path, "fine"), tmp_path / "x.json")
+    assert done.returncode == 2
+    assert f"{tmp_path}/x.json is no result of ckpt-bench run" in done.stderr
+    assert agent.waiting() == []
+
+
+def test_a_run_publishes_its_own_result(agent: Agent, tmp_path: Path) -> None:
+    arguments = ["--target", str(tmp_path), "--bytes-per-rank", "1MiB", "--repetitions", "1"]
+    arguments += [
+        "--output",
+        str(tmp_path / "result.json"),
+        "--publish",
+        agent.link,
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "io_bench", "run", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+        env=os.environ | {"CKPT_TOKEN": agent.token, "XDG_STATE_HOME": str(tmp_path)},
+    )
+    (run_id,) = agent.published()
+    assert f"Published {run_id}." in done.stderr
+    assert json.loads((tmp_path / "result.json").read_text())["run_id"] == run_id
