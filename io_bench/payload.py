@@ -1,23 +1,21 @@
 """The state dict that a rank saves: real tensors of seeded bytes that nothing can compress.
 
-A pool of random words is XORed with a key per block, about ten times as fast as drawing every word. Each
-repetition and rank has keys of its own, so no block is written twice and deduplicating storage gains nothing.
+Each repetition and rank has bytes of its own, so none is written twice and deduplicating storage gains
+nothing. They can be held in memory, or made while they are written: they are the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 import torch
 import xxhash
 
+from io_bench.byte_source import Bytes, ByteSource, copied_from
 from io_bench.engines import State
 from io_bench.inventory import Inventory
-
-POOL_BYTES = 4 << 20
-_BYTES_PER_WORD = 8
-_INT64 = torch.iinfo(torch.int64)
+from io_bench.seeded_bytes import POOL_BYTES, SeededBytes
 
 
 class Payload(Protocol):
@@ -27,36 +25,80 @@ class Payload(Protocol):
     def state(self) -> State:
         """The state dict to save."""
 
+    def refill(self, repetition: int) -> None:
+        """Take the bytes that belong to this repetition."""
 
-class ResidentPayload:
+    def bytes_of(self, tensor: str) -> ByteSource:
+        """The bytes of the storage under the tensor of this dotted name. Starts are multiples of 8."""
+
+
+class GivenPayload:
+    """Tensors as they are, in host memory or on a GPU."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self._tensors = dict(tensors_of(state))
+
+    def refill(self, repetition: int) -> None:
+        """Nothing: the tensors keep what they hold."""
+
+    def bytes_of(self, tensor: str) -> ByteSource:
+        """Copied from where the tensor lives."""
+        storage = self._tensors[tensor].untyped_storage()
+        return copied_from(torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage))
+
+
+class ResidentPayload(GivenPayload):
     """A payload in memory: allocated once and refilled for every repetition."""
 
     def __init__(self, inventory: Inventory, *, seed: int, rank: int, device: str) -> None:
-        self._label = f"{seed}/{rank}"
-        self._pool = _words(POOL_BYTES // _BYTES_PER_WORD, label=f"{self._label}/pool", device=device)
-        self.state: State = {}
-        for tensor in inventory.tensors:
-            empty = torch.empty(tensor.shape, dtype=getattr(torch, tensor.dtype), device=device)
-            self.state.setdefault(tensor.part, {})[tensor.name] = empty
-        self.state["iteration"] = 0
+        super().__init__(_state_of(inventory, device))
+        self._seeded = SeededBytes(f"{seed}/{rank}")
+        self._pool = torch.from_numpy(self._seeded.pool.view("uint8")).to(device)
 
     def refill(self, repetition: int) -> None:
-        """Give every tensor the bytes that belong to this repetition."""
-        blocks = [block for _, tensor in tensors_of(self.state) for block in self._blocks(tensor)]
-        keys = _words(len(blocks), label=f"{self._label}/{repetition}", device="cpu").tolist()
-        for block, key in zip(blocks, keys, strict=True):
-            self._fill(block, key)
+        """Make the bytes where the tensors live."""
+        for name, tensor in self._tensors.items():
+            for number, chunk in enumerate(torch.split(tensor.view(-1).view(torch.uint8), POOL_BYTES)):
+                self._fill(chunk, self._seeded.key(repetition, name, number))
 
-    def _blocks(self, tensor: torch.Tensor) -> Iterable[torch.Tensor]:
-        return torch.split(tensor.view(-1).view(torch.uint8), POOL_BYTES)
+    def _fill(self, chunk: torch.Tensor, key: int) -> None:
+        """As SeededBytes.fill, on any device."""
+        in_words = chunk.numel() // 8 * 8
+        torch.bitwise_xor(self._pool[:in_words].view(torch.int64), key, out=chunk[:in_words].view(torch.int64))
+        if in_words < len(chunk):
+            last_word = torch.bitwise_xor(self._pool[in_words : in_words + 8].view(torch.int64), key)
+            chunk[in_words:] = last_word.view(torch.uint8)[: len(chunk) - in_words]
 
-    def _fill(self, block: torch.Tensor, key: int) -> None:
-        """The pool XORed with the key; what is left of a word at the end is cut from the next word of it."""
-        num_words, rest = divmod(len(block), _BYTES_PER_WORD)
-        words = block[: len(block) - rest].view(torch.int64)
-        torch.bitwise_xor(self._pool[:num_words], key, out=words)
-        if rest:
-            block[-rest:] = torch.bitwise_xor(self._pool[num_words : num_words + 1], key).view(torch.uint8)[:rest]
+
+class StreamedPayload:
+    """A payload that is never held: tensors without data, and their bytes made as they are asked for."""
+
+    def __init__(self, inventory: Inventory, *, seed: int, rank: int) -> None:
+        from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: PLC0415 - takes a second to import
+
+        with FakeTensorMode():
+            self.state = _state_of(inventory, "cpu")
+        self._seeded = SeededBytes(f"{seed}/{rank}")
+        self._repetition = 0
+
+    def refill(self, repetition: int) -> None:
+        """From here on, give the bytes of this repetition."""
+        self._repetition = repetition
+
+    def bytes_of(self, tensor: str) -> ByteSource:
+        """Made chunk by chunk."""
+        seeded, repetition = self._seeded, self._repetition
+
+        def make(start: int, out: Bytes) -> None:
+            done = 0
+            while done < len(out):
+                number, at = divmod(start + done, POOL_BYTES)
+                part = out[done : done + POOL_BYTES - at]
+                seeded.fill(part, key=seeded.key(repetition, tensor, number), at=at)
+                done += len(part)
+
+        return make
 
 
 def tensors_of(state: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, torch.Tensor]]:
@@ -77,6 +119,10 @@ def checksum(state: Mapping[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def _words(count: int, *, label: str, device: str) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(xxhash.xxh3_64_intdigest(label.encode()) >> 1)
-    return torch.randint(_INT64.min, _INT64.max, (count,), generator=generator).to(device)
+def _state_of(inventory: Inventory, device: str) -> State:
+    """The state dict of an inventory, tensors not yet filled."""
+    state: State = {}
+    for tensor in inventory.tensors:
+        empty = torch.empty(tensor.shape, dtype=getattr(torch, tensor.dtype), device=device)
+        state.setdefault(tensor.part, {})[tensor.name] = empty
+    return state | {"iteration": 0}

@@ -11,8 +11,8 @@ from io_bench.device import Device
 from io_bench.engines import Engine, EnginePlan
 from io_bench.errors import too_small
 from io_bench.inventory import Inventory
-from io_bench.payload import POOL_BYTES
 from io_bench.process_group import ProcessGroup
+from io_bench.seeded_bytes import POOL_BYTES
 from io_bench.target import Target
 from io_bench.workload import Workload
 from io_bench.writers import Writers

@@ -39,18 +39,18 @@ class RunDirectory:
         """The path of a file."""
         return str(self.path / name)
 
-    def create(self, name: str) -> BinaryIO:
+    def create(self, name: str, *, flags: int = 0) -> BinaryIO:
         """A new file to write to, which is this rank's to remove. Raises OSError, also where it exists."""
         self._created.add(name)
         try:
-            return os.fdopen(self._opened(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb")
+            return os.fdopen(self._opened(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | flags), "wb")
         except FileExistsError:
             self._created.discard(name)
             raise
 
-    def open(self, name: str) -> BinaryIO:
+    def open(self, name: str, *, flags: int = 0) -> BinaryIO:
         """A file to read from. Raises OSError."""
-        return os.fdopen(self._opened(name, os.O_RDONLY), "rb")
+        return os.fdopen(self._opened(name, os.O_RDONLY | flags), "rb")
 
     def persist(self, file: BinaryIO) -> None:
         """Flush and fsync a file. Raises OSError."""

@@ -121,5 +121,11 @@ def _torch_save(options: EngineOptions) -> Engine:
     return TorchSave(options)
 
 
-ENGINES: Mapping[str, Callable[[EngineOptions], Engine]] = {"torch-save": _torch_save}
+def _direct(options: EngineOptions) -> Engine:
+    from io_bench.engines.direct.engine import Direct  # noqa: PLC0415
+
+    return Direct(options)
+
+
+ENGINES: Mapping[str, Callable[[EngineOptions], Engine]] = {"torch-save": _torch_save, "direct": _direct}
 """Every engine by its name on the command line, and how to make it."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import pickle
 from pathlib import Path
-from typing import BinaryIO
 
 import torch
 
 from io_bench.device import Device
 from io_bench.engines import EngineOptions, EnginePlan, IoReport, Restored
-from io_bench.errors import RunFailed
-from io_bench.interruption import Interrupted
+from io_bench.engines.torch_files import loading, save
 from io_bench.inventory import Inventory
 from io_bench.payload import Payload
 from io_bench.phases import Phases
@@ -56,7 +53,7 @@ class TorchSave:
             file = files.create(plan.files[0])
         with file:
             with phases.phase("write"):
-                _save(payload, file)
+                save(payload.state, file)
                 file.flush()
             with phases.phase("fsync"):
                 files.persist(file)
@@ -69,19 +66,13 @@ class TorchSave:
     def write_to_null_sink(self, payload: Payload) -> None:
         """Save to a device that takes everything."""
         with Path(os.devnull).open("wb") as sink:
-            _save(payload, sink)
+            save(payload.state, sink)
 
     def restore(self, files: RunFiles, plan: EnginePlan, device: Device) -> Restored:
         """Read the whole file into memory: no mmap, and no pickled code."""
-        phases = Phases()
-        with files.open(plan.files[0]) as file, phases.phase("read"):
-            try:
-                loaded = torch.load(file, map_location=device.name, weights_only=True, mmap=False)
-            except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
-                cause = _cause_of(error)
-                if cause is not error:
-                    raise cause from error
-                raise RunFailed(f"{files.location(plan.files[0])} cannot be read back: {error}.") from error
+        phases, name = Phases(), plan.files[0]
+        with files.open(name) as file, phases.phase("read"), loading(files.location(name)):
+            loaded = torch.load(file, map_location=device.name, weights_only=True, mmap=False)
         return Restored(dict(loaded), IoReport(phase_seconds=phases.seconds))
 
     def bytes_on_disk(self, files: RunFiles, plan: EnginePlan) -> int:
@@ -90,23 +81,3 @@ class TorchSave:
 
     def close(self) -> None:
         """Nothing is held."""
-
-
-def _save(payload: Payload, file: BinaryIO) -> None:
-    try:
-        torch.save(payload.state, file)
-    except RuntimeError as error:
-        raise _cause_of(error) from error
-
-
-def _cause_of(error: BaseException) -> BaseException:
-    """The error of the operating system, or the signal, that torch's container writer has covered up.
-
-    Its destructor raises "unexpected pos" over what stopped the write, which is then the context.
-    """
-    link: BaseException | None = error
-    while link is not None:
-        if isinstance(link, (OSError, Interrupted)):
-            return link
-        link = link.__cause__ or link.__context__
-    return error

@@ -11,14 +11,63 @@ import torch
 from io_bench import run_files
 from io_bench.device import Device
 from io_bench.engines import ENGINES, Engine, EngineOptions, EnginePlan, State
+from io_bench.engines.direct.engine import Direct
 from io_bench.engines.torch_save import TorchSave
 from io_bench.inventory import inventory_of
-from io_bench.payload import Payload, ResidentPayload, checksum, tensors_of
+from io_bench.payload import GivenPayload, Payload, ResidentPayload, checksum, tensors_of
 from io_bench.process_group import ProcessGroup
 from io_bench.run_directory import DirectoryTarget, RunDirectory
+from sizing.layout.containers import CONTAINERS, Container, container_bytes
 
 CPU = Device("cpu")
 INVENTORY = inventory_of(3 << 20)
+TAILS = (0, 1, 511, 4095, 4097, (4 << 20) + 1)
+DTYPES = (
+    *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2),
+    *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool),
+)
+
+
+def layers() -> Payload:
+    payload = ResidentPayload(INVENTORY, seed=1, rank=0, device="cpu")
+    payload.refill(0)
+    return payload
+
+
+def tails() -> Payload:
+    """Sizes around those of sectors, pages and blocks."""
+    return GivenPayload({"tails": {str(size): random_bytes(size) for size in TAILS}})
+
+
+def every_dtype() -> Payload:
+    return GivenPayload(
+        {str(dtype): random_bytes(64).view(torch.bool if dtype is torch.bool else dtype) for dtype in DTYPES}
+    )
+
+
+def odd_shapes() -> Payload:
+    """Tensors that are not blocks of memory of their own."""
+    weight = torch.arange(12_000.0).view(100, 120)
+    return GivenPayload(
+        {
+            "tied": {"embedding": weight, "head": weight},
+            "views": {"transposed": weight.t(), "strided": weight[::3, 5:50], "tail": weight.view(-1)[7_001:]},
+            "zero_dimensional": {"step": torch.tensor(7.0), "flag": torch.tensor(True)},
+            "empty": {"flat": torch.empty(0), "rows": torch.empty(3, 0, dtype=torch.bfloat16)},
+            "iteration": 3,
+        }
+    )
+
+
+PAYLOADS = {made.__name__: made for made in (layers, tails, every_dtype, odd_shapes)}
+
+
+def random_bytes(count: int) -> torch.Tensor:
+    return torch.randint(0, 2, (count,), dtype=torch.uint8, generator=torch.Generator().manual_seed(count))
+
+
+def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous().view(-1).view(torch.uint8)
 
 
 def read_plainly(directory: Path) -> State:
@@ -34,17 +83,17 @@ def restored_checksum(engine: Engine, directory: RunDirectory, plan: EnginePlan)
 
 
 class EngineContract:
-    """What holds for any engine: inherit, and override `engine`."""
+    """What holds for any engine: inherit, override `engine`, and say what container sizing takes its files for."""
+
+    container: Container
 
     @pytest.fixture
     def engine(self) -> Engine:
         raise NotImplementedError
 
     @pytest.fixture
-    def payload(self) -> Payload:
-        payload = ResidentPayload(INVENTORY, seed=1, rank=0, device="cpu")
-        payload.refill(0)
-        return payload
+    def payload(self, request: pytest.FixtureRequest) -> Payload:
+        return PAYLOADS[getattr(request, "param", "layers")]()
 
     @pytest.fixture
     def plan(self, engine: Engine, payload: Payload, group: ProcessGroup) -> Iterator[EnginePlan]:
@@ -60,12 +109,14 @@ class EngineContract:
             assert isinstance(opened, RunDirectory)
             yield opened
 
+    @pytest.mark.parametrize("payload", PAYLOADS, indirect=True)
     def test_what_is_written_is_restored_equal(
         self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
     ) -> None:
         engine.write(payload, directory, plan)
         assert restored_checksum(engine, directory, plan) == checksum(payload.state)
 
+    @pytest.mark.parametrize("payload", PAYLOADS, indirect=True)
     def test_what_is_written_is_a_real_checkpoint(
         self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
     ) -> None:
@@ -74,7 +125,8 @@ class EngineContract:
         assert loaded.keys() == written.keys()
         for name, tensor in written.items():
             assert loaded[name].dtype == tensor.dtype
-            assert torch.equal(loaded[name].view(torch.uint8), tensor.view(torch.uint8)), name
+            assert loaded[name].shape == tensor.shape
+            assert torch.equal(bytes_of(loaded[name]), bytes_of(tensor)), name
 
     def test_the_reported_bytes_are_on_disk(
         self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
@@ -90,6 +142,24 @@ class EngineContract:
         assert INVENTORY.num_bytes <= engine.bytes_on_disk(directory, plan) <= plan.most_disk_bytes
         large = inventory_of(1 << 30)
         assert engine.plan(large, rank=0, device=CPU).most_disk_bytes < large.num_bytes * 1.001
+
+    def test_it_takes_the_bytes_on_disk_that_sizing_predicts(
+        self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
+    ) -> None:
+        engine.write(payload, directory, plan)
+        overhead = engine.bytes_on_disk(directory, plan) - INVENTORY.num_bytes
+        predicted = container_bytes(self.container, num_files=len(plan.files), num_tensors=INVENTORY.num_tensors)
+        assert overhead == pytest.approx(predicted, rel=0.25)
+
+    def test_what_is_restored_survives_a_second_restore_and_the_next_write(
+        self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
+    ) -> None:
+        engine.write(payload, directory, plan)
+        engine.restore(directory, plan, CPU)
+        directory.remove_created()
+        payload.refill(1)
+        engine.write(payload, directory, plan)
+        assert restored_checksum(engine, directory, plan) == checksum(payload.state)
 
     def test_only_the_planned_files_are_made_and_all_are_removed_by_the_rank_that_made_them(
         self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
@@ -133,6 +203,8 @@ class EngineContract:
 
 
 class TestTorchSave(EngineContract):
+    container = CONTAINERS["torch-zip"]
+
     @pytest.fixture
     def engine(self) -> Engine:
         return TorchSave(EngineOptions())
@@ -145,3 +217,11 @@ class TestTorchSave(EngineContract):
         (directory.path / plan.files[0]).write_bytes(b"gone")
         assert restored.state is not None
         assert checksum(restored.state) == checksum(payload.state)
+
+
+class TestDirect(EngineContract):
+    container = CONTAINERS["torch-zip-aligned"]
+
+    @pytest.fixture
+    def engine(self) -> Engine:
+        return Direct(EngineOptions())

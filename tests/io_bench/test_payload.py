@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from io_bench.inventory import Inventory, TensorSpec, inventory_of
-from io_bench.payload import POOL_BYTES, ResidentPayload, checksum, tensors_of
+from io_bench.payload import ResidentPayload, checksum, tensors_of
+from io_bench.seeded_bytes import POOL_BYTES
 
 INVENTORY = inventory_of(2 * POOL_BYTES)
 

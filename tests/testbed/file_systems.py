@@ -56,6 +56,17 @@ def memory_disk(directory: Path, *, num_bytes: int) -> Iterator[Path]:
         yield directory / "memory"
 
 
+@contextmanager
+def buffered_disk(directory: Path) -> Iterator[Path]:
+    """A ramfs inside `directory`: it refuses O_DIRECT once it has made the file, and cannot allocate.
+
+    Raises Unavailable where that cannot be.
+    """
+    need_root()
+    with _mounted(directory / "buffered", "-t", "ramfs", "ramfs"):
+        yield directory / "buffered"
+
+
 @dataclass(frozen=True, slots=True)
 class Throttle:
     """A limit on the direct I/O of processes to a disk. What goes through the page cache is not limited."""

@@ -1,0 +1,39 @@
+"""Bytes by range, wherever they come from: host memory, a GPU, or made on the spot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+Bytes = npt.NDArray[np.uint8]
+"""Host memory to be filled or read: one dimension, without gaps."""
+
+ByteSource = Callable[[int, Bytes], None]
+"""Copies the bytes of something, from a start on, into host memory: as many as that holds."""
+
+
+def copied_from(data: torch.Tensor) -> ByteSource:
+    """The bytes of a uint8 tensor. Copies release the interpreter, and take one thread each."""
+    if data.is_cuda:
+        return _copied_from_gpu(data)
+    host = data.numpy()
+
+    def copy(start: int, out: Bytes) -> None:
+        out[:] = host[start : start + len(out)]
+
+    return copy
+
+
+def zeros(_start: int, out: Bytes) -> None:
+    """Nothing but zeros, as many as asked for."""
+    out[:] = 0
+
+
+def _copied_from_gpu(data: torch.Tensor) -> ByteSource:
+    def copy(start: int, out: Bytes) -> None:
+        torch.from_numpy(out).copy_(data[start : start + len(out)])
+
+    return copy

@@ -1,0 +1,175 @@
+"""The engine: what one rank plans, writes and restores."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from io_bench.byte_source import Bytes
+from io_bench.device import Device
+from io_bench.engines import EngineOptions, EnginePlan, IoReport, Restored
+from io_bench.engines.direct.blocks import FileBytes
+from io_bench.engines.direct.files import BlockFile, LocalFile, created, opened
+from io_bench.engines.direct.layout import ALIGNMENT_BYTES, FileLayout, padded, with_data, without_data
+from io_bench.engines.direct.memory import aligned_buffers
+from io_bench.engines.direct.threads import Threads, TimeSpent
+from io_bench.engines.torch_files import loading
+from io_bench.errors import RunFailed
+from io_bench.inventory import Inventory
+from io_bench.payload import Payload
+from io_bench.phases import Phases
+from io_bench.process_group import ProcessGroup
+from io_bench.run_files import RunFiles
+
+DEFAULT_BLOCK_BYTES = 8 << 20
+DEFAULT_NUM_THREADS = 8
+
+# A record of the zip container: header, padding to the alignment, and its lines in pickle and directory.
+_MOST_BYTES_PER_RECORD = ALIGNMENT_BYTES + 1024
+_MOST_FIXED_BYTES = 8 * ALIGNMENT_BYTES
+
+
+class Direct:
+    """One torch file per rank, written and read in aligned blocks with O_DIRECT by several threads.
+
+    A restore puts the file as it is into memory, or onto the GPU, and lays tensors over it. A streamed
+    payload is made in the buffers of the threads and read back into them: it is never held as a whole.
+    """
+
+    name = "direct"
+
+    _layout: FileLayout
+    _threads: Threads
+    _image: torch.Tensor | None
+
+    def __init__(self, options: EngineOptions) -> None:
+        self._block_bytes = options.block_bytes or DEFAULT_BLOCK_BYTES
+        self._num_threads = options.num_threads or DEFAULT_NUM_THREADS
+        self._is_streamed = options.is_streamed
+
+    def plan(self, inventory: Inventory, *, rank: int, device: Device) -> EnginePlan:
+        """One file per rank; a buffer per thread, and a restored file where the payload lives."""
+        most_disk_bytes = inventory.num_bytes + inventory.num_tensors * _MOST_BYTES_PER_RECORD + _MOST_FIXED_BYTES
+        image_bytes = 0 if self._is_streamed else most_disk_bytes
+        return EnginePlan(
+            files=(f"rank-{rank:05d}.pt",),
+            most_disk_bytes=most_disk_bytes,
+            host_bytes=self._num_threads * self._block_bytes + (0 if device.is_gpu else image_bytes),
+            gpu_bytes=image_bytes if device.is_gpu else 0,
+            block_bytes=self._block_bytes,
+            num_threads=self._num_threads,
+        )
+
+    def prepare(self, payload: Payload, plan: EnginePlan, *, device: Device, group: ProcessGroup) -> None:  # noqa: ARG002
+        """Lay out the file, which is the same in every repetition; take and touch all memory."""
+        self._layout = FileLayout(payload.state)
+        self._threads = Threads(self._num_threads, block_bytes=self._block_bytes, is_pinned=device.is_gpu)
+        self._image = None if self._is_streamed else _image(padded(self._layout.num_bytes), device)
+
+    def write(self, payload: Payload, files: RunFiles, plan: EnginePlan) -> IoReport:
+        """Create the file and take its space, write it in blocks, make it durable."""
+        phases, filling = Phases(), TimeSpent()
+        with phases.phase("create"):
+            file = created(files, plan.files[0], self._layout.num_bytes)
+        with file:
+            with phases.phase("write"):
+                self._write(file, payload, filling)
+            with phases.phase("fsync"):
+                file.persist()
+            with phases.phase("close"):
+                file.close()
+        with phases.phase("commit"):
+            files.sync()
+        waited = filling.seconds / (self._num_threads * phases.seconds["write"])
+        return IoReport(
+            is_direct=file.is_direct,
+            phase_seconds=phases.seconds,
+            generator_wait_fraction=waited if self._is_streamed else None,
+            notices=file.notices,
+        )
+
+    def write_to_null_sink(self, payload: Payload) -> None:
+        """Fill every block, and give it to a device that takes everything."""
+        with LocalFile(Path(os.devnull).open("wb"), self._layout.num_bytes) as sink:
+            self._write(sink, payload, TimeSpent())
+
+    def restore(self, files: RunFiles, plan: EnginePlan, device: Device) -> Restored:
+        """Ask torch for the tensors and their places, then read the whole file."""
+        phases, name = Phases(), plan.files[0]
+        with phases.phase("open"):
+            with files.open(name) as plain, loading(files.location(name)):
+                described = without_data(plain)
+            file = opened(files, name)
+        with file:
+            with phases.phase("read"):
+                image = self._image_for(file.num_bytes, device)
+                if not self._read(file, image):
+                    raise RunFailed(f"{files.location(name)} cannot be read back: it ended while it was read.")
+            with phases.phase("close"):
+                file.close()
+        state = None if image is None else with_data(described, image)
+        return Restored(state, IoReport(file.is_direct, phases.seconds, notices=file.notices))
+
+    def holds(self, payload: Payload, files: RunFiles, plan: EnginePlan) -> bool:
+        """Whether the file is, byte by byte, what `write` makes of the payload."""
+        content, num_bytes = FileBytes(self._layout, payload), self._layout.num_bytes
+        differing: list[int] = []
+
+        def compare(offset: int, block: Bytes) -> None:
+            expected = np.empty_like(block)
+            content.fill(offset, expected)
+            in_file = min(len(block), num_bytes - offset)
+            if file.read(block, offset) != in_file or (block != expected)[:in_file].any():
+                differing.append(offset)
+
+        with opened(files, plan.files[0]) as file:
+            self._threads.move(file, compare)
+        return file.num_bytes == num_bytes and not differing
+
+    def bytes_on_disk(self, files: RunFiles, plan: EnginePlan) -> int:
+        """The size of the file."""
+        return sum(map(files.num_bytes, plan.files))
+
+    def close(self) -> None:
+        """Nothing but memory is held."""
+
+    def _write(self, file: BlockFile, payload: Payload, filling: TimeSpent) -> None:
+        content = FileBytes(self._layout, payload)
+
+        def fill_and_write(offset: int, block: Bytes) -> None:
+            with filling.counted():
+                content.fill(offset, block)
+            file.write(block, offset)
+
+        self._threads.move(file, fill_and_write)
+
+    def _read(self, file: BlockFile, image: torch.Tensor | None) -> bool:
+        """Read a file into the image, or over and over into the buffers; False where it ends too early."""
+        host_image = None if image is None or image.is_cuda else image.numpy()
+        ended = threading.Event()
+
+        def read(offset: int, block: Bytes) -> None:
+            into = block if host_image is None else host_image[offset : offset + len(block)]
+            if file.read(into, offset) < min(len(into), file.num_bytes - offset):
+                ended.set()
+            if image is not None and image.is_cuda:
+                image[offset : offset + len(block)].copy_(torch.from_numpy(block))
+
+        self._threads.move(file, read)
+        return not ended.is_set()
+
+    def _image_for(self, num_bytes: int, device: Device) -> torch.Tensor | None:
+        """Memory for a whole file: what was taken before, unless this file is of a rank that has more."""
+        if self._image is not None and self._image.numel() < padded(num_bytes):
+            self._image = _image(padded(num_bytes), device)
+        return self._image
+
+
+def _image(num_bytes: int, device: Device) -> torch.Tensor:
+    if device.is_gpu:
+        return torch.empty(num_bytes, dtype=torch.uint8, device=device.name)
+    return torch.from_numpy(aligned_buffers(1, num_bytes, is_pinned=False)[0])

@@ -1,0 +1,311 @@
+"""What `direct` alone promises, on real file systems: ext4, one that refuses O_DIRECT, a full one."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from io_bench import page_cache, run_files
+from io_bench.byte_source import Bytes
+from io_bench.device import Device
+from io_bench.engines import EngineOptions, EnginePlan, IoReport
+from io_bench.engines.direct import layout
+from io_bench.engines.direct.blocks import FileBytes
+from io_bench.engines.direct.engine import Direct
+from io_bench.engines.direct.files import LocalFile
+from io_bench.engines.direct.layout import FileLayout, padded
+from io_bench.engines.direct.memory import aligned_buffers
+from io_bench.engines.direct.threads import Threads
+from io_bench.errors import RunFailed
+from io_bench.inventory import inventory_of
+from io_bench.payload import GivenPayload, Payload, ResidentPayload, StreamedPayload, checksum, tensors_of
+from io_bench.process_group import ProcessGroup
+from io_bench.run_directory import DirectoryTarget, RunDirectory
+from tests.testbed.file_systems import buffered_disk
+
+if TYPE_CHECKING:
+    from tests.conftest import Testbed
+
+CPU = Device("cpu")
+INVENTORY = inventory_of(3 << 20)
+SMALL_BLOCKS = EngineOptions(block_bytes=64 << 10, num_threads=3)
+
+
+class Prepared:
+    """An engine with a payload and a run's directory, as a campaign has them."""
+
+    def __init__(self, directory: RunDirectory, group: ProcessGroup, payload: Payload, options: EngineOptions) -> None:
+        self.engine, self.directory, self.payload = Direct(options), directory, payload
+        self.plan: EnginePlan = self.engine.plan(INVENTORY, rank=0, device=CPU)
+        self.engine.prepare(payload, self.plan, device=CPU, group=group)
+        self.path = directory.path / self.plan.files[0]
+
+    def write(self) -> IoReport:
+        return self.engine.write(self.payload, self.directory, self.plan)
+
+    def restored_checksum(self) -> str | None:
+        state = self.engine.restore(self.directory, self.plan, CPU).state
+        return None if state is None else checksum(state)
+
+    def holds(self) -> bool:
+        return self.engine.holds(self.payload, self.directory, self.plan)
+
+
+Prepare = Callable[..., Prepared]
+
+
+@pytest.fixture
+def prepared(group: ProcessGroup, target: Path, testbed: Testbed) -> Iterator[Prepare]:  # noqa: ARG001 - disks go last
+    """Engines on a target, with small blocks so that a small payload has many."""
+    with contextlib.ExitStack() as stack:
+
+        def prepare(payload: Payload, *, options: EngineOptions = SMALL_BLOCKS, target: Path = target) -> Prepared:
+            place = DirectoryTarget.checked(str(target))
+            opened = run_files.opened(place, group, run_id="run", files_of_rank=[["rank-00000.pt"]], keep=False)
+            directory = stack.enter_context(opened)
+            assert isinstance(directory, RunDirectory)
+            return Prepared(directory, group, payload, options)
+
+        yield prepare
+
+
+def resident() -> ResidentPayload:
+    payload = ResidentPayload(INVENTORY, seed=1, rank=0, device="cpu")
+    payload.refill(0)
+    return payload
+
+
+def streamed() -> StreamedPayload:
+    return StreamedPayload(INVENTORY, seed=1, rank=0)
+
+
+STREAMED = EngineOptions(block_bytes=64 << 10, num_threads=3, is_streamed=True)
+
+
+def test_a_direct_write_leaves_no_page_in_memory_and_a_direct_restore_no_data(prepared: Prepare) -> None:
+    engine = prepared(GivenPayload({"w": torch.zeros((8 << 20) + 1, dtype=torch.uint8)}))
+    report = engine.write()
+    assert report.is_direct
+    assert report.notices == ()
+    with engine.path.open("rb") as file:
+        assert page_cache.num_resident_pages(file.fileno()) == 0
+        assert engine.engine.restore(engine.directory, engine.plan, CPU).report.is_direct
+        # The pickle and the zip's directory are read through the page cache: a window at either end.
+        assert page_cache.num_resident_pages(file.fileno()) < 500
+
+
+def test_it_is_a_file_that_torch_can_map(prepared: Prepare) -> None:
+    engine = prepared(resident())
+    engine.write()
+    mapped = torch.load(engine.path, mmap=True, weights_only=True)
+    assert checksum(mapped) == checksum(engine.payload.state)
+
+
+def test_storages_begin_at_pages_so_that_a_mapped_tensor_is_aligned(prepared: Prepare) -> None:
+    engine = prepared(resident())
+    engine.write()
+    offsets = [
+        t.untyped_storage()._checkpoint_offset for _, t in tensors_of(torch.load(engine.path, map_location="meta"))
+    ]
+    assert len(offsets) == INVENTORY.num_tensors
+    assert all(offset is not None and offset % 4096 == 0 for offset in offsets)
+
+
+def test_it_writes_the_bytes_that_torch_itself_would_write(prepared: Prepare, tmp_path: Path) -> None:
+    engine = prepared(resident())
+    engine.write()
+    with (tmp_path / "plain.pt").open("wb") as file, layout._aligned_storages():
+        torch.save(engine.payload.state, file)
+    plain, direct = (np.fromfile(path, dtype=np.uint8) for path in (tmp_path / "plain.pt", engine.path))
+    assert len(plain) == len(direct)
+    # All but the CRC of each tensor, which stands after its data and in the zip's directory, and the id made of them.
+    assert 0 < np.count_nonzero(plain != direct) <= 8 * INVENTORY.num_tensors + 60
+
+
+def test_tied_tensors_are_written_once_and_stay_tied(prepared: Prepare) -> None:
+    weight = torch.arange(1_000_000.0)
+    engine = prepared(GivenPayload({"embedding": weight, "head": weight[10:]}))
+    engine.write()
+    assert engine.path.stat().st_size < weight.numel() * 4 * 1.02
+    state = engine.engine.restore(engine.directory, engine.plan, CPU).state
+    assert state is not None
+    state["embedding"][10] = -1
+    assert state["head"][0] == -1
+
+
+def test_earlier_torch_reads_the_layout_in_fake_tensor_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = resident().state
+    now = FileLayout(state).extents
+    monkeypatch.setattr(layout, "_LOADS_TO_META_WITHOUT_READING", "99")
+    assert isinstance(layout._no_data_is_read(), FakeTensorMode)
+    assert FileLayout(state).extents == now
+
+
+def test_a_block_holds_many_small_tensors_and_what_stands_between_them() -> None:
+    payload = GivenPayload({str(i): torch.full((100,), i, dtype=torch.uint8) for i in range(50)})
+    file_layout = FileLayout(payload.state)
+    content, whole = FileBytes(file_layout, payload), np.full(padded(file_layout.num_bytes), 255, dtype=np.uint8)
+    content.fill(0, whole)
+    parts = np.full_like(whole, 254)
+    for start in range(0, len(parts), 24 * 1024):
+        content.fill(start, parts[start : start + 24 * 1024])
+    assert np.array_equal(whole, parts)
+    assert not whole[file_layout.num_bytes :].any()
+    for extent in file_layout.extents:
+        assert (whole[extent.offset : extent.offset + extent.num_bytes] == int(extent.tensor)).all()
+
+
+def test_a_streamed_payload_gives_the_checkpoint_that_the_same_payload_in_memory_gives(prepared: Prepare) -> None:
+    engine = prepared(streamed(), options=STREAMED)
+    report = engine.write()
+    assert checksum(torch.load(engine.path, weights_only=True)) == checksum(resident().state)
+    assert report.generator_wait_fraction is not None
+    assert 0 < report.generator_wait_fraction < 1
+    assert engine.restored_checksum() is None
+    assert engine.holds()
+
+
+@pytest.mark.parametrize("place", [0, 100_000, 1_500_001, -1])
+def test_a_changed_byte_of_a_streamed_payload_is_found(prepared: Prepare, place: int) -> None:
+    engine = prepared(streamed(), options=STREAMED)
+    engine.write()
+    assert engine.holds()
+    with engine.path.open("r+b") as file:
+        file.seek(place, os.SEEK_SET if place >= 0 else os.SEEK_END)
+        byte = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 1]))
+    assert not engine.holds()
+
+
+def test_another_repetition_or_a_longer_file_is_not_what_was_written(prepared: Prepare) -> None:
+    engine = prepared(streamed(), options=STREAMED)
+    engine.write()
+    engine.payload.refill(1)
+    assert not engine.holds()
+    engine.payload.refill(0)
+    with engine.path.open("ab") as file:
+        file.write(b"more")
+    assert not engine.holds()
+
+
+def test_a_file_that_has_lost_its_end_cannot_be_read_back(prepared: Prepare) -> None:
+    engine = prepared(resident())
+    engine.write()
+    os.truncate(engine.path, engine.path.stat().st_size // 2)
+    with pytest.raises(RunFailed, match=r"rank-00000.pt cannot be read back"):
+        engine.restored_checksum()
+
+
+def test_where_o_direct_is_refused_the_page_cache_is_used_and_named(
+    prepared: Prepare, testbed: Testbed, tmp_path: Path
+) -> None:
+    engine = prepared(resident(), target=testbed(buffered_disk(tmp_path)))
+    report = engine.write()
+    assert not report.is_direct
+    (notice,) = report.notices
+    assert notice == f"The file system of {engine.directory.path} refuses O_DIRECT: direct went through the page cache."
+    assert engine.restored_checksum() == checksum(engine.payload.state)
+    assert not engine.engine.restore(engine.directory, engine.plan, CPU).report.is_direct
+
+
+def test_a_full_disk_is_found_before_a_byte_is_written(prepared: Prepare, small_filesystem: Path) -> None:
+    engine = prepared(GivenPayload({"w": torch.ones(80 << 20, dtype=torch.uint8)}), target=small_filesystem)
+    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+        engine.write()
+    assert not np.fromfile(engine.path, dtype=np.uint8).any()
+
+
+@pytest.mark.parametrize("most", [4096, 5000, 40_000])
+def test_short_writes_go_on_where_they_ended(most: int, monkeypatch: pytest.MonkeyPatch, prepared: Prepare) -> None:
+    real = os.pwrite
+    monkeypatch.setattr(
+        os, "pwrite", lambda fd, data, offset: real(fd, data[: most // 4096 * 4096], offset) + most % 4096
+    )
+    engine = prepared(resident())
+    engine.write()
+    assert engine.restored_checksum() == checksum(engine.payload.state)
+    monkeypatch.undo()
+    assert checksum(torch.load(engine.path, weights_only=True)) == checksum(engine.payload.state)
+
+
+def test_a_disk_that_takes_next_to_nothing_of_a_request_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, prepared: Prepare
+) -> None:
+    monkeypatch.setattr(os, "pwrite", lambda *_: 100)
+    with pytest.raises(OSError, match="only 100 bytes"):
+        prepared(resident()).write()
+
+
+def test_short_reads_go_on_where_they_ended(monkeypatch: pytest.MonkeyPatch, prepared: Prepare) -> None:
+    engine = prepared(resident())
+    engine.write()
+    real = os.preadv
+    monkeypatch.setattr(os, "preadv", lambda fd, views, offset: real(fd, [views[0][:8192]], offset))
+    assert engine.restored_checksum() == checksum(engine.payload.state)
+
+
+def test_an_error_of_one_thread_ends_the_others_and_is_raised(tmp_path: Path) -> None:
+    moved = []
+
+    def fail_at_the_fifth(offset: int, _block: Bytes) -> None:
+        moved.append(offset)
+        if offset == 5 * 4096:
+            raise OSError(errno.EIO, "the fifth")
+
+    with LocalFile((tmp_path / "file").open("wb"), 10_000 * 4096) as file, pytest.raises(OSError, match="the fifth"):
+        Threads(4, block_bytes=4096, is_pinned=False).move(file, fail_at_the_fifth)
+    assert len(moved) < 10_000
+
+
+def test_every_block_is_moved_once_and_the_last_is_padded(tmp_path: Path) -> None:
+    moved = []
+    with LocalFile((tmp_path / "file").open("wb"), 10 * 8192 + 1) as file:
+        Threads(3, block_bytes=8192, is_pinned=False).move(
+            file, lambda offset, block: moved.append((offset, len(block)))
+        )
+    assert sorted(moved) == [*((offset, 8192) for offset in range(0, 10 * 8192, 8192)), (10 * 8192, 4096)]
+
+
+def test_buffers_begin_at_pages() -> None:
+    buffers = aligned_buffers(3, 12_288, is_pinned=False)
+    assert [len(buffer) for buffer in buffers] == [12_288] * 3
+    assert all(buffer.ctypes.data % 4096 == 0 for buffer in buffers)
+
+
+def test_a_streamed_shard_takes_the_memory_of_the_plan_whatever_its_size(tmp_path: Path) -> None:
+    code = (
+        "import sys; from io_bench.engines import EngineOptions; from io_bench.engines.direct.engine import Direct\n"
+        "from io_bench.inventory import inventory_of; from io_bench.payload import StreamedPayload\n"
+        "from io_bench.device import Device\n"
+        "engine, inventory = Direct(EngineOptions(is_streamed=True)), inventory_of(int(sys.argv[1]))\n"
+        "plan = engine.plan(inventory, rank=0, device=Device('cpu'))\n"
+        "payload = StreamedPayload(inventory, seed=1, rank=0)\n"
+        "engine.prepare(payload, plan, device=Device('cpu'), group=None)\n"
+        "engine.write_to_null_sink(payload)\n"
+        "peak = next(line for line in open('/proc/self/status') if line.startswith('VmHWM')).split()[1]\n"
+        "print(int(peak) * 1024, plan.host_bytes)\n"
+    )
+
+    def peak_and_plan(num_bytes: int) -> tuple[int, int]:
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(num_bytes)], capture_output=True, text=True, check=True, cwd=tmp_path
+        )
+        peak, planned = map(int, done.stdout.split())
+        return peak, planned
+
+    (small, planned), (large, planned_for_large) = peak_and_plan(64 << 20), peak_and_plan(1500 << 20)
+    assert planned == planned_for_large
+    assert large < 1 << 30
+    assert large - small < 32 << 20
