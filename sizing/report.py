@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.cluster import ResolvedNode
 from sizing.cluster.cluster import resolve_node
-from sizing.layout import CheckpointSize, LaidOut, Layout, lay_out
+from sizing.errors import InvalidInput
+from sizing.layout import CheckpointSize, LaidOut, Layout, Parallelism, lay_out
 from sizing.layout.manifest import ManifestRow, manifest
 from sizing.layout.saved_tensors import SavedByRank, saved_by_rank
 from sizing.model import ResolvedModel
@@ -22,6 +24,7 @@ from sizing.run.host_memory import HostMemory, host_memory, host_memory_warnings
 from sizing.run.measured import measurement_warnings
 from sizing.run.overhead import Overhead
 from sizing.run.requirements import Required
+from sizing.run.resharding import check_resharding
 from sizing.run.restore import Restore
 from sizing.run.retention import Capacity
 from sizing.run.targets import TargetCheck
@@ -93,7 +96,7 @@ def answer(scenario: Scenario) -> SizingReport:
     memory = gpu_memory(training, laid_out, parallelism=parallelism, node=node)
     memory_of_hosts = host_memory(laid_out, node=node, mode=scenario.checkpoint.mode)
     inputs = scenario.run_inputs
-    demands = demands_of(laid_out, parallelism, node=node)
+    demands = demands_of(laid_out, parallelism, node=node, restored=_restored(scenario, model, node, laid_out))
     run = evaluate(demands, inputs)
     return SizingReport(
         model=ModelSize.of(model, laid_out),
@@ -119,7 +122,7 @@ def answer(scenario: Scenario) -> SizingReport:
             *memory_warnings(memory),
             *host_memory_warnings(memory_of_hosts),
             *measurement_warnings(storage, layout=laid_out.layout),
-            *run_warnings(run, inputs, layout=laid_out.layout, node=node),
+            *run_warnings(run, inputs, demands=demands, layout=laid_out.layout, node=node),
         ],
     )
 
@@ -129,8 +132,10 @@ def demands_of_scenario(scenario: Scenario) -> Demands:
 
     Raises InvalidInput as `answer` does.
     """
-    node = resolve_node(scenario.cluster)
-    return demands_of(_laid_out(scenario, _resolved(scenario), node), scenario.parallelism, node=node)
+    model, node = _resolved(scenario), resolve_node(scenario.cluster)
+    laid_out = _laid_out(scenario, model, node)
+    restored = _restored(scenario, model, node, laid_out)
+    return demands_of(laid_out, scenario.parallelism, node=node, restored=restored)
 
 
 def manifest_of(scenario: Scenario) -> Iterator[ManifestRow]:
@@ -168,3 +173,22 @@ def _laid_out(scenario: Scenario, model: ResolvedModel, node: ResolvedNode) -> L
         cluster=scenario.cluster,
         checkpoint=scenario.checkpoint,
     )
+
+
+def _restored(
+    scenario: Scenario, model: ResolvedModel, node: ResolvedNode, saved: LaidOut
+) -> tuple[LaidOut, Parallelism]:
+    """The layout that restores, and its degrees: the one that saved, or `checkpoint.restore_parallelism`.
+
+    Raises InvalidInput where the format cannot be read into it.
+    """
+    degrees = scenario.checkpoint.restore_parallelism
+    if degrees is None:
+        return saved, scenario.parallelism
+    check_resharding(saved.size.format, scenario.parallelism, degrees)
+    cluster = scenario.cluster.model_copy(update={"num_gpus": None})
+    try:
+        return _laid_out(scenario.model_copy(update={"parallelism": degrees, "cluster": cluster}), model, node), degrees
+    except InvalidInput as error:
+        problems = (replace(problem, field=f"checkpoint.restore_{problem.field}") for problem in error.problems)
+        raise InvalidInput(problems) from None

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from sizing.layout.layout import RankFile
 from sizing.report import SizingReport
+from sizing.run.restore import Restore
 from sizing.run.retention import Capacity
 from sizing.storage.limits import Limit
 from sizing.units import bytes_text, decimal_bytes_text, percent_text, rate_text, seconds_text
@@ -177,7 +178,9 @@ def _time_rows(report: SizingReport) -> Iterator[Row]:
     if restore.seconds is None:
         yield Row("restore", UNKNOWN, f"reads {reading}; give --read-bandwidth or --storage")
     else:
-        yield Row("restore", seconds_text(restore.seconds), f"reads {reading}; limit: {restore.bottleneck}")
+        exchange = f" and {seconds_text(restore.exchange_seconds)} of passing on" if restore.exchange_seconds else ""
+        yield Row("restore", seconds_text(restore.seconds), f"reads {reading}{exchange}; limit: {restore.bottleneck}")
+        yield from _faster_restore(restore)
     if restore.bytes_per_second_for_write_time is not None:
         yield Row(
             "",
@@ -187,6 +190,16 @@ def _time_rows(report: SizingReport) -> Iterator[Row]:
     if restore.time_to_first_step_seconds is not None and restore.time_to_first_step_seconds != restore.seconds:
         meaning = "from a failure: detection, relaunch, restore"
         yield Row("time to first step", seconds_text(restore.time_to_first_step_seconds), meaning)
+
+
+def _faster_restore(restore: Restore) -> Iterator[Row]:
+    """The fastest strategy, where it is not the one asked for."""
+    fastest = min(restore.strategies, key=lambda alternative: alternative.seconds, default=None)
+    if fastest is not None and restore.seconds is not None and fastest.seconds < restore.seconds:
+        passing_on = (
+            f"{seconds_text(fastest.read_seconds)} to read and {seconds_text(fastest.exchange_seconds)} to pass on"
+        )
+        yield Row("", seconds_text(fastest.seconds), f"by {fastest.strategy}: {passing_on}")
 
 
 def _cost_rows(report: SizingReport) -> Iterator[Row]:

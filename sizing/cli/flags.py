@@ -43,6 +43,7 @@ FLAGS = (
     Flag("--mode", "checkpoint.mode", "sync, or async: training waits for the copy to host memory alone", "NAME"),
     Flag("--format", "checkpoint.format", "megatron, torch-dist, deepspeed, fsdp-sharded, ...", "NAME"),
     Flag("--interval", "checkpoint.interval_seconds", "Start of one checkpoint to the next: 4h", "TIME"),
+    Flag("--restore", "checkpoint.restore", "every-replica, read-once-broadcast or parallel-read-exchange", "NAME"),
     Flag("--observed-bytes", "checkpoint.observed_bytes", "A measured size to use: 13.8TB", "SIZE"),
     Flag(
         "--observed-write-bandwidth",
@@ -86,7 +87,7 @@ FLAGS = (
     Flag("--keep-weights-every", "retention.keep_weights_every", "Of every Nth checkpoint the weights are kept"),
     Flag("--max-overhead", "targets.max_overhead_fraction", "Overhead to meet, of 1: 0.05", "FRACTION"),
     Flag("--max-stall", "targets.max_stall_seconds", "Stall to meet: 60s", "TIME"),
-    Flag("--recovery", "targets.recovery_seconds", "Time to read a restore in: 5min", "TIME"),
+    Flag("--recovery", "targets.recovery_seconds", "From a failure to the first step: 5min", "TIME"),
     Flag("--min-goodput", "targets.min_goodput_fraction", "Useful share of the time to meet: 0.9", "FRACTION"),
 )
 

@@ -28,6 +28,9 @@ each FSDP rank reads its shard. `writers`: the ranks that wrote it read it and d
 Gathers = Literal["nothing", "optimizer", "everything"]
 """What writers gather from other ranks in their host memory first."""
 
+Reshards = Literal["everything", "replicas", "nothing"]
+"""`replicas`: data and context degrees, which only say how often the same files are read."""
+
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFormat:
@@ -36,6 +39,7 @@ class CheckpointFormat:
     `model_parallel`: whether tensor, pipeline and expert degrees may exceed 1.
     `repeats_tensors`: a tensor stands in the file of every model-parallel rank that holds it.
     `expert_rank_files`: each expert rank writes, and reads back, a file with its dense weights too.
+    `reshards`: which degrees may differ when it is read back.
     """
 
     files: str
@@ -50,6 +54,7 @@ class CheckpointFormat:
     shards_optimizer: bool
     repeats_tensors: bool
     expert_rank_files: bool
+    reshards: Reshards
     container: ContainerName
     source: str
 
@@ -68,6 +73,7 @@ FORMATS: dict[FormatName, CheckpointFormat] = {
         shards_optimizer=False,
         repeats_tensors=True,
         expert_rank_files=True,
+        reshards="replicas",
         container="torch-zip",
         source="Megatron-LM, megatron/training/checkpointing.py, get_checkpoint_name, save_checkpoint",
     ),
@@ -84,6 +90,7 @@ FORMATS: dict[FormatName, CheckpointFormat] = {
         shards_optimizer=True,
         repeats_tensors=True,
         expert_rank_files=True,
+        reshards="replicas",
         container="torch-zip",
         source="Megatron-LM, core/optimizer/distrib_optimizer.py, save_parameter_state",
     ),
@@ -100,6 +107,7 @@ FORMATS: dict[FormatName, CheckpointFormat] = {
         shards_optimizer=True,
         repeats_tensors=False,
         expert_rank_files=False,
+        reshards="everything",
         container="distcp",
         source="Megatron-LM, core/dist_checkpointing, fully parallel save; PyTorch distributed checkpoint",
     ),
@@ -117,6 +125,7 @@ FORMATS: dict[FormatName, CheckpointFormat] = {
         shards_optimizer=True,
         repeats_tensors=True,
         expert_rank_files=False,
+        reshards="nothing",
         container="torch-zip",
         source="DeepSpeed, runtime/engine.py, save_checkpoint; measured in published/framework_checkpoints.json",
     ),
@@ -133,6 +142,7 @@ FORMATS: dict[FormatName, CheckpointFormat] = {
         shards_optimizer=True,
         repeats_tensors=False,
         expert_rank_files=False,
+        reshards="everything",
         container="distcp",
         source="PyTorch, torch/distributed/checkpoint with FSDP2; measured in published/framework_checkpoints.json",
     ),
@@ -149,6 +159,7 @@ FORMATS: dict[FormatName, CheckpointFormat] = {
         shards_optimizer=True,
         repeats_tensors=False,
         expert_rank_files=False,
+        reshards="everything",
         container="torch-zip",
         source="PyTorch, get_model_state_dict with full_state_dict, torch.save",
     ),

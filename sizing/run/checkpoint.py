@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from sizing.layout import CheckpointFiles
+from sizing.layout import CheckpointFiles, Parallelism
+from sizing.run.readings import RestoreStrategy
 from sizing.units import BytesPerSecond, PositiveSeconds
 
 
@@ -18,3 +19,5 @@ class Checkpoint(CheckpointFiles):
     observed_write_bytes_per_second: BytesPerSecond | None = Field(
         None, description="a measured rate, to compare the computed one with"
     )
+    restore: RestoreStrategy = Field("every-replica", description="how what replicas share is read back")
+    restore_parallelism: Parallelism | None = Field(None, description="of the layout that restores, if another one")

@@ -53,7 +53,9 @@ def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
     """
     checkpoint, profile, targets = inputs.checkpoint, inputs.profile, inputs.targets
     write = write_of(profile, demands=demands, checkpoint=checkpoint)
-    restore = restore_of(profile, demands=demands, write=write, reliability=inputs.reliability)
+    restore = restore_of(
+        profile, demands=demands, strategy=checkpoint.restore, write=write, reliability=inputs.reliability
+    )
     interval = interval_of(
         write, restore, inputs.reliability, interval_seconds=checkpoint.interval_seconds, demands=demands
     )
@@ -95,10 +97,12 @@ def run_assumptions(demands: Demands, inputs: RunInputs) -> Iterator[Assumption]
         )
 
 
-def run_warnings(run: RunFigures, inputs: RunInputs, *, layout: Layout, node: ResolvedNode) -> Iterator[str]:
+def run_warnings(
+    run: RunFigures, inputs: RunInputs, *, demands: Demands, layout: Layout, node: ResolvedNode
+) -> Iterator[str]:
     """What a reader must know before believing the figures of one answer."""
     yield from write_warnings(run.write, layout=layout, node=node)
-    yield from restore_warnings(run.restore, inputs.profile)
+    yield from restore_warnings(run.restore, inputs.profile, demands=demands)
     yield from interval_warnings(run.interval, run.write)
     yield from overhead_warnings(run.overhead, run.interval, reliability=inputs.reliability, restore=run.restore)
     yield from required_warnings(run.required, inputs.targets)

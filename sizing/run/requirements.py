@@ -13,6 +13,7 @@ from sizing.run.checkpoint import Checkpoint
 from sizing.run.demands import Demands
 from sizing.run.failures import Reliability, seconds_before_reading
 from sizing.run.figures import Figures
+from sizing.run.restore import exchange_seconds
 from sizing.run.targets import Targets
 from sizing.storage.limits import Demand, Direction, longest, serial_steps
 from sizing.storage.profile import StorageProfile
@@ -67,18 +68,13 @@ def required_of(
     seconds, allowed_stall = _least(allowed), _least(stall)
     write = _rate(profile, [demands.write], seconds, direction="write")
     copy = demands.written_bytes / (demands.write.num_streams * allowed_stall) if is_async else None
-    recovery = targets.recovery_seconds
     return Required.of(
         write_bytes_per_second=write,
         write_per_node_bytes_per_second=write / demands.num_writing_nodes,
         write_target=longest({name: -limit for name, limit in allowed.items()}),
         write_seconds=seconds,
         device_to_host_bytes_per_second=copy,
-        restore_bytes_per_second=(
-            None
-            if recovery is None
-            else _rate(profile, demands.restore, recovery - seconds_before_reading(reliability), direction="read")
-        ),
+        restore_bytes_per_second=_restore_rate(targets, demands, profile, checkpoint, reliability),
     )
 
 
@@ -90,6 +86,22 @@ def required_warnings(required: Required, targets: Targets) -> Iterator[str]:
         yield f"{block}.{required.write_target}: {no_rate}"
     if targets.recovery_seconds is not None and required.restore_bytes_per_second is None:
         yield f"targets.recovery_seconds: {no_rate}"
+
+
+def _restore_rate(
+    targets: Targets,
+    demands: Demands,
+    profile: StorageProfile | None,
+    checkpoint: Checkpoint,
+    reliability: Reliability | None,
+) -> Numbers | None:
+    """The least read rate for the recovery target, if there is one."""
+    if targets.recovery_seconds is None:
+        return None
+    plan, network = demands.restores[checkpoint.restore], demands.network_bytes_per_second
+    passed_on = exchange_seconds(plan.exchanged_bytes_per_node, network_bytes_per_second=network)
+    reading = targets.recovery_seconds - seconds_before_reading(reliability) - passed_on
+    return _rate(profile, plan.demands, reading, direction="read")
 
 
 def _least(limits: Mapping[WriteTarget, Numbers]) -> Numbers:

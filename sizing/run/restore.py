@@ -10,9 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from sizing.run.demands import Demands
 from sizing.run.failures import Reliability, seconds_before_reading
 from sizing.run.figures import Figures
+from sizing.run.readings import RestorePlan, RestoreStrategy
 from sizing.run.write import Write
 from sizing.storage.limits import Limit, Resource, transfer
 from sizing.storage.profile import StorageProfile
+from sizing.storage.transfer import Numbers
 from sizing.units import rate_text
 
 
@@ -25,50 +27,122 @@ class RestoredPart(BaseModel):
     read_bytes: int
 
 
+class RestoreAlternative(Figures):
+    """What one of the strategies would take: reading from storage, then passing on over the compute network."""
+
+    strategy: RestoreStrategy
+    read_bytes: int
+    read_seconds: float
+    exchange_seconds: float
+    seconds: float
+
+
 class Restore(Figures):
     """The `restore` block of the report; what is None needs a read rate of the storage.
 
-    `bytes_per_second_for_write_time` is the rate at which a restore takes as long as the write did.
+    `seconds` is reading and exchange; `bytes_per_second_for_write_time` is the rate at which reading takes as long as
+    the write did.
     """
 
+    strategy: RestoreStrategy
+    num_gpus: int = Field(description="that restore: those that saved, or of restore_parallelism")
     read_bytes: int
+    mean_rank_read_bytes: float
+    max_rank_read_bytes: float
     parts: dict[str, RestoredPart]
     seconds: float | None
+    read_seconds: float | None
+    exchange_seconds: float | None = Field(description="in which nodes pass on to others what they read")
     time_to_first_step_seconds: float | None = Field(description="detection and relaunch, then the restore")
     bytes_per_second: float | None
     bytes_per_second_for_write_time: float | None
     bottleneck: Resource | None
     limits: list[Limit] = Field(default_factory=list)
+    strategies: list[RestoreAlternative] = Field(default_factory=list)
+
+
+def exchange_seconds(exchanged_bytes_per_node: Numbers, *, network_bytes_per_second: float | None) -> Numbers:
+    """Time in which nodes pass on what they read: bytes that the busiest node receives or sends / its network rate.
+
+    A pipelined broadcast brings every node what it holds, once; an exchange of equal shares (n - 1)/n of it among n
+    copies; ranks that deal out send what they read. 0 where the rate is not known.
+    Source: Chan et al. 2007, "Collective communication: theory, practice, and experience", lower bounds of the
+    bandwidth term; nothing overlaps with the reading.
+
+    >>> float(exchange_seconds(13.8e12 / 64, network_bytes_per_second=200e9))
+    1.078125
+    """
+    return 0.0 if network_bytes_per_second is None else np.divide(exchanged_bytes_per_node, network_bytes_per_second)
 
 
 def restore_of(
-    profile: StorageProfile | None, *, demands: Demands, write: Write | None, reliability: Reliability | None
+    profile: StorageProfile | None,
+    *,
+    demands: Demands,
+    strategy: RestoreStrategy,
+    write: Write | None,
+    reliability: Reliability | None,
 ) -> Restore:
     """What all ranks read when the run restarts, and how long that takes.
 
-    Each part is read as its format says: by every replica again, by every rank its share, or by few ranks that deal
-    it out. In the classic layout B_read = B_written x replicas.
-    Source: VAST Data 2024, "A Checkpoint on Checkpoints in LLMs"; the formats' own in `layout/formats.py`.
+    Each part is read as its format and the strategy say: by every replica again, once and passed on, by every rank its
+    share, or by few ranks that deal it out. In the classic layout B_read = B_written x replicas.
+    Source: VAST Data 2024, "A Checkpoint on Checkpoints in LLMs"; MegaScale (Jiang et al. 2024,
+    arXiv 2402.15627) reads once and broadcasts; the formats' own in `layout/formats.py`.
     """
-    total = demands.read_bytes
-    moved = transfer(profile, demands.restore, direction="read") if profile else None
+    plan = demands.restores[strategy]
+    total = plan.read_bytes
+    moved = transfer(profile, plan.demands, direction="read") if profile else None
+    passed_on = _exchange(demands, plan)
+    seconds = moved.seconds + passed_on if moved else None
+    is_one = moved is not None and np.ndim(moved.seconds) == 0
     return Restore.of(
+        strategy=strategy,
+        num_gpus=plan.num_gpus,
         read_bytes=total,
+        mean_rank_read_bytes=plan.read_bytes / plan.num_gpus,
+        max_rank_read_bytes=plan.max_rank_read_bytes,
         parts={
             name: RestoredPart(num_readings=reading.num_readings, read_bytes=reading.read_bytes)
-            for name, reading in demands.readings.items()
+            for name, reading in plan.readings.items()
         },
-        seconds=moved.seconds if moved else None,
-        time_to_first_step_seconds=moved.seconds + seconds_before_reading(reliability) if moved else None,
+        seconds=seconds,
+        read_seconds=moved.seconds if moved else None,
+        exchange_seconds=passed_on if moved else None,
+        time_to_first_step_seconds=None if seconds is None else seconds + seconds_before_reading(reliability),
         bytes_per_second=total / moved.seconds if moved else None,
         bytes_per_second_for_write_time=total / write.seconds if write else None,
         bottleneck=moved.bottleneck if moved else None,
-        limits=list(moved.limits) if moved and np.ndim(moved.seconds) == 0 else [],
+        limits=list(moved.limits) if moved and is_one else [],
+        strategies=list(_alternatives(profile, demands)) if profile and is_one else [],
     )
 
 
-def restore_warnings(restore: Restore, profile: StorageProfile | None) -> Iterator[str]:
+def _alternatives(profile: StorageProfile, demands: Demands) -> Iterator[RestoreAlternative]:
+    for strategy, plan in demands.restores.items():
+        moved, passed_on = transfer(profile, plan.demands, direction="read"), _exchange(demands, plan)
+        if moved is not None:
+            yield RestoreAlternative.of(
+                strategy=strategy,
+                read_bytes=plan.read_bytes,
+                read_seconds=moved.seconds,
+                exchange_seconds=passed_on,
+                seconds=moved.seconds + passed_on,
+            )
+
+
+def _exchange(demands: Demands, plan: RestorePlan) -> Numbers:
+    rate = demands.network_bytes_per_second
+    return exchange_seconds(plan.exchanged_bytes_per_node, network_bytes_per_second=rate)
+
+
+def restore_warnings(restore: Restore, profile: StorageProfile | None, *, demands: Demands) -> Iterator[str]:
     """What a reader must know beside the time to restore."""
+    if demands.restores[restore.strategy].exchanged_bytes_per_node and demands.network_bytes_per_second is None:
+        yield (
+            "the node's compute network is not published, so passing on what was read takes no time: give "
+            "cluster.node_spec.compute_network_bytes_per_second"
+        )
     if profile is not None and restore.seconds is None:
         wanted = restore.bytes_per_second_for_write_time
         hint = f"; as fast as the write would be {rate_text(wanted)}" if wanted else ""

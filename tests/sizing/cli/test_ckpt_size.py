@@ -85,6 +85,7 @@ VALUES = {
     "--failures-per-node-day": "0.01",
     "--io": "direct",
     "--mode": "async",
+    "--restore": "read-once-broadcast",
 }
 """Where 1 is no value that the flag takes."""
 

@@ -1,0 +1,159 @@
+"""Each part is read as often as format and strategy say, and what is read once is passed on over the network."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sizing.errors import InvalidInput
+from sizing.published import published
+from sizing.run.resharding import overlapping_shards
+from sizing.run.restore import Restore
+from tests.sizing.run.scenarios import ASYNC, report
+
+FACTS = published("vast_checkpoint_example")["one_trillion"]
+GATHERED = {"checkpoint": {"format": "megatron-distributed-optimizer", "mode": "sync"}}
+PARAMETERS = 405_853_388_800
+
+
+def by_strategy(restore: Restore) -> dict[str, float]:
+    return {alternative.strategy: alternative.read_seconds for alternative in restore.strategies}
+
+
+def test_the_reference_run_reads_in_82_8_s_or_once_in_13_8_s() -> None:
+    restore = report().restore
+    assert restore.bytes_per_second_for_write_time == pytest.approx(FACTS["restore_bytes_per_second"])
+    assert by_strategy(restore) == pytest.approx(
+        {"every-replica": 82.8, "read-once-broadcast": 13.8, "parallel-read-exchange": 13.8}
+    )
+
+
+@pytest.mark.parametrize(("strategy", "share"), [("read-once-broadcast", 1.0), ("parallel-read-exchange", 5 / 6)])
+def test_what_was_read_once_reaches_every_node_over_its_network(strategy: str, share: float) -> None:
+    restore = report(checkpoint={"restore": strategy}).restore
+    held_by_a_node = 13.8e12 / 64
+    assert restore.read_bytes == pytest.approx(13.8e12)
+    assert restore.exchange_seconds == pytest.approx(held_by_a_node * share / 200e9)
+    assert restore.seconds == pytest.approx(13.8 + held_by_a_node * share / 200e9)
+    assert {part.num_readings for part in restore.parts.values()} == {1}
+
+
+def test_one_replica_reads_through_its_nodes_and_a_parallel_read_through_all() -> None:
+    slow_nodes = {"profile": {"write_bytes_per_second": "273 GB/s", "node_read_bytes_per_second": "1 GB/s"}}
+    seconds = by_strategy(report(storage=slow_nodes).restore)
+    assert seconds["read-once-broadcast"] == pytest.approx(13_800 / 64)
+    assert seconds["parallel-read-exchange"] == pytest.approx(13_800 / 384)
+
+
+def test_a_sharded_optimizer_is_read_once_whatever_the_strategy() -> None:
+    weights, optimizer = 2 * PARAMETERS, 12 * PARAMETERS
+    every = report(ASYNC, **GATHERED).restore
+    assert every.read_bytes == pytest.approx(108.8e12, rel=1e-3)
+    assert every.read_bytes == pytest.approx(128 * weights + optimizer, rel=1e-3)
+    once = report(ASYNC, checkpoint={**GATHERED["checkpoint"], "restore": "read-once-broadcast"}).restore
+    assert once.read_bytes == pytest.approx(weights + optimizer, rel=1e-3)
+    assert [part.num_readings for part in once.parts.values()] == [1, 1, 1]
+
+
+def test_ranks_that_deal_out_what_they_read_send_it_from_their_nodes() -> None:
+    restore = report(ASYNC, **GATHERED).restore
+    assert restore.exchange_seconds == pytest.approx(12 * PARAMETERS / 16 / 400e9, rel=1e-3)
+
+
+def test_every_rank_reads_the_metadata_of_a_distributed_checkpoint() -> None:
+    found = report(ASYNC)
+    metadata = found.restore.parts[".metadata"]
+    assert metadata.read_bytes == 16_384 * found.checkpoint.small_state_bytes[".metadata"]
+    assert metadata.num_readings == 16_384
+    assert ".metadata" not in report(ASYNC, **GATHERED).restore.parts
+    assert sum(part.read_bytes for part in found.restore.parts.values()) == found.restore.read_bytes
+
+
+def test_the_busiest_rank_reads_its_weights_and_its_share_of_the_rest() -> None:
+    restore = report().restore
+    layout = report().layout
+    assert restore.max_rank_read_bytes == pytest.approx(layout.max_rank_bytes, rel=1e-6)
+    assert restore.mean_rank_read_bytes == pytest.approx(13.8e12 / 512)
+
+
+def test_time_to_first_step_is_held_against_its_target() -> None:
+    reliability = {"restart_seconds": None, "detection_seconds": 30, "relaunch_seconds": 90}
+    found = report(targets={"recovery_seconds": 202}, reliability=reliability)
+    assert found.restore.time_to_first_step_seconds == pytest.approx(202.8)
+    assert {check.target: check.met for check in found.targets}["recovery_seconds"] is False
+
+
+@pytest.mark.parametrize("strategy", ["every-replica", "read-once-broadcast", "parallel-read-exchange"])
+def test_the_required_read_rate_meets_the_recovery_target_exactly(strategy: str) -> None:
+    targets, checkpoint = {"recovery_seconds": 400}, {"restore": strategy}
+    rate = report(ASYNC, targets=targets, checkpoint=checkpoint).required.restore_bytes_per_second
+    profile = {"write_bytes_per_second": "100 GB/s", "read_bytes_per_second": rate}
+    again = report(ASYNC, targets=targets, checkpoint=checkpoint, storage={"profile": profile})
+    assert again.restore.time_to_first_step_seconds == pytest.approx(400, rel=1e-9)
+
+
+def test_an_unpublished_network_is_said_to_be_left_out() -> None:
+    node = {"node": None, "node_spec": {"gpus_per_node": 8}, "num_gpus": None}
+    found = report(cluster=node, checkpoint={"restore": "read-once-broadcast"})
+    assert found.restore.exchange_seconds == 0
+    assert any("compute network is not published" in warning for warning in found.warnings)
+
+
+@given(st.integers(1, 60), st.integers(1, 60))
+def test_overlapping_shards_are_counted(saved: int, restored: int) -> None:
+    rows = saved * restored
+    pairs = {(row // restored, row // saved) for row in range(rows)}
+    assert overlapping_shards(saved, restored) == len(pairs)
+
+
+RESHARDED = {"restore_parallelism": {"tensor": 4, "pipeline": 8, "data": 64}}
+
+
+def test_another_layout_reads_its_weights_as_often_as_it_has_replicas() -> None:
+    same, other = report(ASYNC).restore, report(ASYNC, checkpoint=RESHARDED).restore
+    assert other.num_gpus == 2048
+    assert same.parts["weights"].num_readings == 128
+    assert other.parts["weights"].num_readings == 64
+    assert other.parts["master"].num_readings == 1
+    assert other.parts[".metadata"].num_readings == 2048
+
+
+def test_shards_that_do_not_line_up_are_read_more_than_once() -> None:
+    checkpoint = {"restore_parallelism": {"data": 48}}
+    fsdp = {"model": {"preset": "llama-3.1-8b"}, "training": {"framework": "fsdp2"}, "parallelism": {"data": 64}}
+    restore = report(fsdp, checkpoint=checkpoint).restore
+    assert restore.parts["moments"].num_readings == pytest.approx((64 + 48 - 16) / 64)
+    finer = report(fsdp, checkpoint={"restore_parallelism": {"data": 128}}).restore
+    assert finer.parts["moments"].num_readings == 2
+
+
+@pytest.mark.parametrize(
+    ("blocks", "message"),
+    [
+        (
+            {
+                "checkpoint": {
+                    "format": "megatron",
+                    "mode": "sync",
+                    "restore_parallelism": {"tensor": 4, "pipeline": 16},
+                }
+            },
+            r"restore_parallelism\.tensor must equal parallelism\.tensor 8 with format megatron, .* got 4",
+        ),
+        (
+            {"checkpoint": {"restore_parallelism": {"tensor": 3}}},
+            r"checkpoint\.restore_parallelism\.tensor must divide num_attention_heads 128, got 3",
+        ),
+        ({"checkpoint": {"restore": "twice"}}, r"checkpoint\.restore must be one of 'every-replica'"),
+    ],
+)
+def test_a_layout_that_the_files_cannot_be_read_into_is_refused(blocks: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        report(ASYNC, **blocks)
+
+
+def test_replicas_may_change_in_every_megatron_format() -> None:
+    checkpoint = {"format": "megatron", "mode": "sync"}
+    more = report(ASYNC, checkpoint=checkpoint | {"restore_parallelism": {"tensor": 8, "pipeline": 16, "data": 4}})
+    assert {part.num_readings for part in more.restore.parts.values()} == {4}
