@@ -17,6 +17,7 @@ from sizing.model import ResolvedModel
 from sizing.model.inventory import num_routed_expert_parameters
 from sizing.model.model import resolve
 from sizing.provenance import Assumption, defaults_used
+from sizing.run.costs import Cost
 from sizing.run.demands import Demands, demands_of
 from sizing.run.evaluation import evaluate, run_assumptions, run_warnings
 from sizing.run.goodput import Interval
@@ -75,6 +76,7 @@ class SizingReport(BaseModel):
     required: Required
     targets: list[TargetCheck]
     capacity: Capacity
+    cost: Cost | None
     assumptions: list[Assumption]
     warnings: list[str]
 
@@ -111,6 +113,7 @@ def answer(scenario: Scenario) -> SizingReport:
         required=run.required,
         targets=run.targets,
         capacity=run.capacity,
+        cost=run.cost,
         assumptions=[
             *defaults_used(scenario),
             *model.assumptions,

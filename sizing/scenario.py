@@ -11,6 +11,7 @@ from sizing.errors import explain
 from sizing.layout import Parallelism
 from sizing.model import Model
 from sizing.run.checkpoint import Checkpoint
+from sizing.run.costs import Costs
 from sizing.run.evaluation import RunInputs
 from sizing.run.failures import Reliability
 from sizing.run.retention import Retention
@@ -49,13 +50,14 @@ class Scenario(BaseModel):
     reliability: Reliability | None = None
     retention: Retention = Field(default_factory=Retention)
     targets: Targets = Field(default_factory=Targets)
+    costs: Costs | None = None
 
     @property
     def run_inputs(self) -> RunInputs:
         """What the steps after the layout take."""
         storage = resolve_storage(self.storage)
         profile = storage.profile if storage else None
-        return RunInputs(self.checkpoint, profile, self.reliability, self.retention, self.targets)
+        return RunInputs(self.checkpoint, profile, self.reliability, self.retention, self.targets, self.costs)
 
 
 def scenario_from(document: object) -> Scenario:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from sizing.layout.layout import RankFile
 from sizing.report import SizingReport
+from sizing.run.costs import Cost
 from sizing.run.restore import Restore
 from sizing.run.retention import Capacity
 from sizing.storage.limits import Limit
@@ -259,6 +260,15 @@ def _required_rows(report: SizingReport) -> Iterator[Row]:
     if capacity.raw_bytes != capacity.capacity_bytes:
         usable = f"of drives, for {bytes_text(capacity.usable_bytes)} usable"
         yield Row("", bytes_text(capacity.raw_bytes), usable)
+    if report.cost is not None:
+        total = report.cost.total
+        yield Row("cost", UNKNOWN if total is None else f"{total:,.2f}", _cost_text(report.cost))
+
+
+def _cost_text(cost: Cost) -> str:
+    parts = {"capacity": cost.capacity, "write bandwidth": cost.bandwidth, "lost GPU time": cost.lost_gpu_time}
+    known = ", ".join(f"{name} {amount:,.2f}" for name, amount in parts.items() if amount is not None)
+    return f"in the currency of costs: {known or 'none of what is priced is known'}"
 
 
 def _target_text(report: SizingReport) -> str:

@@ -9,6 +9,7 @@ from sizing.cluster import ResolvedNode
 from sizing.layout import Layout
 from sizing.provenance import Assumption
 from sizing.run.checkpoint import Checkpoint
+from sizing.run.costs import Cost, Costs, cost_of
 from sizing.run.demands import Demands
 from sizing.run.failures import Reliability
 from sizing.run.goodput import Interval, interval_of, interval_warnings
@@ -30,6 +31,7 @@ class RunInputs:
     reliability: Reliability | None
     retention: Retention
     targets: Targets
+    costs: Costs | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class RunFigures:
     required: Required
     targets: list[TargetCheck]
     capacity: Capacity
+    cost: Cost | None
 
 
 def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
@@ -60,6 +63,12 @@ def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
         write, restore, inputs.reliability, interval_seconds=checkpoint.interval_seconds, demands=demands
     )
     overhead = overhead_of(write, interval, targets)
+    period = interval.effective_interval_seconds
+    capacity = capacity_of(
+        inputs.retention,
+        demands=demands,
+        interval_seconds=checkpoint.interval_seconds if period is None else period,
+    )
     return RunFigures(
         write=write,
         restore=restore,
@@ -75,13 +84,8 @@ def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
             goodput_fraction=interval.goodput_at_interval_fraction,
             recovery_seconds=restore.time_to_first_step_seconds,
         ),
-        capacity=capacity_of(
-            inputs.retention,
-            demands=demands,
-            interval_seconds=checkpoint.interval_seconds
-            if interval.effective_interval_seconds is None
-            else interval.effective_interval_seconds,
-        ),
+        capacity=capacity,
+        cost=cost_of(inputs.costs, profile=profile, capacity=capacity, interval=interval, demands=demands),
     )
 
 

@@ -112,6 +112,7 @@ def _load(scenario: ClusterScenario, group: JobGroup, index: int) -> JobLoad:
         raise error.within(f"jobs.{index}.scenario") from None
     write, restore, layout = report.write, report.restore, report.layout
     assert write is not None  # noqa: S101  the storage has a write rate
+    snapshot = write.stall_seconds if group.scenario.checkpoint.mode == "async" else None
     reading = None
     if restore.seconds is not None:
         nodes = _weight(scenario.sharing, layout.num_nodes)
@@ -124,9 +125,10 @@ def _load(scenario: ClusterScenario, group: JobGroup, index: int) -> JobLoad:
             write.seconds,
             write.limits,
             weight=_weight(scenario.sharing, layout.num_writing_nodes),
+            before_seconds=snapshot or 0.0,
         ),
         restore=reading,
-        snapshot_seconds=write.stall_seconds if write.drain_seconds else None,
+        snapshot_seconds=snapshot,
         mtbf_seconds=report.interval.mtbf_seconds,
         recovery_seconds=max(0.0, (report.interval.recovery_seconds or 0.0) - (restore.seconds or 0.0)),
     )
@@ -136,12 +138,19 @@ def _weight(sharing: Sharing, num_nodes: int) -> float:
     return float(num_nodes) if sharing == "per-node" else 1.0
 
 
-def _transfer(num_bytes: float, seconds: float, limits: Sequence[Limit], *, weight: float) -> TransferLoad:
-    """A transfer that takes `seconds` alone, of which the serial steps come first."""
+def _transfer(
+    num_bytes: float, seconds: float, limits: Sequence[Limit], *, weight: float, before_seconds: float = 0.0
+) -> TransferLoad:
+    """A transfer that takes `seconds` alone, of which the serial steps come first.
+
+    Of these, `before_seconds` pass before it begins: the snapshot of asynchronous saving.
+    """
     lead = sum(limit.seconds for limit in limits if limit.slack_fraction is None)
     own = [limit for limit in limits if limit.slack_fraction is not None and limit.resource != _FILE_SYSTEM]
     file_system = next((limit for limit in limits if limit.resource == _FILE_SYSTEM), None)
     rates = [limit.bytes_per_second for limit in own if limit.bytes_per_second is not None]
     alone = num_bytes / (seconds - lead)
     held_back = file_system is None or file_system.slack_fraction != 0
-    return TransferLoad(num_bytes, lead, alone if held_back else min(rates, default=math.inf), weight)
+    return TransferLoad(
+        num_bytes, max(0.0, lead - before_seconds), alone if held_back else min(rates, default=math.inf), weight
+    )

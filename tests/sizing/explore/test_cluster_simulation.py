@@ -110,3 +110,33 @@ def test_a_file_system_that_is_short_makes_every_checkpoint_wait() -> None:
     assert job.simulated_stalls.p50_seconds > 100 * job.stall_alone_seconds
     assert report.write.simulated.limited_fraction > 0.9
     assert any("every checkpoint waits" in warning for warning in report.warnings)
+
+
+ASYNC = {"mode": "async", "interval_seconds": "1h", "format": "torch-dist"}
+COPY_SECONDS = CHECKPOINT_BYTES / (8 * 10e9)
+
+
+def test_asynchronous_jobs_stall_for_the_copy_alone_however_many_drain() -> None:
+    storage = profile(device_to_host_bytes_per_second="10 GB/s")
+    report = report_of(num_jobs=500, checkpoint=ASYNC, storage=storage, horizon_seconds="2d")
+    job = report.jobs[0]
+    assert job.stall_alone_seconds == pytest.approx(COPY_SECONDS)
+    assert job.simulated_stalls is not None
+    assert job.simulated_stalls.p99_seconds == pytest.approx(job.stall_alone_seconds)
+    assert report.write.simulated.mean_bytes_per_second == pytest.approx(500 * CHECKPOINT_BYTES / 3600, rel=0.02)
+
+
+def test_a_drain_that_outlasts_the_interval_makes_the_next_save_wait() -> None:
+    storage = {"profile": {"write_bytes_per_second": "20 MB/s", "device_to_host_bytes_per_second": "10 GB/s"}}
+    job = report_of(checkpoint=ASYNC, storage=storage, horizon_seconds="5d", compute_jitter_fraction=0.0).jobs[0]
+    drain = CHECKPOINT_BYTES / 20e6
+    assert job.simulated_stalls is not None
+    assert job.simulated_stalls.p50_seconds == pytest.approx(drain - (3600 - COPY_SECONDS) + COPY_SECONDS)
+
+
+def test_goodput_of_asynchronous_saving_counts_the_drain_as_rework() -> None:
+    storage = profile(write_bytes_per_second="100 MB/s", device_to_host_bytes_per_second="10 GB/s")
+    asked = {"checkpoint": ASYNC, "storage": storage, "reliability": FAILING, "horizon_seconds": "4000d"}
+    job = report_of(**asked, compute_jitter_fraction=0.0).jobs[0]
+    assert job.goodput_alone_fraction is not None
+    assert job.simulated_goodput_fraction == pytest.approx(job.goodput_alone_fraction, abs=0.003)

@@ -1,0 +1,103 @@
+"""The `costs` block of a Scenario: what storage costs to buy, and lost GPU time beside it. No price has a default."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sizing.errors import broken_rule
+from sizing.run.demands import Demands
+from sizing.run.figures import Figures
+from sizing.run.goodput import Interval
+from sizing.run.retention import Capacity
+from sizing.storage.profile import StorageProfile
+from sizing.storage.transfer import Numbers
+from sizing.units import SECONDS_PER_HOUR, PositiveSeconds
+
+_BYTES_PER_TERABYTE = 1e12
+_BYTES_PER_GIGABYTE = 1e9
+
+_Price = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+_PRICES = ("per_terabyte", "per_gigabyte_per_second", "per_lost_gpu_hour")
+
+
+class Costs(BaseModel):
+    """Prices, all in one currency: of usable capacity, of write bandwidth of the file system, of an idle GPU's hour."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    per_terabyte: _Price | None = Field(None, description="of usable capacity, 10^12 bytes")
+    per_gigabyte_per_second: _Price | None = Field(None, description="of write rate of the file system, 10^9 bytes")
+    per_lost_gpu_hour: _Price | None = Field(None, description="that saving, rework and restarts cost")
+    run_seconds: PositiveSeconds | None = Field(None, description="over which lost GPU-hours are counted")
+
+    @model_validator(mode="after")
+    def _prices_something(self) -> Self:
+        if all(getattr(self, name) is None for name in _PRICES):
+            raise broken_rule(f"must have at least one of {', '.join(_PRICES)}", "give a price, or leave costs out")
+        if self.per_lost_gpu_hour is not None and self.run_seconds is None:
+            raise broken_rule("has per_lost_gpu_hour without run_seconds", "say over what time: 90d")
+        return self
+
+
+class Cost(Figures):
+    """The `cost` block of the report, in the currency of the prices; None where a price or its figure is not known.
+
+    `total` is of all that is priced, and None as long as one of them is not known.
+    """
+
+    capacity: float | None
+    bandwidth: float | None
+    lost_gpu_hours: float | None = Field(description="over run_seconds")
+    lost_gpu_time: float | None
+    total: float | None
+
+
+def lost_gpu_hours(goodput_fraction: Numbers, *, num_gpus: Numbers, run_seconds: Numbers) -> Numbers:
+    """GPU-hours of a run that are not useful work: (1 - g) n t.
+
+    Source: definition, with g from `interval.goodput_fraction`.
+
+    >>> round(float(lost_gpu_hours(0.95, num_gpus=3072, run_seconds=86400)), 1)
+    3686.4
+    """
+    return np.subtract(1.0, goodput_fraction) * num_gpus * np.divide(run_seconds, SECONDS_PER_HOUR)
+
+
+def cost_of(
+    costs: Costs | None, *, profile: StorageProfile | None, capacity: Capacity, interval: Interval, demands: Demands
+) -> Cost | None:
+    """What the storage, and the GPU time lost over the run, cost; None without prices."""
+    if costs is None:
+        return None
+    rate = profile.write_bytes_per_second if profile else None
+    goodput = interval.goodput_at_interval_fraction
+    lost = (
+        None
+        if goodput is None or costs.run_seconds is None
+        else lost_gpu_hours(goodput, num_gpus=demands.num_gpus, run_seconds=costs.run_seconds)
+    )
+    priced = {
+        "capacity": (costs.per_terabyte, np.divide(capacity.usable_bytes, _BYTES_PER_TERABYTE)),
+        "bandwidth": (costs.per_gigabyte_per_second, None if rate is None else np.divide(rate, _BYTES_PER_GIGABYTE)),
+        "lost_gpu_time": (costs.per_lost_gpu_hour, lost),
+    }
+    amounts = {name: _amount(price, amount) for name, (price, amount) in priced.items() if price is not None}
+    return Cost.of(
+        capacity=amounts.get("capacity"),
+        bandwidth=amounts.get("bandwidth"),
+        lost_gpu_hours=lost,
+        lost_gpu_time=amounts.get("lost_gpu_time"),
+        total=_total(list(amounts.values())),
+    )
+
+
+def _amount(price: Numbers, amount: Numbers | None) -> Numbers | None:
+    return None if amount is None else np.multiply(price, amount)
+
+
+def _total(amounts: list[Numbers | None]) -> Numbers | None:
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known, start=0.0) if len(known) == len(amounts) else None
