@@ -19,6 +19,7 @@ from io_bench.errors import EXIT_FAILED, PeerFailed, RanksLost, RunEnded, exit_c
 from io_bench.interruption import Interrupted
 from io_bench.placement import Placement, placement_in
 from io_bench.rendezvous import Store, store_for
+from io_bench.slurm import torchrun_variables
 from sizing.errors import InvalidInput, Problem, SizingError
 from sizing.units import seconds_text
 
@@ -118,11 +119,16 @@ class ProcessGroup:
         return made[0]
 
     def publish(self, error: BaseException) -> None:
-        """Tell the peers that this rank has failed, unless another has told so before."""
+        """Tell the peers that this rank has failed, unless another has told so before.
+
+        A launcher interrupts the ranks of a node of which one has died: then that is the failure.
+        """
         if isinstance(error, RanksLost) and error not in self._losses:
             self._losses.append(error)
+        dead = self._dead_neighbours() if isinstance(error, Interrupted) else []
+        failure = self._failure(RanksLost(dead, f"{self._titles(dead)} was killed or crashed.") if dead else error)
         with contextlib.suppress(RanksLost):
-            self._store.compare_set(_FAILURE, "", json.dumps(dataclasses.asdict(self._failure(error))))
+            self._store.compare_set(_FAILURE, "", json.dumps(dataclasses.asdict(failure)))
 
     def roll_call(self) -> None:
         """Say that this rank has left; on rank 0, take over the notes of all others as they leave.
@@ -226,11 +232,14 @@ class ProcessGroup:
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     def _raise_dead(self, key_of_rank: Mapping[int, str], *, doing: str) -> None:
-        peers = [peer for peer in self.placements if peer.is_neighbour_of(self.placement)]
-        dead = {peer.rank for peer in peers if peer.is_dead()}
+        dead = set(self._dead_neighbours())
         lost = sorted(dead & set(self._absent(key_of_rank))) if dead else []
         if lost:
             raise RanksLost(lost, f"{self._titles(lost)} was killed or crashed before it finished {doing}.")
+
+    def _dead_neighbours(self) -> list[int]:
+        peers = [peer for peer in self.placements if peer.is_neighbour_of(self.placement)]
+        return [peer.rank for peer in peers if peer.is_dead()]
 
     def _absent(self, key_of_rank: Mapping[int, str]) -> list[int]:
         absent = [rank for rank, key in key_of_rank.items() if not self._store.check([key])]
@@ -248,6 +257,7 @@ def joined(timeout_seconds: float) -> Iterator[ProcessGroup]:
 
     An error within becomes, on all ranks, the same RunEnded; an error that is a defect is raised as it is.
     """
+    os.environ.update(torchrun_variables(os.environ))
     placement = placement_in(os.environ)
     group = ProcessGroup(placement, store_for(placement, limit_seconds=timeout_seconds / 2), timeout_seconds)
     try:
