@@ -139,6 +139,28 @@ def publish_verb(
 
 
 @app.command()
+def check(
+    target: Annotated[str, typer.Option(metavar="DIR", help="Directory to look at. Left as it was found.")],
+    bytes_per_rank: Annotated[str, typer.Option(metavar="SIZE", help="What each rank is to write.")] = "256MiB",
+    ranks: Annotated[
+        str | None, typer.Option(metavar="N", help="How many ranks write.  [default: those that were launched, or 1]")
+    ] = None,
+) -> None:
+    """Look whether a target is fit for a run, by trying: 0 if so, 1 with warnings, 2 if a run cannot be.
+
+    Once per node: srun --ntasks-per-node=1 ckpt-bench check --target DIR --ranks 64
+    """
+    from io_bench.preflight.check import checked  # noqa: PLC0415 - the rest needs none of this
+
+    interruption.expect()
+    try:
+        exit_code = checked(target, bytes_per_rank, ranks, Terminal(is_speaker=True))
+    except (SizingError, interruption.Interrupted) as error:
+        raise _exit(str(error), exit_code_of(error), is_speaker=True) from None
+    raise typer.Exit(exit_code)
+
+
+@app.command()
 def validate() -> None:
     """Train tiny real models for one step, save them, and compare the files with what sizing predicts."""
     from rich.console import Console  # noqa: PLC0415 - the rest needs none of this, and torch takes a second

@@ -18,7 +18,7 @@ _Part = TypeVar("_Part")
 
 
 class Testbed(Protocol):
-    """Enters a part of the test bed for the time of a test."""
+    """Enters a part of the test bed for the time of a test, or of all tests of a module."""
 
     def __call__(self, part: AbstractContextManager[_Part]) -> _Part: ...
 
@@ -26,12 +26,13 @@ class Testbed(Protocol):
 @pytest.fixture
 def testbed() -> Iterator[Testbed]:
     with contextlib.ExitStack() as stack:
+        yield _entering(stack)
 
-        def enter(part: AbstractContextManager[_Part]) -> _Part:
-            with _skipped_where_unavailable():
-                return stack.enter_context(part)
 
-        yield enter
+@pytest.fixture(scope="module")
+def testbed_of_module() -> Iterator[Testbed]:
+    with contextlib.ExitStack() as stack:
+        yield _entering(stack)
 
 
 @pytest.fixture
@@ -46,6 +47,14 @@ def mounting() -> None:
 def small_filesystem(tmp_path: Path, testbed: Testbed) -> Path:
     """An ext4 file system of 64 MiB on a loop device, to be filled."""
     return testbed(disk(tmp_path, num_bytes=64 << 20)).path
+
+
+def _entering(stack: contextlib.ExitStack) -> Testbed:
+    def enter(part: AbstractContextManager[_Part]) -> _Part:
+        with _skipped_where_unavailable():
+            return stack.enter_context(part)
+
+    return enter
 
 
 @contextlib.contextmanager

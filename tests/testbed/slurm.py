@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -51,11 +54,24 @@ class Slurm:
     @property
     def environment(self) -> dict[str, str]:
         """What its commands and daemons need to find it."""
-        return {"SLURM_CONF": str(self.configuration)}
+        programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        return {"SLURM_CONF": str(self.configuration), "PATH": programs}
 
     def start(self, *command: str | Path, directory: Path) -> Process:
-        """`srun`, `sbatch` and the like on the controller."""
+        """`srun` and the like on the controller, with this Python's programs on the path."""
         return start(self.controller, list(map(str, command)), directory, self.environment)
+
+    def batch_log(self, *arguments: str | Path, directory: Path, seconds: float) -> str:
+        """What a job given to `sbatch` printed, once it has ended. Raises TimeoutError."""
+        log, deadline = directory / "job.log", time.monotonic() + seconds
+        submitted, complaint = self.start("sbatch", "--output", log, *arguments, directory=directory).communicate()
+        job = submitted.split()[-1:] or [complaint]
+        while self.done("squeue", "--noheader", "--jobs", *job):
+            if time.monotonic() > deadline:
+                self.done("scancel", *job)
+                raise TimeoutError(log.read_text())
+            time.sleep(0.2)
+        return log.read_text()
 
     def done(self, *command: str | Path) -> str:
         """What a short command prints on the controller."""
@@ -82,7 +98,7 @@ def slurm(directory: Path, *, controller: Node, nodes: Sequence[Node]) -> Iterat
 @contextmanager
 def _daemon(cluster: Slurm, node: Node, daemon: str, *, answer: str, hopes_for: str) -> Iterator[None]:
     """A daemon on a node, ready once the command `answer` prints what is hoped for."""
-    log = cluster.configuration.parent / f"{daemon.split()[0]}-{node.name}.log"
+    log = cluster.configuration.parent / f"{daemon.split(maxsplit=1)[0]}-{node.name}.log"
     command = node.command(*daemon.split(), "-D", environment=cluster.environment)
     with running(command, log=log, is_ready=lambda: hopes_for in _said(cluster, answer)):
         yield

@@ -1,0 +1,50 @@
+"""All checks of a target, one after another."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from io_bench.preflight import directory
+from io_bench.preflight.findings import Finding, exit_code_of, tried
+from io_bench.preflight.probe import probe_directory
+from io_bench.preflight.request import CheckRequest, num_launched_ranks
+from io_bench.preflight.table import advice, findings_table
+from io_bench.target import checked_target, unwritable
+from io_bench.terminal import Terminal
+from sizing.units import bytes_text
+
+
+def checked(target: str, bytes_per_rank: str, num_ranks: str | None, terminal: Terminal) -> int:
+    """Show what is found on this node, and return the exit code. Raises InvalidInput, as for a run."""
+    ranks = num_launched_ranks() if num_ranks is None else num_ranks
+    request = CheckRequest.of({"--target": target, "--bytes-per-rank": bytes_per_rank, "--ranks": ranks})
+    findings = findings_of(request)
+    checkpoint = f"{request.num_ranks:,} x {bytes_text(request.bytes_per_rank)}"
+    terminal.show(f"{target} as {socket.gethostname()} sees it, for {checkpoint}:")
+    terminal.show(findings_table(findings))
+    for sentence in advice(findings):
+        terminal.say(sentence)
+    return exit_code_of(findings)
+
+
+def findings_of(request: CheckRequest) -> list[Finding]:
+    """What was found. Raises InvalidInput for a target that is none, or that cannot be written to."""
+    return list(_of_directory(checked_target(request.target), request))
+
+
+def _of_directory(target: Path, request: CheckRequest) -> Iterator[Finding]:
+    yield tried("file system", lambda: directory.file_system(target))
+    yield tried("space", lambda: directory.space(target, needed_bytes=request.total_bytes, num_files=request.num_ranks))
+    try:
+        with probe_directory(target) as probe:
+            yield tried("permissions", lambda: directory.permissions(probe))
+            yield tried("largest file", lambda: directory.largest_file(probe, num_bytes=request.bytes_per_rank))
+            yield tried("O_DIRECT", lambda: directory.direct_io(probe))
+            yield tried("fallocate", lambda: directory.allocation(probe))
+            yield tried("fsync", lambda: directory.sync_cost(probe))
+            yield tried("clock", lambda: directory.clock(probe))
+    except OSError as error:
+        raise unwritable(target, str(error.strerror)) from error
+    yield tried("open files", directory.open_files)

@@ -1,0 +1,43 @@
+"""What a check found, how bad it is, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from io_bench.errors import EXIT_FAILED
+from sizing.errors import EXIT_BAD_INPUT
+
+Severity = Literal["fine", "note", "warning", "problem"]
+"""A note is worth knowing, a warning endangers the run or its figures, a problem prevents it."""
+
+_EXIT_CODES: dict[Severity, int] = {"fine": 0, "note": 0, "warning": EXIT_FAILED, "problem": EXIT_BAD_INPUT}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. `advice` is a sentence for all but what is fine."""
+
+    subject: str
+    found: str
+    severity: Severity = "fine"
+    advice: str = ""
+
+
+def exit_code_of(findings: Iterable[Finding]) -> int:
+    """2 where the run cannot be, 1 where it is endangered, else 0.
+
+    >>> exit_code_of([Finding("clock", "0 s off"), Finding("fallocate", "refused", "note", "Mind it.")])
+    0
+    """
+    return max((_EXIT_CODES[finding.severity] for finding in findings), default=0)
+
+
+def tried(subject: str, look: Callable[[], Finding]) -> Finding:
+    """What `look` finds; a problem where the operating system does not let it."""
+    try:
+        return look()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        return Finding(subject, f"failed: {reason}", "problem", f"A run would fail here too ({reason}).")

@@ -1,0 +1,123 @@
+"""`ckpt-bench check` on real file systems: what it finds, how it ends, and that it leaves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from io_bench.interruption import Interrupted
+from io_bench.preflight.direct_io import smallest_alignment_bytes
+from io_bench.preflight.directory import space
+from io_bench.preflight.probe import probe_directory
+from tests.testbed.file_systems import Disk, disk, memory_disk
+
+if TYPE_CHECKING:
+    from tests.conftest import Testbed
+    from tests.io_bench.conftest import Bench, Tree
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path, testbed: Testbed) -> Disk:
+    return testbed(disk(tmp_path, num_bytes=64 * MIB))
+
+
+def verdicts(stdout: str) -> dict[str, str]:
+    """The last word of each row of the table, by its first words."""
+    rows = [line.strip().split("  ") for line in stdout.splitlines()[3:] if line.strip()]
+    return {row[0].strip(): row[-1].strip() for row in rows if len(row) > 2}
+
+
+def test_a_disk_with_room_is_fine_and_left_as_it_was(
+    bench: Bench, small_disk: Disk, tree: Callable[[Path], Tree]
+) -> None:
+    before = tree(small_disk.path)
+    done = bench.run("check", "--target", str(small_disk.path), "--bytes-per-rank", "10MiB", "--ranks", "4")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert set(verdicts(done.stdout).values()) == {"fine"}
+    assert "ext4 on" in done.stdout
+    block = Path(f"/sys/block/{small_disk.device.name}/queue/logical_block_size").read_text().strip()
+    assert f"works, aligned to {block}.0 B" in done.stdout or f"works, aligned to {block} B" in done.stdout
+    assert tree(small_disk.path) == before
+
+
+def test_direct_io_is_aligned_as_the_device_says(small_disk: Disk) -> None:
+    block = Path(f"/sys/block/{small_disk.device.name}/queue/logical_block_size").read_text()
+    assert smallest_alignment_bytes(small_disk.path / "file") == int(block)
+
+
+def test_a_checkpoint_that_does_not_fit_is_a_problem(bench: Bench, small_disk: Disk) -> None:
+    done = bench.run("check", "--target", str(small_disk.path), "--bytes-per-rank", "40MiB", "--ranks", "2")
+    assert done.returncode == 2
+    assert verdicts(done.stdout)["space"] == "problem"
+    assert "Problem: space: --target has " in done.stderr
+
+
+def test_files_that_have_no_names_left_are_a_problem(small_disk: Disk) -> None:
+    assert space(small_disk.path, needed_bytes=MIB, num_files=1000).severity == "fine"
+    assert space(small_disk.path, needed_bytes=MIB, num_files=10**9).severity == "problem"
+
+
+def test_a_file_system_in_memory_is_a_warning(bench: Bench, tmp_path: Path, testbed: Testbed) -> None:
+    target = testbed(memory_disk(tmp_path, num_bytes=64 * MIB))
+    done = bench.run("check", "--target", str(target), "--bytes-per-rank", "1MiB")
+    assert done.returncode == 1
+    assert verdicts(done.stdout)["file system"] == "warning"
+    assert "Warning: file system: It lives in memory" in done.stderr
+    assert list(target.iterdir()) == []
+
+
+def test_a_read_only_target_is_refused(bench: Bench, small_disk: Disk) -> None:
+    small_disk.remount("ro")
+    done = bench.run("check", "--target", str(small_disk.path), "--bytes-per-rank", "1MiB")
+    assert done.returncode == 2
+    assert "--target must be writable (Read-only file system)" in done.stderr or "permission denied" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("limit", "subject", "code"),
+    [("RLIMIT_FSIZE, (2_000_000, -1)", "largest file", 2), ("RLIMIT_NOFILE, (64, 64)", "open files", 1)],
+)
+def test_limits_of_the_process_are_found(limit: str, subject: str, code: int, bench: Bench, target: Path) -> None:
+    prelude = f"import resource as r; r.setrlimit(r.{limit})"
+    done = bench.run("check", "--target", str(target), "--bytes-per-rank", "4MiB", prelude=prelude)
+    assert done.returncode == code
+    assert verdicts(done.stdout)[subject] == ("problem" if code == 2 else "warning")
+
+
+def test_nothing_stays_of_a_check_that_is_interrupted(target: Path, tree: Callable[[Path], Tree]) -> None:
+    def interrupted() -> None:
+        with probe_directory(target) as probe:
+            (probe / "half").write_bytes(b"done")
+            raise Interrupted(2)
+
+    before = tree(target)
+    with pytest.raises(Interrupted):
+        interrupted()
+    assert tree(target) == before
+
+
+def test_the_ranks_that_were_launched_are_those_that_need_room(bench: Bench, target: Path) -> None:
+    step = {"SLURM_STEP_NUM_TASKS": "3", "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_STEP_NODELIST": "n1"}
+    done = bench.finish(bench.start(bench.command("check", "--target", str(target)), environment=step))
+    assert "for 3 x 268.4 MB (256.0 MiB):" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--ranks", "0"], "--ranks must be at least 1"),
+        (["--ranks", "all"], "--ranks must be a whole number"),
+        (["--bytes-per-rank", "1B"], "--bytes-per-rank must be at least 1048576"),
+        (["--target", "/nowhere"], "--target must be a directory that exists"),
+    ],
+)
+def test_wrong_flags_are_explained(flags: list[str], words: str, bench: Bench, target: Path) -> None:
+    done = bench.run("check", "--target", str(target), *flags)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
