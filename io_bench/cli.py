@@ -140,7 +140,9 @@ def publish_verb(
 
 @app.command()
 def check(
-    target: Annotated[str, typer.Option(metavar="DIR", help="Directory to look at. Left as it was found.")],
+    target: Annotated[
+        str, typer.Option(metavar="DIR_OR_URL", help="Directory or s3://bucket/prefix. Left as it was found.")
+    ],
     bytes_per_rank: Annotated[str, typer.Option(metavar="SIZE", help="What each rank is to write.")] = "256MiB",
     ranks: Annotated[
         str | None, typer.Option(metavar="N", help="How many ranks write.  [default: those that were launched, or 1]")

@@ -15,7 +15,6 @@ import torch
 import sizing
 from io_bench import host_memory, page_cache
 from io_bench.device import Device
-from io_bench.mount import mount_of
 from io_bench.process_group import ProcessGroup
 from io_bench.target import Target
 

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import secrets
 import socket
 from collections.abc import Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
+from io_bench.errors import explained_io_errors, unwritable
 from io_bench.preflight import directory
 from io_bench.preflight.findings import Finding, exit_code_of, tried
 from io_bench.preflight.probe import probe_directory
 from io_bench.preflight.request import CheckRequest, num_launched_ranks
 from io_bench.preflight.table import advice, findings_table
-from io_bench.target import checked_target, unwritable
+from io_bench.run_directory import DirectoryTarget
+from io_bench.target import checked_target
 from io_bench.terminal import Terminal
 from sizing.units import bytes_text
 
+if TYPE_CHECKING:
+    from io_bench.object_store.target import UrlTarget
+
 
 def checked(target: str, bytes_per_rank: str, num_ranks: str | None, terminal: Terminal) -> int:
-    """Show what is found on this node, and return the exit code. Raises InvalidInput, as for a run."""
+    """Show what is found from this node, and return the exit code. Raises InvalidInput, as for a run."""
     ranks = num_launched_ranks() if num_ranks is None else num_ranks
     request = CheckRequest.of({"--target": target, "--bytes-per-rank": bytes_per_rank, "--ranks": ranks})
     findings = findings_of(request)
@@ -31,14 +37,17 @@ def checked(target: str, bytes_per_rank: str, num_ranks: str | None, terminal: T
 
 def findings_of(request: CheckRequest) -> list[Finding]:
     """What was found. Raises InvalidInput for a target that is none, or that cannot be written to."""
-    return list(_of_directory(checked_target(request.target), request))
+    target = checked_target(request.target, is_first=True)
+    if isinstance(target, DirectoryTarget):
+        return list(_of_directory(target, request))
+    return list(_of_object_store(cast("UrlTarget", target), request))
 
 
-def _of_directory(target: Path, request: CheckRequest) -> Iterator[Finding]:
+def _of_directory(target: DirectoryTarget, request: CheckRequest) -> Iterator[Finding]:
     yield tried("file system", lambda: directory.file_system(target))
     yield tried("space", lambda: directory.space(target, needed_bytes=request.total_bytes, num_files=request.num_ranks))
     try:
-        with probe_directory(target) as probe:
+        with probe_directory(target.path) as probe:
             yield tried("permissions", lambda: directory.permissions(probe))
             yield tried("largest file", lambda: directory.largest_file(probe, num_bytes=request.bytes_per_rank))
             yield tried("O_DIRECT", lambda: directory.direct_io(probe))
@@ -46,5 +55,24 @@ def _of_directory(target: Path, request: CheckRequest) -> Iterator[Finding]:
             yield tried("fsync", lambda: directory.sync_cost(probe))
             yield tried("clock", lambda: directory.clock(probe))
     except OSError as error:
-        raise unwritable(target, str(error.strerror)) from error
+        raise unwritable(target.title, str(error.strerror)) from error
+    yield tried("open files", directory.open_files)
+
+
+def _of_object_store(target: UrlTarget, request: CheckRequest) -> Iterator[Finding]:
+    from io_bench.preflight import object_store  # noqa: PLC0415 - fsspec, where it is needed
+
+    part_bytes = target.transfer.part_bytes
+    files = target.made(f"check-{secrets.token_hex(4)}")
+    yield object_store.endpoint(target)
+    yield object_store.space(request.total_bytes)
+    try:
+        yield tried("put and get", lambda: object_store.put_and_get(files))
+        yield tried("parts and ranges", lambda: object_store.parts(files, part_bytes=part_bytes))
+        yield tried("listing", lambda: object_store.listing(files))
+        yield tried("removal", lambda: object_store.removal(files, part_bytes=part_bytes))
+    finally:
+        with explained_io_errors(f"removing what was tried in {files.title}", rank=0):
+            files.remove_created()
+        files.close()
     yield tried("open files", directory.open_files)

@@ -9,10 +9,9 @@ import time
 from pathlib import Path
 
 from io_bench.allocation import allocate
-from io_bench.mount import mount_of
 from io_bench.preflight.direct_io import num_cached_pages, smallest_alignment_bytes
 from io_bench.preflight.findings import Finding
-from io_bench.target import check_space
+from io_bench.run_directory import DirectoryTarget
 from sizing.errors import InvalidInput
 from sizing.units import binary_bytes_text, bytes_text
 
@@ -25,9 +24,9 @@ _ALLOCATED_BYTES = 1 << 20
 _TYPES_IN_MEMORY = ("tmpfs", "ramfs")
 
 
-def file_system(target: Path) -> Finding:
+def file_system(target: DirectoryTarget) -> Finding:
     """Its type, and what that means for a measurement."""
-    mount = mount_of(target)
+    mount = target.description()
     kind, options = mount.get("type", "unknown"), mount.get("options", "").split(",")
     found = f"{kind} on {mount.get('path', '?')}, from {mount.get('device', '?')}"
     if kind in _TYPES_IN_MEMORY:
@@ -41,12 +40,12 @@ def file_system(target: Path) -> Finding:
     return Finding("file system", found)
 
 
-def space(target: Path, *, needed_bytes: int, num_files: int) -> Finding:
+def space(target: DirectoryTarget, *, needed_bytes: int, num_files: int) -> Finding:
     """Free bytes and free file names against what one checkpoint takes."""
-    system = os.statvfs(target)
+    system = os.statvfs(target.path)
     found = f"{bytes_text(system.f_bavail * system.f_frsize)} free, {bytes_text(needed_bytes)} needed"
     try:
-        check_space(target, needed_bytes)
+        target.check_space(needed_bytes)
     except InvalidInput as error:
         return Finding("space", found, "problem", str(error))
     # Some file systems report no number of files at all.

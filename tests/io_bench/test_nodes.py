@@ -80,7 +80,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, testbed_of_module: Testbed
 
 @contextmanager
 def under_torchrun(cluster: Cluster, directory: Path, *flags: str) -> Iterator[list[Process]]:
-    arguments = ("run", "--target", cluster.target, *flags)
+    arguments: tuple[str | Path, ...] = ("run", "--target", cluster.target, *flags)
     with agents(cluster.nodes, *arguments, ranks_per_node=2, directory=directory) as launchers:
         yield launchers
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +15,9 @@ from io_bench.interruption import Interrupted
 from io_bench.preflight.direct_io import smallest_alignment_bytes
 from io_bench.preflight.directory import space
 from io_bench.preflight.probe import probe_directory
+from io_bench.run_directory import DirectoryTarget
 from tests.testbed.file_systems import Disk, disk, memory_disk
+from tests.testbed.seaweedfs import seaweedfs
 
 if TYPE_CHECKING:
     from tests.conftest import Testbed
@@ -58,8 +63,9 @@ def test_a_checkpoint_that_does_not_fit_is_a_problem(bench: Bench, small_disk: D
 
 
 def test_files_that_have_no_names_left_are_a_problem(small_disk: Disk) -> None:
-    assert space(small_disk.path, needed_bytes=MIB, num_files=1000).severity == "fine"
-    assert space(small_disk.path, needed_bytes=MIB, num_files=10**9).severity == "problem"
+    target = DirectoryTarget.checked(str(small_disk.path))
+    assert space(target, needed_bytes=MIB, num_files=1000).severity == "fine"
+    assert space(target, needed_bytes=MIB, num_files=10**9).severity == "problem"
 
 
 def test_a_file_system_in_memory_is_a_warning(bench: Bench, tmp_path: Path, testbed: Testbed) -> None:
@@ -105,6 +111,24 @@ def test_the_ranks_that_were_launched_are_those_that_need_room(bench: Bench, tar
     step = {"SLURM_STEP_NUM_TASKS": "3", "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_STEP_NODELIST": "n1"}
     done = bench.finish(bench.start(bench.command("check", "--target", str(target)), environment=step))
     assert "for 3 x 268.4 MB (256.0 MiB):" in done.stdout
+
+
+def test_an_object_store_is_tried_and_left_as_it_was(bench: Bench, tmp_path: Path, testbed: Testbed) -> None:
+    server = testbed(seaweedfs(tmp_path))
+    make = "import s3fs; s3fs.S3FileSystem().mkdir('bucket')"
+    subprocess.run([sys.executable, "-c", make], env=os.environ | server.environment, check=True)
+    command = bench.command("check", "--target", "s3://bucket/prefix")
+    done = bench.finish(bench.start(command, environment=server.environment))
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = verdicts(done.stdout)
+    assert found.pop("space") == "note"
+    assert {"put and get", "parts and ranges", "listing", "removal"} < set(found)
+    assert set(found.values()) == {"fine"}
+    look = "import s3fs; print(s3fs.S3FileSystem().find('bucket'))"
+    left = subprocess.run(
+        [sys.executable, "-c", look], env=os.environ | server.environment, capture_output=True, text=True, check=True
+    )
+    assert left.stdout == "[]\n"
 
 
 @pytest.mark.parametrize(
