@@ -6,7 +6,7 @@ limit. So one answer, a sweep over a million rows and the draws of a calibration
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +18,7 @@ from sizing.storage.transfer import (
     files_seconds,
     planning_seconds,
     shared_seconds,
+    transfer_seconds,
 )
 
 Resource = Literal[
@@ -83,6 +84,21 @@ def once_terms(rates: Rates, *, direction: Direction) -> Terms:
     if direction == "write":
         fields = (("commit", "commit_seconds"), *fields)
     return {resource: rates[field] for resource, field in fields if field in rates}
+
+
+def total_seconds(rates: Rates, demands: Sequence[Demand], *, direction: Direction) -> Numbers:
+    """Time of demands one after the other, whose rates give at least one shared resource.
+
+    Source: `transfer.transfer_seconds`, for each demand, and what is paid once.
+
+    >>> float(total_seconds({"write_bytes_per_second": 2.0}, [Demand(8, 1, 1, 1)], direction="write"))
+    4.0
+    """
+    seconds = sum(once_terms(rates, direction=direction).values(), start=np.float64(0.0))
+    for demand in demands:
+        serial = sum(serial_terms(rates, demand, direction=direction).values(), start=np.float64(0.0))
+        seconds = seconds + transfer_seconds(serial, *shared_terms(rates, demand, direction=direction).values())
+    return seconds
 
 
 def _serial(rates: Rates, demand: Demand, direction: Direction) -> Iterator[tuple[Resource, Numbers]]:

@@ -1,0 +1,110 @@
+"""From result documents to a Calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from sizing.errors import InvalidInput
+from sizing.storage.calibration.calibration import Calibration, DirectionFit
+from sizing.storage.calibration.conditions import doubts_about
+from sizing.storage.calibration.fit import fit_of
+from sizing.storage.calibration.grade import grade_of
+from sizing.storage.calibration.series import (
+    LEAST_CONFIGURATIONS,
+    Series,
+    configuration_text,
+    dates_of,
+    series_of,
+)
+from sizing.storage.measurement import BenchmarkResult
+from sizing.storage.profile import StorageProfile
+from sizing.units import percent_text
+
+DEFAULT_DRAWS = 1_000
+NOTABLE_MISS_FRACTION = 0.25
+
+_MISSING = (
+    "measure more: 1 and several nodes, each with 1 and with many ranks, for example "
+    "ckpt-bench scan --nodes 1,2,4,8 --writers-per-node 1,2,4,8"
+)
+
+
+def calibrate(
+    results: Sequence[BenchmarkResult], *, engine: str | None = None, num_draws: int = DEFAULT_DRAWS, seed: int = 0
+) -> Calibration:
+    """The Calibration of one storage system by all given runs; equal input and seed give equal output.
+
+    Args: `engine`, where the runs have several, another than that with most configurations; `num_draws` of the
+    bootstrap.
+    Raises InvalidInput where too few configurations are left to fit, or where runs contradict each other.
+    """
+    series = [series_of(results, "write", engine=engine)]
+    written_by = series[0].engine if series[0].rows else engine
+    series.append(series_of(results, "read", engine=written_by))
+    fitted = {s.direction: fit_of(s, num_draws=num_draws, seed=seed) for s in series if _is_enough(s)}
+    if not fitted:
+        raise _too_few(series)
+    used = [s for s in series if s.direction in fitted]
+    run_ids = tuple(dict.fromkeys(row.run_id for s in used for row in s.rows))
+    doubts = tuple(doubts_about([result for result in results if result.run_id in run_ids]))
+    write, read = fitted.get("write"), fitted.get("read")
+    notes = [note for s in series for note in (*_left_out(s), *_missing(s))]
+    misses = [miss for fit in fitted.values() for miss in _misses(fit)]
+    warnings = [warning for result in results for warning in result.warnings]
+    return Calibration(
+        profile=_profile(fitted.values()),
+        engine=used[0].engine,
+        run_ids=run_ids,
+        measured_on=max(dates_of(run_ids), default=None),
+        grade=grade_of(write or read, doubts=doubts),
+        write=write,
+        read=read,
+        warnings=tuple(dict.fromkeys([*doubts, *notes, *misses, *warnings])),
+    )
+
+
+def _profile(fits: Iterable[DirectionFit]) -> StorageProfile:
+    """The limits that the data need; where two cannot be told apart, both at the least that they can be."""
+    fields: dict[str, float] = {}
+    for fit in fits:
+        rivals = {field for rival in fit.rivals for field in rival}
+        for limit in fit.limits:
+            if limit.value is not None and (limit.field in fit.draws or limit.field in rivals):
+                fields[limit.field] = limit.value
+    return StorageProfile.model_validate(fields)
+
+
+def _is_enough(series: Series) -> bool:
+    return series.num_configurations >= LEAST_CONFIGURATIONS
+
+
+def _too_few(series: Sequence[Series]) -> InvalidInput:
+    found = {row.configuration for s in series for row in s.rows}
+    reasons = "; ".join(note for s in series for note in s.left_out)
+    had = ", ".join(sorted(map(configuration_text, found))) or "none that can be used"
+    rule = f"must have at least {LEAST_CONFIGURATIONS} configurations of the same operation and settings, found {had}"
+    return InvalidInput.of("measurements", rule + (f" ({reasons})" if reasons else ""), value=None, remedy=_MISSING)
+
+
+def _left_out(series: Series) -> Iterator[str]:
+    for note in series.left_out:
+        yield f"left out: {note}"
+
+
+def _missing(series: Series) -> Iterator[str]:
+    if not _is_enough(series):
+        yield (
+            f"no {series.direction} limits: {series.num_configurations} configuration(s) can be used, "
+            f"{LEAST_CONFIGURATIONS} are needed; {_MISSING}"
+        )
+
+
+def _misses(fit: DirectionFit) -> Iterator[str]:
+    """Measurements that the fit does not explain."""
+    for point in fit.points:
+        miss = point.seconds / point.predicted_seconds - 1
+        if abs(miss) > max(NOTABLE_MISS_FRACTION, 4 * fit.noise_fraction):
+            yield (
+                f"outlier: {point.num_streams} ranks on {point.num_nodes} nodes (run {point.run_id}) took "
+                f"{percent_text(abs(miss))} {'longer' if miss > 0 else 'less'} than the limits explain"
+            )

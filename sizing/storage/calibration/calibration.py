@@ -1,0 +1,119 @@
+"""A Calibration: the profile that measurements say, how sure they are of it, and what they could not see."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sizing.storage.profile import StorageProfile
+from sizing.storage.terms import Direction, Resource
+from sizing.units import MOST_BYTES
+
+MOST_DRAWS = 1_000
+MOST_POINTS = 10_000
+
+Verdict = Literal["measured", "lower-bound", "unknown"]
+"""`measured`: it binds in three or more configurations and no other limit explains them as well. `lower-bound`: a
+rate is at least so much. `unknown`: no run shows it."""
+
+Grade = Literal["A", "B", "C", "D"]
+
+_Text = Annotated[str, Field(max_length=2000)]
+_Name = Annotated[str, Field(min_length=1, max_length=64)]
+_Positive = Annotated[float, Field(gt=0, le=1e30, allow_inf_nan=False)]
+_NotNegative = Annotated[float, Field(ge=0, le=1e30, allow_inf_nan=False)]
+_Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
+_Interval = tuple[_Positive, _Positive]
+_Span = tuple[_Positive, _Positive]
+
+
+class LimitEstimate(BaseModel):
+    """One limit: its value in the unit that ends the field's name, its 90 % interval, and how much it is worth."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    field: _Name = Field(description="of the storage profile")
+    resource: Resource
+    verdict: Verdict
+    value: _Positive | None = Field(description="for a lower bound the least that it can be")
+    interval: _Interval | None
+    num_binding: _Count = Field(description="configurations in which it takes longer than every other shared resource")
+    reason: _Text
+
+
+class Covered(BaseModel):
+    """The least and the most of what was measured; beyond it a prediction is an extrapolation."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    num_nodes: _Span
+    streams_per_node: _Span
+    bytes_per_stream: _Span
+    files_per_stream: _Span
+
+
+class FittedPoint(BaseModel):
+    """One measurement beside what the fit says of it, and what a fit without its configuration says."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    run_id: _Name
+    num_nodes: _Count
+    num_streams: _Count
+    total_bytes: Annotated[int, Field(ge=1, le=MOST_BYTES)]
+    num_files: _Count
+    seconds: _Positive
+    predicted_seconds: _Positive
+    held_out_seconds: _Positive
+
+    @property
+    def bytes_per_second(self) -> float:
+        """As measured."""
+        return self.total_bytes / self.seconds
+
+
+class DirectionFit(BaseModel):
+    """The fit to all writes, or to all reads.
+
+    `noise_fraction` is the standard deviation of measured around predicted times; `held_out_error_fraction` the median
+    error of predictions for configurations that the fit had not seen, `worst_held_out_error_fraction` the largest.
+    `draws` are bootstrap draws of the fitted fields; `rivals` other sets of limits that explain the data as well.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    limits: tuple[LimitEstimate, ...] = Field(max_length=32)
+    covered: Covered
+    num_configurations: _Count
+    noise_fraction: _NotNegative
+    held_out_error_fraction: _NotNegative
+    worst_held_out_error_fraction: _NotNegative
+    draws: dict[_Name, Annotated[tuple[_Positive, ...], Field(max_length=MOST_DRAWS)]] = Field(max_length=32)
+    rivals: tuple[dict[_Name, _Positive], ...] = Field(max_length=32)
+    points: tuple[FittedPoint, ...] = Field(max_length=MOST_POINTS)
+
+
+class Calibration(BaseModel):
+    """What benchmark runs say of a storage system: a profile, and beside it all that makes it believable.
+
+    The profile holds the limits that the measurements need for their explanation; limits that were never reached are
+    not in it, but widen predictions of layouts that could reach them.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_version: Literal[1] = 1
+    profile: StorageProfile
+    engine: _Name
+    run_ids: tuple[_Name, ...] = Field(min_length=1, max_length=1_000)
+    measured_on: date | None = Field(description="date of the latest run, where its id has one")
+    grade: Grade
+    write: DirectionFit | None
+    read: DirectionFit | None
+    warnings: tuple[_Text, ...] = Field((), max_length=1_000)
+
+    def fit(self, direction: Direction) -> DirectionFit | None:
+        """The fit to writes or to reads."""
+        return self.write if direction == "write" else self.read

@@ -1,0 +1,52 @@
+"""Whether runs were made under the same conditions: versions, kernel, mount; and how old they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from pydantic import JsonValue
+
+import sizing
+from sizing.storage.calibration.series import dates_of
+from sizing.storage.measurement import BenchmarkResult
+
+MOST_DAYS_APART = 30
+
+
+def doubts_about(results: Sequence[BenchmarkResult]) -> Iterator[str]:
+    """What differs between runs that are fitted together, and runs of another version of this project."""
+    conditions = [_conditions(result.environment) for result in results]
+    for name in dict.fromkeys(name for found in conditions for name in found):
+        values: dict[str, str] = {}
+        for result, found in zip(results, conditions, strict=True):
+            values.setdefault(found.get(name, "not recorded"), result.run_id)
+        if len(values) > 1:
+            yield f"mixed runs: {name} is " + ", ".join(f"{value} (run {run})" for value, run in values.items())
+    version = "version of checkpoint-sizing"
+    stale = {found[version] for found in conditions if version in found} - {sizing.__version__}
+    if stale:
+        yield f"stale runs: measured by version {', '.join(sorted(stale))}, this is {sizing.__version__}"
+    dates = dates_of([result.run_id for result in results])
+    if dates and (max(dates) - min(dates)).days > MOST_DAYS_APART:
+        yield f"stale runs: the oldest is of {min(dates)}, the latest of {max(dates)}"
+
+
+def _conditions(environment: Mapping[str, JsonValue]) -> dict[str, str]:
+    """The conditions of a run that change what storage gives, by name."""
+    found = {f"version of {name}": str(value) for name, value in _object(environment.get("versions")).items()}
+    nodes = [_object(node) for node in _object(environment.get("nodes")).values()]
+    for name in ("kernel", "cpu_model"):
+        found |= _joined(name.replace("_", " "), [node.get(name) for node in nodes])
+    mounts = [_object(node.get("mount")) for node in nodes]
+    for name, label in (("type", "file system"), ("device", "mounted device"), ("options", "mount options")):
+        found |= _joined(label, [mount.get(name) for mount in mounts])
+    return found
+
+
+def _joined(name: str, values: Sequence[JsonValue]) -> dict[str, str]:
+    texts = sorted({str(value) for value in values if value is not None})
+    return {name: " and ".join(texts)} if texts else {}
+
+
+def _object(value: JsonValue) -> Mapping[str, JsonValue]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,172 @@
+"""Which limits the measurements need for their explanation, and which others would explain them as well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sizing.storage.calibration.least_squares import fitted, many_fitted, starts
+from sizing.storage.calibration.roofline import SHARP, SMOOTH, Array, Design, Mask, log_seconds
+
+LEAST_NOISE_FRACTION = 0.01
+"""Noise below which no scan is believed to be."""
+
+_SIGNIFICANCE = 0.05
+_FIRST_NOISE = 0.05
+_OUTLIER_DEVIATIONS = 2.5
+_WINSORIZING_STEPS = 20
+_LEAST_FREEDOM = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The terms that the data need, `parameters` with -inf for the others, and the noise around them.
+
+    `rivals` are other sets of terms that explain the data as well, each with its parameters: a term and the one that
+    stands in its place cannot be told apart. `twins` are columns that could not be told from an earlier one at all.
+    """
+
+    parameters: Array
+    noise: float
+    rivals: tuple[Array, ...]
+    twins: dict[int, int]
+
+    @property
+    def kept(self) -> Mask:
+        """The columns that are needed."""
+        return np.isfinite(self.parameters)
+
+
+def explained(design: Design, measured: Array, *, repetition_noise: float) -> Explanation:
+    """The smallest set of terms that explains the measured log seconds, by elimination from all of them.
+
+    A term goes where the others explain the data as well without it, by an F test at 5 % of the robust loss. The
+    fixed time stays: to leave it out where it is small would shift the rates. Then each
+    term that is left is exchanged for each that went: where that costs nothing either, the two are rivals.
+    Args: `repetition_noise`, the standard error of a configuration's median from its repetitions.
+    """
+    twins = _twins(design)
+    usable = np.array(
+        [column not in twins and bool(design.coefficients[:, column].any()) for column in range(design.num_terms)]
+    )
+    noise = _noise(design, measured, usable, repetition_noise)
+    kept = usable.copy()
+    _, loss = _fit(design, measured, kept, noise)
+    allowance = _allowance(len(measured) - int(kept.sum()))
+    while True:
+        candidates = [kept & ~_only(design, column) for column in np.flatnonzero(kept & ~_is_constant(design))]
+        candidates = [mask for mask in candidates if (mask & design.is_shared).any()]
+        if not candidates:
+            break
+        without = _losses(design, measured, candidates, noise)
+        least = int(np.argmin(without))
+        if without[least] - loss > allowance:
+            break
+        kept, loss = candidates[least], without[least]
+    parameters, loss = _fit(design, measured, kept, noise)
+    noise = _residual_noise(log_seconds(design, parameters)[0] - measured, int(kept.sum()), repetition_noise)
+    parameters, loss = _fit(design, measured, kept, noise)
+    rivals = _rivals(design, measured, usable, kept, noise, loss, allowance) + _twin_rivals(design, parameters, twins)
+    return Explanation(parameters, noise, rivals, twins)
+
+
+def _twins(design: Design) -> dict[int, int]:
+    """Columns that are proportional to an earlier one of their kind, and that one."""
+    found: dict[int, int] = {}
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(design.coefficients)
+        for column in range(design.num_terms):
+            for earlier in range(column):
+                same_kind = design.is_shared[column] == design.is_shared[earlier]
+                if same_kind and earlier not in found and np.ptp(logs[:, column] - logs[:, earlier]) < 1e-6:
+                    found[column] = earlier
+                    break
+    return found
+
+
+def _rivals(
+    design: Design, measured: Array, usable: Mask, kept: Mask, noise: float, loss: float, allowance: float
+) -> tuple[Array, ...]:
+    """The fits in which one shared term stands in for another and costs nothing."""
+    left_out = usable & design.is_shared & ~kept
+    exchanged = [
+        (kept & ~_only(design, old)) | _only(design, new)
+        for old in np.flatnonzero(kept & design.is_shared)
+        for new in np.flatnonzero(left_out)
+    ]
+    if not exchanged:
+        return ()
+    parameters, found = _fits(design, measured, exchanged, noise)
+    return tuple(parameters[i] for i in range(len(exchanged)) if found[i] - loss <= allowance)
+
+
+def _twin_rivals(design: Design, parameters: Array, twins: dict[int, int]) -> tuple[Array, ...]:
+    """The same terms with a shared one replaced by its twin."""
+    rivals = []
+    for twin, original in twins.items():
+        if design.is_shared[twin] and np.isfinite(parameters[original]):
+            rival = parameters.copy()
+            ratio = design.coefficients[0, original] / design.coefficients[0, twin]
+            rival[twin], rival[original] = parameters[original] + np.log(ratio), -np.inf
+            rivals.append(rival)
+    return tuple(rivals)
+
+
+def _noise(design: Design, measured: Array, usable: Mask, repetition_noise: float) -> float:
+    noise = _FIRST_NOISE
+    for _ in range(2):
+        parameters, _ = _fit(design, measured, usable, noise)
+        residuals = log_seconds(design, parameters)[0] - measured
+        noise = _residual_noise(residuals, int(usable.sum()), repetition_noise)
+    return noise
+
+
+def _residual_noise(residuals: Array, num_parameters: int, repetition_noise: float) -> float:
+    """Standard deviation of the residuals, outliers drawn in, corrected for what the parameters took out of them."""
+    free = len(residuals) - num_parameters
+    if free < 1:
+        return max(repetition_noise, _FIRST_NOISE)
+    squares = residuals**2
+    variance = squares.sum() / free
+    for _ in range(_WINSORIZING_STEPS):
+        variance = np.minimum(squares, _OUTLIER_DEVIATIONS**2 * variance).sum() / free
+    return max(float(np.sqrt(variance)), repetition_noise, LEAST_NOISE_FRACTION)
+
+
+def _allowance(degrees_of_freedom: int) -> float:
+    """What leaving out one term may cost, in units of the noise squared: the F(1, df) quantile."""
+    from scipy.special import stdtrit  # noqa: PLC0415 - only fitting needs it
+
+    return float(stdtrit(max(degrees_of_freedom, _LEAST_FREEDOM), 1 - _SIGNIFICANCE / 2) ** 2)
+
+
+def _fit(design: Design, measured: Array, kept: Mask, noise: float) -> tuple[Array, float]:
+    """The polished fit of some columns, -inf in the others."""
+    part = Design(design.coefficients[:, kept], design.is_shared[kept])
+    parameters = np.full(design.num_terms, -np.inf)
+    parameters[kept] = fitted(part, measured, noise=noise)
+    polished, loss = many_fitted(design, measured, noise=noise, start=parameters[None])
+    return polished[0], float(loss[0])
+
+
+def _losses(design: Design, measured: Array, masks: list[Mask], noise: float) -> Array:
+    return _fits(design, measured, masks, noise)[1]
+
+
+def _fits(design: Design, measured: Array, masks: list[Mask], noise: float) -> tuple[Array, Array]:
+    """The best fit of each set of columns over all starts."""
+    points = np.array([np.where(mask, start, -np.inf) for start in starts(design, measured) for mask in masks])
+    parameters, losses = many_fitted(design, measured, noise=noise, start=points, squarings=(SMOOTH, SHARP))
+    shape = (-1, len(masks))
+    best = losses.reshape(shape).argmin(axis=0)
+    rows = best * len(masks) + np.arange(len(masks))
+    return parameters[rows], losses[rows]
+
+
+def _is_constant(design: Design) -> Mask:
+    return np.asarray(~design.is_shared & (np.ptp(design.coefficients, axis=0) == 0))
+
+
+def _only(design: Design, column: int | np.intp) -> Mask:
+    return np.asarray(np.arange(design.num_terms) == column)

@@ -1,0 +1,186 @@
+"""One direction fitted: limits with verdicts, errors, draws, and every measurement beside its prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sizing.storage.calibration.calibration import Covered, DirectionFit, FittedPoint, LimitEstimate
+from sizing.storage.calibration.candidates import Candidate, candidates, design_of
+from sizing.storage.calibration.explanation import Explanation, explained
+from sizing.storage.calibration.roofline import Array, Design, largest_shared, log_seconds
+from sizing.storage.calibration.series import Series
+from sizing.storage.calibration.uncertainty import drawn, held_out_log_seconds, interval
+from sizing.storage.terms import Demand
+
+LEAST_BINDING = 3
+"""Configurations in which a limit must bind to count as measured."""
+
+_KEPT_DRAWS = 200
+_DIGITS = 5
+
+
+def fit_of(series: Series, *, num_draws: int, seed: int) -> DirectionFit:
+    """The fit to the rows of a series."""
+    design, measured = design_of(series.demand, series.direction), series.log_seconds
+    explanation = explained(design, measured, repetition_noise=series.repetition_noise)
+    draws = drawn(design, measured, explanation, num_draws=num_draws, seed=seed)
+    groups = [row.configuration for row in series.rows]
+    held_out = held_out_log_seconds(design, measured, explanation, groups)
+    errors = np.abs(np.expm1(held_out - measured))
+    names = candidates(series.direction)
+    return DirectionFit(
+        limits=tuple(_limits(design, explanation, draws, names, groups)),
+        covered=_covered(series.demand),
+        num_configurations=series.num_configurations,
+        noise_fraction=explanation.noise,
+        held_out_error_fraction=float(np.median(errors)),
+        worst_held_out_error_fraction=float(errors.max()),
+        draws={
+            name.field: tuple(_rounded(name.value(draws[:_KEPT_DRAWS, column])))
+            for column, name in enumerate(names)
+            if explanation.kept[column]
+        },
+        rivals=tuple(_fields(names, rival) for rival in explanation.rivals),
+        points=_points(series, np.exp(log_seconds(design, explanation.parameters)[0]), np.exp(held_out)),
+    )
+
+
+def _limits(
+    design: Design, explanation: Explanation, draws: Array, names: Sequence[Candidate], groups: Sequence[object]
+) -> list[LimitEstimate]:
+    _, binding = largest_shared(design, explanation.parameters)
+    found = []
+    for column, name in enumerate(names):
+        if not design.coefficients[:, column].any():
+            continue
+        num_binding = len({group for group, slowest in zip(groups, binding, strict=True) if slowest == column})
+        if name.is_shared:
+            found.append(_shared_limit(design, explanation, draws, names, column, num_binding))
+        else:
+            found.append(_serial_limit(explanation, draws, names, column))
+    return found
+
+
+def _shared_limit(
+    design: Design,
+    explanation: Explanation,
+    draws: Array,
+    names: Sequence[Candidate],
+    column: int,
+    num_binding: int,
+) -> LimitEstimate:
+    name = names[column]
+    taken_by = [rival for rival in explanation.rivals if np.isfinite(rival[column]) != explanation.kept[column]]
+    others = sorted({names[i].resource for rival in taken_by for i in _exchanged(explanation, rival) if i != column})
+    if explanation.kept[column] and num_binding >= LEAST_BINDING and not taken_by:
+        values = name.value(draws[:, column])
+        return LimitEstimate(
+            field=name.field,
+            resource=name.resource,
+            verdict="measured",
+            value=float(name.value(explanation.parameters[column])),
+            interval=interval(values),
+            num_binding=num_binding,
+            reason=f"binds in {num_binding} configurations",
+        )
+    if taken_by:
+        reason = f"these runs cannot tell it from {' and '.join(others)}"
+    elif explanation.kept[column]:
+        reason = f"binds in {num_binding} configuration(s), {LEAST_BINDING} are needed"
+    else:
+        reason = "never reached: no run was limited by it"
+    return LimitEstimate(
+        field=name.field,
+        resource=name.resource,
+        verdict="lower-bound",
+        value=least_rate(design, explanation, column),
+        interval=None,
+        num_binding=num_binding,
+        reason=reason,
+    )
+
+
+def _serial_limit(explanation: Explanation, draws: Array, names: Sequence[Candidate], column: int) -> LimitEstimate:
+    name = names[column]
+    low, high = interval(name.value(draws[:, column])) if explanation.kept[column] else (0.0, 0.0)
+    is_seen = explanation.kept[column] and high < _WIDEST * low
+    if is_seen:
+        reason = "adds to the time of every configuration"
+    elif column in explanation.twins:
+        reason = f"these runs cannot tell it from {names[explanation.twins[column]].resource}"
+    else:
+        reason = "too small to be seen beside the noise"
+    return LimitEstimate(
+        field=name.field,
+        resource=name.resource,
+        verdict="measured" if is_seen else "unknown",
+        value=float(name.value(explanation.parameters[column])) if is_seen else None,
+        interval=(low, high) if is_seen else None,
+        num_binding=0,
+        reason=reason,
+    )
+
+
+_WIDEST = 20.0
+"""Ratio of an interval's ends from which on the time is not seen."""
+
+
+def least_rate(design: Design, explanation: Explanation, column: int) -> float:
+    """The least rate of a shared resource at which no explanation of the data would look different.
+
+    Its term is nowhere longer than the slowest, so the rate is at least the largest coefficient over slowest; of rival
+    explanations the one that asks least.
+    """
+    bounds = []
+    for parameters in (explanation.parameters, *explanation.rivals):
+        slowest, _ = largest_shared(design, parameters)
+        bounds.append(float((design.coefficients[:, column] / slowest).max()))
+    return min(bounds)
+
+
+def _exchanged(explanation: Explanation, rival: Array) -> list[int]:
+    return [int(i) for i in np.flatnonzero(np.isfinite(rival) != explanation.kept)]
+
+
+def _covered(demand: Demand) -> Covered:
+    streams, nodes = np.asarray(demand.num_streams), np.asarray(demand.num_nodes)
+    return Covered(
+        num_nodes=_span(nodes),
+        streams_per_node=_span(streams / nodes),
+        bytes_per_stream=_span(np.asarray(demand.total_bytes) / streams),
+        files_per_stream=_span(np.asarray(demand.num_files) / streams),
+    )
+
+
+def _points(series: Series, predicted: Array, held_out: Array) -> tuple[FittedPoint, ...]:
+    return tuple(
+        FittedPoint(
+            run_id=row.run_id,
+            num_nodes=row.measurement.num_nodes,
+            num_streams=row.measurement.num_ranks,
+            total_bytes=row.measurement.total_bytes,
+            num_files=row.num_files,
+            seconds=row.seconds,
+            predicted_seconds=float(predicted[i]),
+            held_out_seconds=float(held_out[i]),
+        )
+        for i, row in enumerate(series.rows)
+    )
+
+
+def _fields(names: Sequence[Candidate], parameters: Array) -> dict[str, float]:
+    return {
+        name.field: float(name.value(value))
+        for name, value in zip(names, parameters, strict=True)
+        if np.isfinite(value)
+    }
+
+
+def _span(values: Array) -> tuple[float, float]:
+    return float(values.min()), float(values.max())
+
+
+def _rounded(values: Array) -> list[float]:
+    return [float(f"{value:.{_DIGITS}g}") for value in values]

@@ -1,0 +1,28 @@
+"""What a calibration is worth, from A to D."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sizing.storage.calibration.calibration import DirectionFit, Grade
+
+GRADES: tuple[tuple[Grade, float, int, int], ...] = (("A", 0.05, 2, 12), ("B", 0.10, 1, 8), ("C", 0.25, 0, 4))
+"""Grade, most held-out error, least shared limits that are measured, least configurations; the first that fits."""
+
+
+def grade_of(fit: DirectionFit | None, *, doubts: Sequence[str]) -> Grade:
+    """The grade of a fit to writes (to reads where there are no writes); mixed or stale runs cost one.
+
+    A: held-out error up to 5 %, two shared limits measured, 12 configurations. B: 10 %, one, 8. C: 25 %, none, 4.
+    """
+    if fit is None:
+        return "D"
+    measured = sum(limit.verdict == "measured" and limit.num_binding > 0 for limit in fit.limits)
+    earned = [
+        grade
+        for grade, error, limits, configurations in GRADES
+        if fit.held_out_error_fraction <= error and measured >= limits and fit.num_configurations >= configurations
+    ]
+    grades: list[Grade] = ["A", "B", "C", "D"]
+    place = grades.index(earned[0]) if earned else len(grades) - 1
+    return grades[min(place + bool(doubts), len(grades) - 1)]

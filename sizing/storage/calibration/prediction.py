@@ -1,0 +1,117 @@
+"""What a calibration says of a save or a restore: seconds, an interval, and whether it was measured so far out."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sizing.storage.calibration.calibration import Calibration, DirectionFit
+from sizing.storage.calibration.roofline import Array
+from sizing.storage.terms import Demand, Direction, Rates, total_seconds
+from sizing.storage.transfer import Numbers
+
+INTERVAL_TAIL = 0.05
+"""Left out of an interval at either end, so that it holds 90 %."""
+
+LEAST_ERROR_FRACTION = 0.02
+"""Error per doubling beyond what was measured, where the held-out error is smaller still."""
+
+_NORMAL_QUANTILE = 1.6448536269514722
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Seconds of a measurement as it would be made, with the interval that holds nine of ten.
+
+    `extrapolated` names what lies outside the measured range.
+    """
+
+    seconds: Numbers
+    low_seconds: Numbers
+    high_seconds: Numbers
+    extrapolated: tuple[str, ...]
+
+
+def predicted(calibration: Calibration, demands: Sequence[Demand], *, direction: Direction) -> Prediction | None:
+    """The prediction for demands one after the other, or None where the direction was not calibrated.
+
+    The interval has the bootstrap draws of the limits, the noise of measurements, and one held-out error for each
+    doubling beyond the measured range of each figure, added as independent errors of log time. Its lower end also
+    holds for every rival explanation, its upper end for limits that were never reached and may begin right beyond what was
+    seen. Demands may hold arrays that broadcast together.
+    """
+    fit = calibration.fit(direction)
+    if fit is None:
+        return None
+    rates = calibration.profile.rates()
+    seconds = total_seconds(rates, demands, direction=direction)
+    centre, low, high = _drawn_log_seconds({**rates, **_draws(fit, demands)}, demands, direction)
+    least = functools.reduce(
+        np.minimum, (total_seconds(reading, demands, direction=direction) for reading in _readings(fit)), seconds
+    )
+    most = total_seconds({**rates, **_bounds(fit)}, demands, direction=direction)
+    spread = _NORMAL_QUANTILE**2 * (fit.noise_fraction**2 + _extrapolation_variance(fit, demands))
+    return Prediction(
+        seconds=seconds,
+        low_seconds=least * np.exp(-np.sqrt((centre - low) ** 2 + spread)),
+        high_seconds=np.maximum(most, seconds) * np.exp(np.sqrt((high - centre) ** 2 + spread)),
+        extrapolated=_extrapolated(fit, demands),
+    )
+
+
+def _drawn_log_seconds(rates: Rates, demands: Sequence[Demand], direction: Direction) -> tuple[Array, Array, Array]:
+    """Median and interval ends of log seconds over the draws, which are the first axis of the rates."""
+    logs = np.sort(np.log(total_seconds(rates, demands, direction=direction)), axis=0)
+    places = np.array([0.5, INTERVAL_TAIL, 1 - INTERVAL_TAIL]) * (len(logs) - 1)
+    centre, low, high = logs[np.rint(places).astype(int)]
+    return centre, low, high
+
+
+def _draws(fit: DirectionFit, demands: Sequence[Demand]) -> Rates:
+    """The draws by field, along an axis before those of the demands."""
+    num_axes = max(np.ndim(demand.total_bytes + demand.num_streams + demand.num_nodes) for demand in demands)
+    return {field: np.reshape(values, (-1, *[1] * num_axes)) for field, values in fit.draws.items()}
+
+
+def _readings(fit: DirectionFit) -> Iterator[Rates]:
+    """Every set of limits that explains the data: the one that was kept, and its rivals."""
+    yield {limit.field: limit.value for limit in fit.limits if limit.field in fit.draws and limit.value is not None}
+    yield from fit.rivals
+
+
+def _bounds(fit: DirectionFit) -> Rates:
+    """Every limit that was never reached, or not told apart, at the least that it can be."""
+    return {
+        limit.field: limit.value for limit in fit.limits if limit.verdict == "lower-bound" and limit.value is not None
+    }
+
+
+def _extrapolation_variance(fit: DirectionFit, demands: Sequence[Demand]) -> Numbers:
+    """Variance of log seconds by distance from what was measured: one error per doubling of each figure."""
+    error = max(fit.held_out_error_fraction, fit.noise_fraction, LEAST_ERROR_FRACTION)
+    distances = [sum((by**2 for by in _doublings(fit, demand).values()), start=np.float64(0.0)) for demand in demands]
+    farthest: Numbers = functools.reduce(np.maximum, distances)
+    return error**2 * farthest
+
+
+def _extrapolated(fit: DirectionFit, demands: Sequence[Demand]) -> tuple[str, ...]:
+    names = (name for demand in demands for name, by in _doublings(fit, demand).items() if np.any(by > 0))
+    return tuple(dict.fromkeys(names))
+
+
+def _doublings(fit: DirectionFit, demand: Demand) -> dict[str, Numbers]:
+    """By how many doublings each figure of a demand lies outside what was measured."""
+    covered = fit.covered
+    figures = {
+        "nodes": (demand.num_nodes, covered.num_nodes),
+        "ranks per node": (np.divide(demand.num_streams, demand.num_nodes), covered.streams_per_node),
+        "bytes per rank": (np.divide(demand.total_bytes, demand.num_streams), covered.bytes_per_stream),
+        "files per rank": (np.divide(demand.num_files, demand.num_streams), covered.files_per_stream),
+    }
+    return {
+        name: np.maximum(0.0, np.maximum(np.log2(np.divide(value, most)), np.log2(np.divide(least, value))))
+        for name, (value, (least, most)) in figures.items()
+    }

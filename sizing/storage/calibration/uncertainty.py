@@ -1,0 +1,67 @@
+"""How sure a fit is: bootstrap draws of its parameters, and what it says of configurations that it has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sizing.storage.calibration.explanation import Explanation
+from sizing.storage.calibration.least_squares import many_fitted
+from sizing.storage.calibration.roofline import Array, Design, log_seconds
+
+INTERVAL_FRACTION = 0.9
+"""Of every interval: 5 % of the draws lie below it, 5 % above."""
+
+_NORMAL_QUANTILE = 1.6448536269514722
+_MOST_LEVERAGE = 0.9
+
+
+def drawn(design: Design, measured: Array, explanation: Explanation, *, num_draws: int, seed: int) -> Array:
+    """Parameters refitted to resampled data, a row per draw.
+
+    Residual bootstrap: predicted log seconds + residuals drawn with replacement, each first divided by
+    sqrt(1 - leverage), so that the design stays and configurations at its edges count as unsure as they are; few
+    degrees of freedom widen them by the ratio of Student's to the normal quantile.
+    Source: Davison and Hinkley 1997, Bootstrap Methods and their Application, section 6.2.
+    """
+    predicted, slopes = log_seconds(design, explanation.parameters)
+    residuals = (measured - predicted) / np.sqrt(1 - _leverages(slopes[:, explanation.kept]))
+    residuals *= student_over_normal(len(measured) - int(explanation.kept.sum()))
+    rows = np.random.default_rng(seed).integers(len(measured), size=(num_draws, len(measured)))
+    start = np.tile(explanation.parameters, (num_draws, 1))
+    return many_fitted(design, predicted + residuals[rows], noise=explanation.noise, start=start)[0]
+
+
+def held_out_log_seconds(design: Design, measured: Array, explanation: Explanation, groups: Sequence[object]) -> Array:
+    """What the fit to all other configurations predicts for each: leave-one-configuration-out.
+
+    Args: `groups`, the configuration of each measurement; those of one configuration are left out together.
+    """
+    names = list(dict.fromkeys(groups))
+    weights = np.array([[float(group != name) for group in groups] for name in names])
+    start = np.tile(explanation.parameters, (len(names), 1))
+    fits = many_fitted(design, measured, noise=explanation.noise, start=start, weights=weights)[0]
+    predicted = log_seconds(design, fits)[0]
+    return np.array([predicted[names.index(group), i] for i, group in enumerate(groups)])
+
+
+def student_over_normal(degrees_of_freedom: int) -> float:
+    """How much wider an interval is for a noise that few data have estimated: t / z at the interval's ends."""
+    from scipy.special import stdtrit  # noqa: PLC0415 - only fitting needs it
+
+    quantile = stdtrit(max(degrees_of_freedom, 1), (1 + INTERVAL_FRACTION) / 2)
+    return float(quantile) / _NORMAL_QUANTILE
+
+
+def interval(draws: Array) -> tuple[float, float]:
+    """The interval that holds `INTERVAL_FRACTION` of the draws, as much left out below as above."""
+    tail = (1 - INTERVAL_FRACTION) / 2
+    low, high = np.quantile(draws, [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def _leverages(slopes: Array) -> Array:
+    """The diagonal of the hat matrix of the linearised fit."""
+    orthogonal, _ = np.linalg.qr(slopes)
+    return np.asarray(np.minimum((orthogonal**2).sum(axis=1), _MOST_LEVERAGE))
