@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from sizing.documents import parsed_json, parsed_yaml
 from sizing.errors import UnreadableFile, explain
+from sizing.storage.calibration import Calibration
 from sizing.storage.measured_profile import profile_of
 from sizing.storage.measurement import BenchmarkResult
 from sizing.storage.profile import StorageProfile
@@ -39,13 +40,30 @@ def read_document(path: Path) -> dict[str, Any]:
 
 
 def read_storage_profile(path: Path) -> StorageProfile:
-    """The storage profile in a file: one as it stands, or that of a benchmark result.
+    """The storage profile in a file: one as it stands, that of a benchmark result, or that of a calibration.
 
     Raises UnreadableFile or InvalidInput.
     """
+    found = _storage_in(path)
+    return found.profile if isinstance(found, Calibration) else found
+
+
+def read_storage(path: Path) -> dict[str, Any]:
+    """A file as the `storage` block of a scenario.
+
+    Raises UnreadableFile or InvalidInput.
+    """
+    found = _storage_in(path)
+    kind = "calibration" if isinstance(found, Calibration) else "profile"
+    return {kind: found.model_dump(mode="json", exclude_none=True)}
+
+
+def _storage_in(path: Path) -> StorageProfile | Calibration:
     document = read_document(path)
     if "measurements" in document:
-        return profile_of(read_result(path))
+        return profile_of(_validated(BenchmarkResult, document))
+    if "run_ids" in document:
+        return _validated(Calibration, document)
     return _validated(StorageProfile, document)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from sizing.checkpoint_files import contents_of
-from sizing.cli.files import read_document, read_storage_profile
+from sizing.cli.files import read_document, read_storage
 from sizing.cli.flags import FLAGS, with_flags
 from sizing.errors import InvalidInput
 from sizing.scenario import Scenario, scenario_from
@@ -27,7 +27,7 @@ _SCENARIO_PARAMETERS: dict[str, tuple[Any, Any]] = {
     ),
     "storage": (
         Path | None,
-        typer.Option(None, "--storage", help="A storage profile, or a result of ckpt-bench run"),
+        typer.Option(None, "--storage", help="A calibration, a storage profile, or a result of ckpt-bench run"),
     ),
 }
 
@@ -78,7 +78,7 @@ def asked_scenario(
     if checkpoint is not None:
         _read_off(checkpoint, document)
     if storage is not None:
-        document["storage"] = {"profile": read_storage_profile(storage).model_dump(exclude_none=True)}
+        document["storage"] = read_storage(storage)
     return scenario_from(with_flags(document, flags))
 
 

@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator, model_validator
 
-from sizing.errors import require_one_of
+from sizing.errors import InvalidInput, broken_rule, require_one_of
+from sizing.storage.calibration import Calibration
 from sizing.storage.catalog import CatalogProfile, profile_named
 from sizing.storage.profile import StorageProfile
 
-_WAYS = ("preset", "profile")
+LONGEST_CALIBRATION_ID = 100
+
+_WAYS = ("preset", "profile", "calibration")
+
+
+def _calibration_or_id(value: Any, handler: ValidatorFunctionWrapHandler) -> Calibration | str:
+    """A text is an id and anything else a Calibration, so that what is wrong with it is said once."""
+    if not isinstance(value, str):
+        return value if isinstance(value, Calibration) else Calibration.model_validate(value)
+    if not 0 < len(value) <= LONGEST_CALIBRATION_ID:
+        raise broken_rule(f"must have 1 to {LONGEST_CALIBRATION_ID} characters", "give the id of a calibration")
+    return str(handler(value))
 
 
 class Storage(BaseModel):
-    """Where checkpoints go: a published system by its name, or a profile."""
+    """Where checkpoints go: a published system by its name, a profile, or a calibration.
+
+    `calibration` is a Calibration as `ckpt-bench calibrate` writes it, or the id of one that a service stores.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     preset: str | None = Field(None, max_length=100, description="a name of the storage catalog")
     profile: StorageProfile | None = None
+    calibration: Annotated[Calibration | str, WrapValidator(_calibration_or_id)] | None = None
     io: Literal["buffered", "direct"] | None = Field(
         None, description="direct: writers and readers bypass the page cache, so `_buffered_` rates do not limit"
     )
@@ -33,19 +49,29 @@ class Storage(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ResolvedStorage:
-    """The profile that the calculation uses, and the catalog's entry where it is a published one."""
+    """The profile that the calculation uses, and what stands behind it: a published system or a calibration."""
 
     profile: StorageProfile
     published: CatalogProfile | None = None
+    calibration: Calibration | None = None
 
 
 def resolve_storage(storage: Storage | None) -> ResolvedStorage | None:
     """The profile that a `storage` block asks for; None where there is no block.
 
-    Raises InvalidInput where the catalog does not know its name.
+    Raises InvalidInput where the catalog does not know its name, or where a calibration is still an id.
     """
     if storage is None:
         return None
+    if isinstance(storage.calibration, str):
+        raise InvalidInput.of(
+            "storage.calibration",
+            "is the id of a stored calibration, which only a service can look up",
+            value=storage.calibration,
+            remedy="give the calibration itself, or ask the service that stores it",
+        )
+    if storage.calibration is not None:
+        return ResolvedStorage(storage.calibration.profile, calibration=storage.calibration)
     published = profile_named(storage.preset) if storage.preset is not None else None
     profile = published.profile if published else storage.profile
     assert profile is not None  # noqa: S101 - the block holds exactly one

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from sizing.errors import broken_rule
 from sizing.storage.profile import StorageProfile
 from sizing.storage.terms import Direction, Resource
 from sizing.units import MOST_BYTES
@@ -37,8 +38,8 @@ class LimitEstimate(BaseModel):
     field: _Name = Field(description="of the storage profile")
     resource: Resource
     verdict: Verdict
-    value: _Positive | None = Field(description="for a lower bound the least that it can be")
-    interval: _Interval | None
+    value: _Positive | None = Field(None, description="for a lower bound the least that it can be")
+    interval: _Interval | None = None
     num_binding: _Count = Field(description="configurations in which it takes longer than every other shared resource")
     reason: _Text
 
@@ -108,11 +109,17 @@ class Calibration(BaseModel):
     profile: StorageProfile
     engine: _Name
     run_ids: tuple[_Name, ...] = Field(min_length=1, max_length=1_000)
-    measured_on: date | None = Field(description="date of the latest run, where its id has one")
+    measured_on: date | None = Field(None, description="date of the latest run, where its id has one")
     grade: Grade
-    write: DirectionFit | None
-    read: DirectionFit | None
+    write: DirectionFit | None = None
+    read: DirectionFit | None = None
     warnings: tuple[_Text, ...] = Field((), max_length=1_000)
+
+    @model_validator(mode="after")
+    def _has_a_fit(self) -> Self:
+        if self.write is None and self.read is None:
+            raise broken_rule("must have write or read", "take the document as ckpt-bench calibrate wrote it")
+        return self
 
     def fit(self, direction: Direction) -> DirectionFit | None:
         """The fit to writes or to reads."""

@@ -40,8 +40,8 @@ def predicted(calibration: Calibration, demands: Sequence[Demand], *, direction:
 
     The interval has the bootstrap draws of the limits, the noise of measurements, and one held-out error for each
     doubling beyond the measured range of each figure, added as independent errors of log time. Its lower end also
-    holds for every rival explanation, its upper end for limits that were never reached and may begin right beyond what was
-    seen. Demands may hold arrays that broadcast together.
+    holds for every rival explanation, its upper end for limits that were never reached and may begin right beyond what
+    was seen. Demands may hold arrays that broadcast together.
     """
     fit = calibration.fit(direction)
     if fit is None:

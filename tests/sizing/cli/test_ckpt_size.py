@@ -12,6 +12,8 @@ import torch
 from sizing.cli.flags import FLAGS, Flag, with_flags
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+from sizing.storage.calibration import calibrate
+from tests.sizing.storage.calibration.simulation import result
 
 REFERENCE_FLAGS = (
     "--model megatron-1t --tensor 8 --pipeline 64 --data 6 --node dgx-a100 --gpus 3072 --observed-bytes 13.8TB "
@@ -221,3 +223,11 @@ def test_a_reader_that_stops_early_is_no_error() -> None:
     program = f"{sys.executable} -c 'from sizing.cli.main import main; main()' validate | head -1"
     found = subprocess.run(["bash", "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert found.stderr == ""
+
+
+def test_storage_takes_a_calibration(tmp_path: Path) -> None:
+    path = tmp_path / "calibration.json"
+    path.write_text(calibrate([result()], num_draws=50).model_dump_json())
+    report = json.loads(ckpt_size("--model", "gpt2", "--storage", str(path), "--json").stdout)
+    assert report["write"]["bottleneck"] == "writer"
+    assert "node_write_bytes_per_second" in ckpt_size("profile", str(path)).stdout

@@ -1,0 +1,146 @@
+"""Runs that cannot be fitted are refused or left out, and the sentence says which are missing."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+import sizing
+from sizing.errors import InvalidInput
+from sizing.report import answer
+from sizing.scenario import scenario_from
+from sizing.storage.calibration import Calibration, calibrate
+from tests.sizing.storage.calibration.simulation import FULL_SCAN, GB, result
+
+ENVIRONMENT = {
+    "versions": {"checkpoint-sizing": sizing.__version__, "torch": "2.13.0"},
+    "nodes": {"n1": {"kernel": "6.1", "mount": {"type": "lustre", "options": "rw", "device": "fs1"}}},
+}
+
+
+def test_one_configuration_is_refused_and_named() -> None:
+    with pytest.raises(
+        InvalidInput, match=r"at least 3 configurations.*1 node\(s\) x 1 rank\(s\), 1.000 GB each.*ckpt-bench scan"
+    ):
+        calibrate([result([(1, 1, GB)])])
+
+
+def test_runs_of_one_configuration_stay_one_configuration() -> None:
+    runs = [result([(1, 1, GB)], run_id=f"run-{i}") for i in range(5)]
+    with pytest.raises(InvalidInput, match="at least 3 configurations"):
+        calibrate(runs)
+
+
+def test_no_result_at_all_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="none that can be used"):
+        calibrate([])
+
+
+def test_rates_that_contradict_each_other_are_refused_with_both_runs() -> None:
+    other = result(operations=["write"], run_id="slow-run").model_dump()
+    for found in other["measurements"]:
+        for key in ("seconds", "first_done_seconds"):
+            found[key] = [10 * s for s in found[key]]
+        found["rank_seconds"] = [[10 * s for s in row] for row in found["rank_seconds"]]
+        found["bytes_per_second"] /= 10
+    slow = type(result()).model_validate(other)
+    with pytest.raises(InvalidInput, match=r"contradict each other.*run 20261121T120000Z-abc.*run slow-run"):
+        calibrate([result(operations=["write"]), slow])
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"verified": False}, "failed verification"),
+        ({"cache_policy": "cached"}, "page cache"),
+        ({"limited_by": "client"}, "had the client as their limit"),
+        ({"limited_by": "generator"}, "had the generator as their limit"),
+    ],
+)
+def test_measurements_that_say_nothing_of_the_storage_are_left_out_and_named(
+    changed: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(InvalidInput, match=reason):
+        calibrate([result(operations=["write"], **changed)])
+    mixed = calibrate([result(), result(FULL_SCAN[:4], run_id="run-2", **changed)], num_draws=50)
+    assert any(reason in warning for warning in mixed.warnings)
+    assert mixed.run_ids == ("20261121T120000Z-abc",)
+
+
+def test_other_engines_and_settings_are_left_out_and_named() -> None:
+    other = result(FULL_SCAN[:10], engine="torch-save", run_id="run-2")
+    found = calibrate([result(), other], num_draws=50)
+    assert found.engine == "direct"
+    assert any("have other settings (torch-save, o-direct)" in warning for warning in found.warnings)
+    assert calibrate([result(), other], engine="torch-save", num_draws=50).engine == "torch-save"
+
+
+@pytest.mark.parametrize(
+    ("changed", "doubt"),
+    [
+        ({"versions": {"checkpoint-sizing": sizing.__version__, "torch": "2.8.0"}}, "version of torch is 2.13.0"),
+        ({"nodes": {"n1": {"kernel": "6.9"}}}, "kernel is 6.1"),
+        ({"nodes": {"n1": {"mount": {"type": "lustre", "options": "rw,flock"}}}}, "mount options is rw"),
+        ({"versions": {"checkpoint-sizing": "0.0.1"}}, "stale runs: measured by version 0.0.1"),
+    ],
+)
+def test_mixed_and_stale_runs_are_named_and_cost_a_grade(changed: dict[str, Any], doubt: str) -> None:
+    one = result(noise=0.02, outliers=0, environment=ENVIRONMENT)
+    other = result(noise=0.02, outliers=0, seed=1, environment=ENVIRONMENT | changed, run_id="run-2")
+    assert calibrate([one], num_draws=50).grade == "A"
+    found = calibrate([one, other], num_draws=50)
+    assert any(doubt in warning for warning in found.warnings), found.warnings
+    assert found.grade == "B"
+
+
+def test_runs_months_apart_are_stale() -> None:
+    old = result(run_id="20260601T120000Z-old", seed=1)
+    found = calibrate([old, result()], num_draws=50)
+    assert "stale runs: the oldest is of 2026-06-01, the latest of 2026-11-21" in found.warnings
+    assert str(found.measured_on) == "2026-11-21"
+
+
+def test_too_few_reads_are_named_and_the_writes_are_still_fitted() -> None:
+    both = [result(operations=["write"]), result(FULL_SCAN[:2], operations=["restore"], run_id="run-2")]
+    found = calibrate(both, num_draws=50)
+    assert found.read is None
+    assert any("no read limits: 2 configuration(s) can be used, 3 are needed" in warning for warning in found.warnings)
+
+
+def scenario(calibration: object) -> dict[str, Any]:
+    return {"model": {"preset": "gpt2"}, "storage": {"calibration": calibration}}
+
+
+def test_a_scenario_takes_a_calibration_and_survives_json() -> None:
+    found = calibrate([result()], num_draws=50)
+    assert Calibration.model_validate_json(found.model_dump_json()) == found
+    report = answer(scenario_from(scenario(found.model_dump(mode="json"))))
+    assert report.write is not None
+    assert report.write.bottleneck == "writer"
+
+
+def test_an_id_passes_into_a_scenario_but_only_a_service_can_answer_it() -> None:
+    asked = scenario_from(scenario("cal-7"))
+    with pytest.raises(InvalidInput, match=r"storage\.calibration is the id of a stored calibration.*'cal-7'"):
+        answer(asked)
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ("", "storage.calibration must have 1 to 100 characters"),
+        (7, "storage.calibration must be an object, got 7"),
+        ({}, "storage.calibration.profile is required"),
+    ],
+)
+def test_what_is_no_calibration_is_refused_in_one_sentence(value: object, sentence: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        scenario_from(scenario(value))
+    assert sentence in str(refused.value)
+
+
+def test_draws_and_points_are_bounded() -> None:
+    document = calibrate([result()], num_draws=50).model_dump(mode="json")
+    document["write"]["draws"]["fixed_write_seconds"] = [1.0] * 1001
+    with pytest.raises(ValidationError, match="at most 1000"):
+        Calibration.model_validate(document)

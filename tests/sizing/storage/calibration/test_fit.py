@@ -1,0 +1,168 @@
+"""A fit recovers the limits of a known system, and says what the runs could not see."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from sizing.storage.calibration import Calibration, calibrate
+from sizing.storage.calibration.calibration import LimitEstimate
+from sizing.storage.calibration.candidates import design_of
+from sizing.storage.calibration.least_squares import fitted, losses, many_fitted
+from sizing.storage.calibration.roofline import log_seconds
+from sizing.storage.calibration.series import series_of
+from sizing.storage.profile import StorageProfile
+from sizing.storage.terms import Direction
+from tests.sizing.storage.calibration.simulation import FULL_SCAN, GB, TRUTH, result
+
+SHARED = ("file-system", "node", "writer")
+
+
+def limits(calibration: Calibration, direction: Direction = "write") -> dict[str, LimitEstimate]:
+    fit = calibration.fit(direction)
+    assert fit is not None
+    return {limit.resource: limit for limit in fit.limits}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_full_scan_recovers_every_limit_of_writes_and_reads_within_8_percent(seed: int) -> None:
+    calibration = calibrate([result(seed=seed)], num_draws=50)
+    for direction in ("write", "read"):
+        for found in limits(calibration, direction).values():
+            if found.resource in SHARED:
+                assert found.verdict == "measured"
+                assert found.value == pytest.approx(getattr(TRUTH, found.field), rel=0.08)
+                assert found.interval is not None
+                assert found.value is not None
+                assert found.interval[0] < found.value < found.interval[1]
+
+
+def test_without_noise_the_limits_are_exact() -> None:
+    calibration = calibrate([result(noise=1e-6, outliers=0)], num_draws=50)
+    for field, value in calibration.profile.rates().items():
+        assert value == pytest.approx(getattr(TRUTH, field), rel=0.01)
+
+
+def test_a_limit_that_no_run_reached_is_a_lower_bound_and_gets_no_number_in_the_profile() -> None:
+    far = TRUTH.model_copy(update={"write_bytes_per_second": 1e13})
+    calibration = calibrate([result(truth=far, operations=["write"])], num_draws=50)
+    found = limits(calibration)["file-system"]
+    assert (found.verdict, found.interval, found.num_binding) == ("lower-bound", None, 0)
+    assert "never reached" in found.reason
+    assert found.value == pytest.approx(8 * 8e9, rel=0.06)
+    assert calibration.profile.write_bytes_per_second is None
+
+
+def test_limits_that_runs_cannot_tell_apart_are_both_lower_bounds() -> None:
+    """Eight writers on 1 and 2 nodes: bootstrap intervals alone would look fine."""
+    cells = list(itertools.product((1, 2), (8,), (1 * GB, 2 * GB, 4 * GB)))
+    for seed in range(5):
+        found = limits(calibrate([result(cells, seed=seed, operations=["write"])], num_draws=50))
+        assert {found[name].verdict for name in SHARED} == {"lower-bound"}
+        assert "cannot tell it from writer" in found["node"].reason
+        assert found["node"].value == pytest.approx(8e9, rel=0.3)
+        assert found["writer"].value == pytest.approx(1e9, rel=0.3)
+
+
+def test_one_node_cannot_tell_the_node_from_the_file_system() -> None:
+    cells = list(itertools.product((1,), (1, 2, 4, 8, 16), (1 * GB, 4 * GB)))
+    calibration = calibrate([result(cells, operations=["write"])], num_draws=50)
+    found = limits(calibration)
+    assert found["writer"].verdict == "measured"
+    assert {found["node"].verdict, found["file-system"].verdict} == {"lower-bound"}
+    assert calibration.profile.write_bytes_per_second == pytest.approx(8e9, rel=0.1)
+    assert calibration.profile.node_write_bytes_per_second == pytest.approx(8e9, rel=0.1)
+
+
+def test_a_limit_that_binds_in_two_configurations_is_not_measured() -> None:
+    cells = [*itertools.product((1, 2, 4), (1, 4, 16), (1 * GB, 4 * GB)), (16, 16, 1 * GB), (16, 16, 4 * GB)]
+    found = limits(calibrate([result(cells, noise=0.01, outliers=0, operations=["write"])], num_draws=50))
+    assert found["file-system"].num_binding == 2
+    assert found["file-system"].verdict == "lower-bound"
+    assert "3 are needed" in found["file-system"].reason
+
+
+def test_the_time_of_each_file_is_seen_where_files_vary_and_not_where_they_do_not() -> None:
+    truth = TRUTH.model_copy(update={"file_write_seconds": 0.2})
+    few = result(truth=truth, operations=["write"], noise=0.02, outliers=0)
+    found = limits(calibrate([few], num_draws=50))
+    assert found["per-file"].verdict == "unknown"
+    assert "cannot tell it from fixed" in found["per-file"].reason
+    assert found["fixed"].value == pytest.approx(0.1 + 0.2, rel=0.1)
+    slower = truth.model_copy(update={"fixed_write_seconds": 0.1 + 3 * 0.2})
+    many = result(truth=slower, operations=["write"], noise=0.02, outliers=0, run_id="20261121T130000Z-def")
+    with_files = [m.model_copy(update={"num_files": 4 * m.num_ranks}) for m in many.measurements]
+    found = limits(calibrate([few, many.model_copy(update={"measurements": with_files})], num_draws=50))
+    assert found["per-file"].verdict == "measured"
+    assert found["per-file"].value == pytest.approx(0.2, rel=0.1)
+    assert found["fixed"].value == pytest.approx(0.1, rel=0.25)
+
+
+def test_outliers_do_not_move_the_limits() -> None:
+    cells = list(itertools.product((1, 2, 4, 8, 16), (1, 4, 16), (1 * GB, 2 * GB, 4 * GB)))
+    clean, dirty = (
+        limits(calibrate([result(cells, outliers=share, operations=["write"])], num_draws=50)) for share in (0, 0.1)
+    )
+    for name in SHARED:
+        assert dirty[name].value == pytest.approx(clean[name].value or 0, rel=0.05)
+
+
+def test_an_outlier_is_named() -> None:
+    slow = result(noise=0.02, outliers=0, operations=["write"])
+    worst = slow.measurements[7]
+    late = [3 * s for s in worst.seconds]
+    changed = worst.model_copy(update={"seconds": late, "bytes_per_second": worst.bytes_per_second / 3})
+    measurements = [*slow.measurements[:7], changed, *slow.measurements[8:]]
+    warnings = calibrate([slow.model_copy(update={"measurements": measurements})], num_draws=50).warnings
+    assert any("8 ranks on 1 nodes" in w and "longer than the limits explain" in w for w in warnings)
+
+
+def test_equal_input_gives_equal_output() -> None:
+    assert calibrate([result()], num_draws=50) == calibrate([result()], num_draws=50)
+
+
+def test_many_fits_at_once_find_what_scipy_finds() -> None:
+    series = series_of([result(seed=1)], "write")
+    design, measured = design_of(series.demand, "write"), series.log_seconds
+    chosen = np.array([True, True, True, True, False, False, False])
+    part = type(design)(design.coefficients[:, chosen], design.is_shared[chosen])
+    draws = measured + np.random.default_rng(0).normal(0, 0.05, (10, len(measured)))
+    start = np.tile(fitted(part, measured, noise=0.05), (10, 1))
+    together, loss = many_fitted(part, draws, noise=0.05, start=start)
+    for row in range(10):
+        alone = fitted(part, draws[row], noise=0.05)
+        residuals = log_seconds(part, alone)[0] - draws[row]
+        assert losses(residuals, np.ones(len(measured)), noise=0.05) == pytest.approx(loss[row], abs=1e-4)
+        assert together[row][:3] == pytest.approx(alone[:3], abs=1e-4)
+
+
+def test_slopes_are_those_of_the_log_time() -> None:
+    series = series_of([result(seed=1)], "write")
+    design = design_of(series.demand, "write")
+    parameters = np.log([1 / 40e9, 1 / 8e9, 1 / 1.1e9, 0.1, 0.01, 1e-3, 1e-9])
+    _, slopes = log_seconds(design, parameters)
+    for column in range(design.num_terms):
+        step = np.zeros(design.num_terms)
+        step[column] = 1e-6
+        more, less = log_seconds(design, parameters + step)[0], log_seconds(design, parameters - step)[0]
+        assert slopes[:, column] == pytest.approx((more - less) / 2e-6, abs=1e-6)
+
+
+def test_reads_alone_give_a_calibration_of_reads() -> None:
+    calibration = calibrate([result(operations=["restore"])], num_draws=50)
+    assert calibration.write is None
+    assert limits(calibration, "read")["node"].value == pytest.approx(12e9, rel=0.06)
+    assert calibration.profile.node_write_bytes_per_second is None
+
+
+def test_the_grade_sums_up() -> None:
+    assert calibrate([result(noise=0.02, outliers=0)], num_draws=50).grade == "A"
+    cells = list(itertools.product((1, 2), (8,), (1 * GB, 2 * GB, 4 * GB)))
+    assert calibrate([result(cells, noise=0.02, outliers=0)], num_draws=50).grade == "C"
+    assert calibrate([result(FULL_SCAN[:3], noise=0.02, outliers=0)], num_draws=50).grade == "D"
+
+
+def test_profiles_of_fits_answer_as_their_system_does() -> None:
+    profile = calibrate([result(noise=0.01, outliers=0)], num_draws=50).profile
+    assert isinstance(profile, StorageProfile)
+    assert profile.node_write_bytes_per_second == pytest.approx(8e9, rel=0.02)

@@ -1,0 +1,89 @@
+"""Predictions hold what they promise inside the measured range, and widen outside it."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from sizing.storage.calibration import Calibration, Prediction, calibrate, predicted
+from sizing.storage.terms import Demand
+from tests.sizing.storage.calibration.simulation import FULL_SCAN, GB, TRUTH, Cell, demand, result, true_seconds
+
+
+def prediction(calibration: Calibration, cell: Cell) -> Prediction:
+    found = predicted(calibration, [demand(cell)], direction="write")
+    assert found is not None
+    return found
+
+
+def width(found: Prediction) -> float:
+    return float(found.high_seconds) / float(found.low_seconds)
+
+
+@pytest.fixture(scope="module")
+def calibration() -> Calibration:
+    return calibrate([result(noise=0.02)])
+
+
+@pytest.mark.parametrize("cell", [(1, 1, GB), (2, 16, 2 * GB), (6, 8, 4 * GB), (8, 16, 4 * GB)])
+def test_configurations_inside_the_range_are_predicted_within_5_percent(calibration: Calibration, cell: Cell) -> None:
+    found = prediction(calibration, cell)
+    assert found.seconds == pytest.approx(true_seconds(cell), rel=0.05)
+    assert found.low_seconds < true_seconds(cell) < found.high_seconds
+    assert found.extrapolated == ()
+
+
+def test_held_out_nodes_are_predicted_from_the_others() -> None:
+    rest = [cell for cell in FULL_SCAN if cell[0] != 4]
+    found = calibrate([result(rest, operations=["write"])])
+    for cell in set(FULL_SCAN) - set(rest):
+        assert prediction(found, cell).seconds == pytest.approx(true_seconds(cell), rel=0.06)
+
+
+def test_what_lies_outside_is_named_and_wider_the_farther_it_lies(calibration: Calibration) -> None:
+    inside, near, far = (prediction(calibration, (nodes, 8, 4 * GB)) for nodes in (8, 16, 128))
+    assert near.extrapolated == far.extrapolated == ("nodes",)
+    assert width(inside) < width(near) < width(far)
+    assert prediction(calibration, (8, 8, 40 * GB)).extrapolated == ("bytes per rank",)
+    assert prediction(calibration, (8, 32, GB)).extrapolated == ("ranks per node",)
+
+
+def test_a_limit_that_was_never_reached_may_begin_right_beyond_what_was_seen() -> None:
+    far = TRUTH.model_copy(update={"write_bytes_per_second": 1e13})
+    found = calibrate([result(truth=far, operations=["write"])])
+    cell = (512, 16, 4 * GB)
+    wide = prediction(found, cell)
+    total = 512 * 16 * 4e9
+    assert wide.seconds == pytest.approx(total / (512 * 8e9) + 0.1, rel=0.06)
+    assert wide.high_seconds > total / (8 * 8e9)
+    assert wide.low_seconds < true_seconds(cell, truth=far) < wide.high_seconds
+
+
+def test_rival_explanations_both_lie_inside_the_interval() -> None:
+    cells = list(itertools.product((1,), (1, 2, 4, 8, 16), (GB, 4 * GB)))
+    found = calibrate([result(cells, operations=["write"])])
+    asked = prediction(found, (4, 16, 4 * GB))
+    by_node, by_system = 4 * 16 * 4e9 / (4 * 8e9), 4 * 16 * 4e9 / 8e9
+    assert asked.low_seconds < by_node < by_system < asked.high_seconds
+
+
+def test_arrays_are_predicted_as_their_rows(calibration: Calibration) -> None:
+    nodes = np.array([1.0, 2.0, 8.0, 64.0])
+    together = predicted(calibration, [Demand(nodes * 8e9, nodes * 8, nodes, nodes * 8)], direction="write")
+    assert together is not None
+    rows = [prediction(calibration, (int(n), 8, GB)) for n in nodes]
+    for name in ("seconds", "low_seconds", "high_seconds"):
+        assert np.asarray(getattr(together, name)) == pytest.approx([getattr(row, name) for row in rows])
+
+
+def test_steps_of_a_restore_add_up(calibration: Calibration) -> None:
+    step = demand((8, 8, GB))
+    one, two = (predicted(calibration, [step] * n, direction="read") for n in (1, 2))
+    assert one is not None
+    assert two is not None
+    assert two.seconds == pytest.approx(2 * one.seconds, rel=0.1)
+
+
+def test_a_direction_that_was_not_calibrated_is_not_predicted() -> None:
+    found = calibrate([result(operations=["write"])], num_draws=50)
+    assert predicted(found, [demand((1, 1, GB))], direction="read") is None
