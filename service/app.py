@@ -18,12 +18,23 @@ from service.middleware.rate_limit import RateLimit
 from service.middleware.security_headers import SecurityHeaders
 from service.openapi import correct
 from service.problems import add_problem_handlers, responses
-from service.routes import audit_log, catalogs, health, monitoring, runs, scenarios, sizings, storage_systems
+from service.routes import (
+    audit_log,
+    catalogs,
+    explorations,
+    health,
+    monitoring,
+    runs,
+    scenarios,
+    sizings,
+    storage_systems,
+)
 from service.settings import Settings
 from sizing import __version__
 
 ROUTERS = (
     sizings.router,
+    explorations.router,
     catalogs.router,
     storage_systems.router,
     runs.router,

@@ -20,6 +20,7 @@ from sizing.errors import InvalidInput, Problem
 from sizing.units import binary_bytes_text
 
 MOST_WAITING_PER_WORKER = 8
+SECONDS_TO_START = 60.0
 
 _processes = multiprocessing.get_context("spawn")
 
@@ -45,7 +46,7 @@ class ComputePool:
         Busy where too many wait already.
         """
         if self._num_waiting >= self._most_waiting:
-            raise Busy.of("the service", "is busy with other questions", value=None, remedy="try again in a moment")
+            raise _busy()
         start, outcome = time.perf_counter(), "failed"
         self._count_waiting(1)
         try:
@@ -85,8 +86,8 @@ class ComputeWorker:
 
     def ask(self, function: Callable[..., bytes], arguments: tuple[object, ...]) -> bytes:
         """What the function returns there."""
-        connection = self._started()
         try:
+            connection = self._started()
             connection.send((function, arguments))
             if not connection.poll(self._max_seconds):
                 self.stop()
@@ -116,6 +117,10 @@ class ComputeWorker:
             self._process = _processes.Process(target=_compute, args=(theirs, self._max_bytes), daemon=True)
             self._process.start()
             theirs.close()
+            if not self._connection.poll(SECONDS_TO_START):
+                self.stop()
+                raise _busy()
+            self._connection.recv()
         return self._connection
 
 
@@ -123,6 +128,9 @@ def _compute(connection: Connection[Any, Any], max_bytes: int) -> None:
     """The life of a process: answer until the server is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server says when to stop
     resource.setrlimit(resource.RLIMIT_DATA, (max_bytes, max_bytes))
+    from service import heavy  # noqa: F401, PLC0415 - loaded before the first question's time begins
+
+    connection.send("ready")
     while True:
         try:
             function, arguments = connection.recv()
@@ -143,6 +151,10 @@ def _outcome(
         raise SystemExit(1) from None  # nothing that is left can be relied on
     except Exception:  # noqa: BLE001 - the server logs it and answers 500
         return b"", None, traceback.format_exc()
+
+
+def _busy() -> InvalidInput:
+    return Busy.of("the service", "is busy with other questions", value=None, remedy="try again in a moment")
 
 
 def _too_much(rule: str) -> InvalidInput:

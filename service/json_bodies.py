@@ -92,9 +92,9 @@ class JsonRoute(APIRoute):
         demands = [needed.call for needed in self.dependant.dependencies if isinstance(needed.call, TokenWith)]
 
         async def handle(request: Request) -> Response:
-            for demand in demands:
-                await run_in_threadpool(demand, request)
             settings: Settings = request.app.state.settings
+            for demand in demands or ([TokenWith()] if settings.require_login else []):
+                await run_in_threadpool(demand, request)
             json_request = JsonRequest(request.scope, request.receive)
             await json_request.read_document(max_bytes=self.max_bytes(settings), max_seconds=settings.body_seconds)
             return await handler(json_request)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+from pydantic import BaseModel
+
 from service.problems import MEDIA_TYPE
+from sizing.cluster.node import node_catalog
+from sizing.explore.clusters.answer import answer_cluster
+from sizing.explore.clusters.scenario import REFERENCE_CLUSTER
+from sizing.explore.requirements.answer import requirements_of
+from sizing.model.catalog import catalog
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+from sizing.storage.catalog import storage_profiles
 
 _OWN_ERRORS = ("HTTPValidationError", "ValidationError")
 """The form in which FastAPI would answer invalid input, if `service.problems` let it."""
@@ -20,7 +29,19 @@ def correct(document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
     for name in _OWN_ERRORS:
         schemas.pop(name, None)
-    schemas["SizingReport"]["examples"] = [answer(scenario_from(REFERENCE_SCENARIO)).model_dump(mode="json")]
+    for name, example in _examples():
+        schemas[name]["examples"] = [example.model_dump(mode="json")]
+
+
+def _examples() -> Iterator[tuple[str, BaseModel]]:
+    """Answers that are too long to write by hand."""
+    scenario = scenario_from(REFERENCE_SCENARIO)
+    yield "SizingReport", answer(scenario)
+    yield "RequirementsReport", requirements_of(scenario)
+    yield "ClusterReport", answer_cluster(REFERENCE_CLUSTER | {"horizon_seconds": "1d"})
+    yield "CatalogModel", next(iter(catalog().values()))
+    yield "CatalogNode", next(iter(node_catalog().values()))
+    yield "CatalogProfile", next(iter(storage_profiles().values()))
 
 
 def _corrected(responses: dict[str, Any]) -> list[tuple[str, Any]]:

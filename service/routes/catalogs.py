@@ -18,6 +18,7 @@ from sizing.cluster.node import CatalogNode, node_catalog
 from sizing.errors import unknown_name
 from sizing.model.catalog import CatalogModel, catalog
 from sizing.model.inventory import inventory_of, num_parameters
+from sizing.storage.catalog import CatalogProfile, storage_profiles
 
 router = APIRouter(prefix="/v1", tags=["catalogs"])
 
@@ -79,6 +80,31 @@ async def get_node(name: str, if_none_match: IfNoneMatch = None) -> Response:
     return Document.of(node.model_dump_json().encode()).response(if_none_match)
 
 
+@router.get(
+    "/storage-profiles",
+    response_model=list[CatalogProfile],
+    responses=NOT_MODIFIED,
+    summary="List the published storage systems",
+)
+async def list_storage_profiles(if_none_match: IfNoneMatch = None) -> Response:
+    """Every storage system of the catalog with its profile and source, for `storage.preset` of a scenario."""
+    return _profile_list().response(if_none_match)
+
+
+@router.get(
+    "/storage-profiles/{name}",
+    response_model=CatalogProfile,
+    responses=NOT_MODIFIED | responses(404),
+    summary="A published storage system",
+)
+async def get_storage_profile(name: str, if_none_match: IfNoneMatch = None) -> Response:
+    """The storage system of that name."""
+    profile = storage_profiles().get(name)
+    if profile is None:
+        raise _not_found(name, storage_profiles())
+    return Document.of(profile.model_dump_json(exclude_none=True).encode()).response(if_none_match)
+
+
 @functools.cache
 def _model_list() -> Document:
     models = [_counted(model) for model in catalog().values()]
@@ -88,6 +114,12 @@ def _model_list() -> Document:
 @functools.cache
 def _node_list() -> Document:
     return Document.of(TypeAdapter(list[CatalogNode]).dump_json(list(node_catalog().values())))
+
+
+@functools.cache
+def _profile_list() -> Document:
+    profiles = list(storage_profiles().values())
+    return Document.of(TypeAdapter(list[CatalogProfile]).dump_json(profiles, exclude_none=True))
 
 
 def _counted(model: CatalogModel) -> CatalogModel:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body
+from fastapi import APIRouter, Body, Request
 from starlette.responses import Response
 
 from service.errors import explained
 from service.json_bodies import JsonRoute
+from service.metrics import Metrics
 from service.problems import responses
 from sizing.report import SizingReport, answer
 from sizing.scenario import REFERENCE_SCENARIO, Scenario
@@ -30,9 +31,13 @@ def create_sizing(
         explained(Scenario),
         Body(openapi_examples={"reference": {"summary": "A published run of 1T", "value": REFERENCE_SCENARIO}}),
     ],
+    request: Request,
 ) -> Response:
     """What the scenario's checkpoints weigh, take, cost and need. Nothing is stored."""
-    return report_response(answer(scenario))
+    report = answer(scenario)
+    metrics: Metrics = request.app.state.metrics
+    metrics.sizings.inc()
+    return report_response(report)
 
 
 def report_response(report: SizingReport) -> Response:

@@ -4,6 +4,7 @@ A module whose tests are to run on both has `DATABASES = BOTH`.
 """
 
 import itertools
+import json
 import os
 import subprocess
 import sys
@@ -134,6 +135,16 @@ def token(database_url: str, server: str) -> str:
     made = ckpt_serve("token", "create", "--name", "tests", "--database-url", database_url)
     assert made.returncode == 0, made.stderr
     return made.stdout.strip()
+
+
+def logged(log: Path, request_id: str) -> list[dict[str, Any]]:
+    """The lines of the log about a request, which may come after its answer; the first two lines are for people."""
+    for _ in range(200):
+        lines = [json.loads(line) for line in log.read_text().splitlines()[2:]]
+        if found := [line for line in lines if line.get("request_id") == request_id]:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"nothing is logged of {request_id}")
 
 
 def result_document(run_id: str, *, seconds: float = 2.0, num_nodes: int = 1, engine: str = "torch-save") -> Any:

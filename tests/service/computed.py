@@ -1,0 +1,22 @@
+"""Functions for other processes to compute; the module is small, for they import it first."""
+
+import time
+
+from sizing.errors import InvalidInput
+
+
+def eat(num_bytes: int) -> bytes:
+    return b"x" * num_bytes
+
+
+def refuse() -> bytes:
+    raise InvalidInput.of("a", "must be b", value=1, remedy="give b")
+
+
+def fail() -> bytes:
+    raise ZeroDivisionError("nobody expects this")
+
+
+def sleep() -> bytes:
+    time.sleep(60)
+    return b""

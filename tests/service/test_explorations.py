@@ -1,0 +1,106 @@
+"""The heavy questions over HTTP: answered as by the library, beside the server, within their limits."""
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from service.compute import ComputeWorker
+from service.errors import TakesTooLong
+from sizing.errors import InvalidInput
+from sizing.explore.clusters.answer import answer_cluster
+from sizing.explore.clusters.scenario import REFERENCE_CLUSTER
+from sizing.explore.requirements.answer import requirements
+from sizing.scenario import REFERENCE_SCENARIO
+from tests.service.computed import eat, fail, refuse, sleep
+from tests.service.conftest import serving
+
+LONG: dict[str, Any] = REFERENCE_CLUSTER | {"horizon_seconds": "900d"}
+"""Takes half a minute or more."""
+
+
+def test_requirements_are_those_of_the_library(client: httpx.Client) -> None:
+    found = client.post("/v1/requirements", json=REFERENCE_SCENARIO)
+    assert found.status_code == 200
+    assert found.json() == requirements(REFERENCE_SCENARIO).model_dump(mode="json")
+
+
+def test_a_cluster_is_that_of_the_library(client: httpx.Client) -> None:
+    question = REFERENCE_CLUSTER | {"horizon_seconds": "1d"}
+    found = client.post("/v1/clusters", json=question)
+    assert found.status_code == 200
+    assert found.json() == answer_cluster(question).model_dump(mode="json")
+
+
+@pytest.mark.parametrize(
+    ("path", "question", "sentence"),
+    [
+        ("/v1/requirements", {"model": {"preset": "gpt2"}, "parallelism": {"tensor": 5}}, "must divide"),
+        ("/v1/clusters", REFERENCE_CLUSTER | {"jobs": []}, "jobs"),
+        ("/v1/clusters", REFERENCE_CLUSTER | {"horizon_seconds": "90y"}, "has an unknown unit of time"),
+        ("/v1/clusters", REFERENCE_CLUSTER | {"storage": {"preset": "none"}}, "must be a name of the catalog"),
+    ],
+)
+def test_what_has_no_answer_is_refused(
+    client: httpx.Client, path: str, question: dict[str, Any], sentence: str
+) -> None:
+    refused = client.post(path, json=question)
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid-input")
+    assert sentence in refused.json()["detail"]
+
+
+def test_small_questions_are_answered_beside_a_large_one_which_is_stopped_in_time(tmp_path: Path) -> None:
+    arguments = ("--port", "0", "--database-url", f"sqlite:///{tmp_path}/x.db", "--compute-seconds", "3s")
+    with serving(tmp_path / "log", *arguments) as (_, address), httpx.Client(base_url=address, timeout=60) as client:
+        assert client.post("/v1/requirements", json=REFERENCE_SCENARIO).status_code == 200
+        large: list[httpx.Response] = []
+        start = time.monotonic()
+        asking = threading.Thread(target=lambda: large.append(client.post("/v1/clusters", json=LONG)))
+        asking.start()
+        num_small = 0
+        while asking.is_alive():
+            assert client.get("/healthz").status_code == 200
+            assert client.post("/v1/sizings", json=REFERENCE_SCENARIO).status_code == 200
+            num_small += 1
+        assert num_small > 10
+        assert time.monotonic() - start < 20
+        (refused,) = large
+        assert (refused.status_code, refused.json()["code"]) == (422, "takes-too-long")
+        assert "takes more than 3 seconds" in refused.json()["detail"]
+        assert client.post("/v1/requirements", json=REFERENCE_SCENARIO).status_code == 200
+
+
+def test_more_large_questions_than_can_wait_are_refused_at_once(tmp_path: Path) -> None:
+    arguments = ("--port", "0", "--database-url", f"sqlite:///{tmp_path}/x.db", "--compute-seconds", "300ms")
+    with serving(tmp_path / "log", *arguments) as (_, address), httpx.Client(base_url=address, timeout=60) as client:
+        answers: list[httpx.Response] = []
+        asking = [
+            threading.Thread(target=lambda: answers.append(client.post("/v1/clusters", json=LONG))) for _ in range(12)
+        ]
+        for thread in asking:
+            thread.start()
+        for thread in asking:
+            thread.join()
+    codes = sorted(answer.json()["code"] for answer in answers)
+    assert codes == ["busy"] * 4 + ["takes-too-long"] * 8
+    assert all(answer.headers["retry-after"] for answer in answers if answer.status_code == 503)
+
+
+def test_a_process_that_is_stopped_is_replaced() -> None:
+    worker = ComputeWorker(max_seconds=3, max_bytes=512 * 1024**2)
+    try:
+        assert worker.ask(eat, (3,)) == b"xxx"
+        with pytest.raises(TakesTooLong, match=r"takes more than 512.0 MiB of memory"):
+            worker.ask(eat, (2 * 1024**3,))
+        with pytest.raises(TakesTooLong, match="takes more than 3 seconds"):
+            worker.ask(sleep, ())
+        with pytest.raises(InvalidInput, match="a must be b, got 1: give b"):
+            worker.ask(refuse, ())
+        with pytest.raises(RuntimeError, match="nobody expects this"):
+            worker.ask(fail, ())
+        assert worker.ask(eat, (3,)) == b"xxx"
+    finally:
+        worker.stop()

@@ -1,0 +1,102 @@
+"""What is closed where a login is required, and how often one client may ask."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi.routing import APIRoute
+from starlette.testclient import TestClient
+
+from service.app import ROUTERS, create_app
+from service.database.tokens import NewToken, create_token
+from service.settings import Settings
+from sizing.scenario import REFERENCE_SCENARIO
+from tests.service.conftest import bearer, serving
+from tests.service.test_access import SOME
+
+
+@pytest.fixture
+def closed(tmp_path: Path) -> Iterator[TestClient]:
+    app = create_app(Settings(database_url=f"sqlite:///{tmp_path}/x.db", require_login=True))
+    with TestClient(app, raise_server_exceptions=False) as client:
+        client.headers["x-token"] = create_token(app.state.database, NewToken(name="reader", scope="publish"))
+        yield client
+
+
+def test_where_a_login_is_required_every_route_but_health_and_the_api_pages_demands_a_token(
+    closed: TestClient,
+) -> None:
+    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    asked = {(method, route.path) for route in routes for method in route.methods or set()}
+    assert {("POST", "/v1/sizings"), ("GET", "/v1/models"), ("GET", "/metrics")} <= asked
+    documented = {
+        (method.upper(), path)
+        for path, operations in closed.get("/openapi.json").json()["paths"].items()
+        for method in operations
+    }
+    assert documented - asked == {("GET", "/healthz"), ("GET", "/readyz")}
+    for method, path in asked:
+        some = path.format_map(SOME | {"run_id": "x"})
+        refused = closed.request(method, some, content=b"no json")
+        assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized"), (method, path)
+    for path in ("/healthz", "/readyz", "/docs", "/openapi.json"):
+        assert closed.get(path).status_code == 200
+
+
+def test_any_token_opens_questions_and_lists(closed: TestClient) -> None:
+    headers = bearer(closed.headers["x-token"])
+    assert closed.post("/v1/sizings", json=REFERENCE_SCENARIO, headers=headers).status_code == 200
+    assert closed.get("/v1/scenarios", headers=headers).status_code == 200
+    assert "401" in closed.get("/openapi.json").json()["paths"]["/v1/sizings"]["post"]["responses"]
+
+
+def test_a_client_that_asks_too_often_waits_and_others_do_not(tmp_path: Path) -> None:
+    app = create_app(
+        Settings(database_url=f"sqlite:///{tmp_path}/x.db", requests_per_second=0.5, trusted_proxies="127.0.0.1")
+    )
+    with TestClient(app, client=("192.0.2.1", 1)) as client, TestClient(app, client=("192.0.2.2", 1)) as other:
+        statuses = [client.get("/v1/nodes/dgx-h100").status_code for _ in range(6)]
+        assert statuses == [200] * 5 + [429]
+        refused = client.get("/v1/nodes/dgx-h100")
+        assert refused.json()["code"] == "too-many-requests"
+        assert 0 < int(refused.headers["retry-after"]) <= 2
+        assert refused.headers["x-content-type-options"] == "nosniff"
+        assert refused.headers["x-request-id"]
+        assert client.get("/healthz").status_code == 200
+        assert other.get("/v1/nodes/dgx-h100").status_code == 200
+
+
+def test_addresses_of_one_ipv6_network_are_one_client(tmp_path: Path) -> None:
+    app = create_app(Settings(database_url=f"sqlite:///{tmp_path}/x.db", requests_per_second=0.1))
+    statuses = []
+    for host in ("2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"):
+        with TestClient(app, client=(host, 1)) as client:
+            statuses.append(client.get("/v1/nodes/dgx-h100").status_code)
+    assert statuses == [200, 429, 200]
+
+
+def test_a_forwarded_address_is_believed_from_trusted_proxies_alone(tmp_path: Path) -> None:
+    for trusted, seen in (("127.0.0.1", "198.51.100.7"), ("192.0.2.9", "127.0.0.1")):
+        log = tmp_path / trusted
+        arguments = ("--port", "0", "--database-url", f"sqlite:///{tmp_path}/x.db", "--trusted-proxies", trusted)
+        with serving(log, *arguments) as (_, address):
+            httpx.get(f"{address}/v1/nodes", headers={"x-forwarded-for": "198.51.100.7"})
+        assert f'"client": "{seen}"' in log.read_text()
+
+
+def test_a_body_that_dribbles_in_is_given_up(tmp_path: Path) -> None:
+    arguments = ("--port", "0", "--database-url", f"sqlite:///{tmp_path}/x.db", "--body-seconds", "500ms")
+    with serving(tmp_path / "log", *arguments) as (_, address):
+        host, _, port = address.removeprefix("http://").partition(":")
+        with socket.create_connection((host, int(port)), timeout=20) as connection:
+            head = (
+                "POST /v1/sizings HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+            )
+            connection.sendall(head.encode())
+            answer = b""
+            while chunk := connection.recv(65536):
+                answer += chunk
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b'"code":"too-slow"' in answer

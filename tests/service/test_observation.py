@@ -1,0 +1,95 @@
+"""What the operator sees: a line of JSON for each request, its id everywhere, figures for Prometheus."""
+
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.service.conftest import BOTH, bearer, created_token, logged, result_document
+
+DATABASES = BOTH
+
+
+def value(client: httpx.Client, name: str, **labels: str) -> float:
+    families = text_string_to_metric_families(client.get("/metrics").text)
+    samples = [sample for family in families for sample in family.samples if sample.name == name]
+    return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
+
+
+def test_a_request_is_one_line_of_json_with_its_id(client: httpx.Client, server_log: Path) -> None:
+    answer = client.get("/v1/models/gpt2", headers={"x-request-id": "from-the-client.1"})
+    assert answer.headers["x-request-id"] == "from-the-client.1"
+    (line,) = logged(server_log, "from-the-client.1")
+    assert {"method": "GET", "path": "/v1/models/gpt2", "status": 200, "client": "127.0.0.1"}.items() <= line.items()
+    assert 0 < line["seconds"] < 30
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", line["time"])
+
+
+@pytest.mark.parametrize("given", ["", "a b", "x" * 65, "<script>", 'a"}'])
+def test_an_id_that_cannot_be_logged_is_replaced(client: httpx.Client, given: str) -> None:
+    made = client.get("/v1/models/gpt2", headers={"x-request-id": given}).headers["x-request-id"]
+    assert re.fullmatch(r"[0-9a-f]{16}", made)
+
+
+def test_a_path_cannot_forge_a_line_of_the_log(client: httpx.Client, server_log: Path) -> None:
+    client.get('/v1/models/%0A{"level": "error"}', headers={"x-request-id": "forged"})
+    (line,) = logged(server_log, "forged")
+    assert line["path"] == '/v1/models/\n{"level": "error"}'
+    assert line["status"] == 404
+
+
+def test_a_change_is_in_the_audit_log_with_token_and_request(
+    client: httpx.Client, token: str, database_url: str
+) -> None:
+    admin = bearer(created_token(database_url, "auditor", scope="admin"))
+    headers = bearer(token) | {"x-request-id": "audited"}
+    client.post("/v1/storage-systems", json={"name": "audited"}, headers=headers)
+    client.post("/v1/storage-systems/audited/runs", json=result_document("audited"), headers=headers)
+    entries = client.get("/v1/audit-log", headers=admin).json()["items"]
+    mine = [
+        (entry["token"], entry["action"], entry["subject"]) for entry in entries if entry["request_id"] == "audited"
+    ]
+    assert mine == [("tests", "publish", "run audited"), ("tests", "create", "storage system audited")]
+    made = next(entry for entry in entries if entry["subject"] == "auditor")
+    assert (made["token"], made["action"]) == (None, "create token with scope admin")
+    assert client.get("/v1/audit-log", headers=bearer(token)).json()["code"] == "missing-scope"
+
+
+def test_what_is_refused_is_not_in_the_audit_log(client: httpx.Client, token: str, database_url: str) -> None:
+    admin = bearer(created_token(database_url, "auditor-2", scope="admin"))
+    before = client.get("/v1/audit-log", headers=admin).json()["items"]
+    client.post("/v1/storage-systems/nothing/runs", json=result_document("none"), headers=bearer(token))
+    client.post("/v1/scenarios", json={}, headers=bearer(token))
+    assert client.get("/v1/audit-log", headers=admin).json()["items"] == before
+
+
+def test_requests_sizings_and_ingests_are_counted(client: httpx.Client, token: str) -> None:
+    def counted() -> list[float]:
+        route = {"route": "/v1/sizings", "status": "200"}
+        return [
+            value(client, "ckpt_http_request_duration_seconds_count", **route),
+            value(client, "ckpt_sizings_total"),
+            value(client, "ckpt_ingested_runs_total", result="new"),
+            value(client, "ckpt_ingested_runs_total", result="repeated"),
+        ]
+
+    before = counted()
+    client.post("/v1/sizings", json={"model": {"preset": "gpt2"}})
+    client.post("/v1/storage-systems", json={"name": "counted"}, headers=bearer(token))
+    for _ in range(3):
+        client.post("/v1/storage-systems/counted/runs", json=result_document("counted"), headers=bearer(token))
+    assert [after - earlier for after, earlier in zip(counted(), before, strict=True)] == [1, 1, 1, 2]
+    assert value(client, "ckpt_ingested_bytes_total") > 0
+    assert value(client, "ckpt_http_requests_in_progress") == 1
+    assert value(client, "ckpt_database_connections_in_use") == 0
+
+
+def test_paths_of_clients_make_no_series(client: httpx.Client) -> None:
+    client.get("/v1/models/nothing-like-it")
+    client.get("/nothing-like-it")
+    text = client.get("/metrics").text
+    assert "nothing-like-it" not in text
+    assert 'route="/v1/models/{name}",status="404"' in text
+    assert 'route="none",status="404"' in text
