@@ -5,14 +5,16 @@ Every wait is bounded, wakes up for signals and for a peer's failure, and names 
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import dataclasses
 import json
 import os
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from io_bench import interruption
 from io_bench.errors import EXIT_FAILED, PeerFailed, RanksLost, RunEnded, exit_code_of
@@ -22,6 +24,9 @@ from io_bench.rendezvous import Store, store_for
 from io_bench.slurm import torchrun_variables
 from sizing.errors import InvalidInput, Problem, SizingError
 from sizing.units import seconds_text
+
+if TYPE_CHECKING:
+    from torch.distributed.distributed_c10d import Store as TorchStore
 
 MOST_FAREWELL_SECONDS = 10.0
 _LONGEST_PAUSE_SECONDS = 0.05
@@ -91,7 +96,7 @@ class ProcessGroup:
         Raises RanksLost for ranks that died or did not come in time, PeerFailed where one failed.
         """
         self._round += 1
-        parts = {rank: f"round/{self._round}/{rank}" for rank in range(self.num_ranks)}
+        parts = {rank: _part(self._round, rank) for rank in range(self.num_ranks)}
         whole = f"round/{self._round}/all"
         self._store.set(parts[self.rank], json.dumps(value))
         awaited = list(parts.values()) if self.rank == 0 else [whole]
@@ -101,6 +106,39 @@ class ProcessGroup:
         values = [json.loads(self._store.get(part)) for part in parts.values()]
         self._store.set(whole, json.dumps(values))
         return values
+
+    @property
+    def collective_seconds(self) -> float:
+        """How long a collective may wait for ranks, so that there is time left to find who is at fault."""
+        return self.patience_seconds - self._farewell_seconds
+
+    def store_for_collectives(self) -> TorchStore:
+        """A store to connect the ranks through, which all ranks ask for at the same point."""
+        return self._store.beside(f"collectives/{self._round}")
+
+    def watched(self, work: Callable[[], _Made], *, doing: str) -> _Made:
+        """What `work` returns, which may wait for other ranks where this group cannot see it: in collectives.
+
+        It runs in a thread of its own, left behind where this rank has to go on without it. Raises what `work`
+        raises, RanksLost for ranks that died meanwhile, PeerFailed where one failed.
+        """
+        outcome: concurrent.futures.Future[_Made] = concurrent.futures.Future()
+        threading.Thread(target=_fulfil, args=(outcome, work), daemon=True).start()
+        next_parts = {rank: _part(self._round + 1, rank) for rank in range(self.num_ranks)}
+        while not concurrent.futures.wait([outcome], _SECONDS_BETWEEN_LOOKS).done:
+            self._raise_published()
+            self._raise_dead(next_parts, doing=doing)
+        return outcome.result()
+
+    def blame(self, ranks: Iterable[int], *, doing: str) -> None:
+        """Find who is at fault for work that has failed on every one of `ranks` that lives, of which this is one.
+
+        Raises PeerFailed for one that says so, RanksLost for those that are silent; returns where none is.
+        """
+        failed = {rank: f"failed/{self._round}/{rank}" for rank in ranks}
+        self._store.set(failed[self.rank], "")
+        keys, seconds = list(failed.values()), self._farewell_seconds
+        self._wait(keys, failed, seconds=seconds, doing=doing, heeded=self._raise_published)
 
     def agree(self, make: Callable[[], _Made], *, doing: str) -> _Made:
         """What `make` returns on this rank, once it has worked on every rank.
@@ -271,6 +309,17 @@ def joined(timeout_seconds: float) -> Iterator[ProcessGroup]:
             raise group.ended(error) from error
         raise
     group.farewell()
+
+
+def _fulfil(outcome: concurrent.futures.Future[_Made], work: Callable[[], _Made]) -> None:
+    try:
+        outcome.set_result(work())
+    except BaseException as error:  # noqa: BLE001 - it is raised where the outcome is awaited
+        outcome.set_exception(error)
+
+
+def _part(number: int, rank: int) -> str:
+    return f"round/{number}/{rank}"
 
 
 def _gone(rank: int) -> str:

@@ -11,12 +11,15 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import timedelta
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from io_bench.errors import RanksLost
 from io_bench.placement import Placement
 from sizing.errors import InvalidInput
 from sizing.units import seconds_text
+
+if TYPE_CHECKING:
+    from torch.distributed.distributed_c10d import Store as TorchStore
 
 _Answer = TypeVar("_Answer")
 
@@ -35,6 +38,9 @@ class Store(Protocol):
 
     def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
         """The value of the key, which becomes `desired` if it was absent and `expected` is empty."""
+
+    def beside(self, prefix: str, /) -> TorchStore:
+        """A store of torch for the keys under a prefix, with a connection of its own."""
 
 
 class LocalStore:
@@ -61,6 +67,13 @@ class LocalStore:
             self.set(key, desired)
         return self._values[key]
 
+    def beside(self, prefix: str, /) -> TorchStore:
+        """A store of torch for the keys under a prefix, which nobody else sees."""
+        from torch.distributed import HashStore  # type: ignore[attr-defined]  # noqa: PLC0415 - as in store_for
+        from torch.distributed.distributed_c10d import PrefixStore  # noqa: PLC0415 - likewise
+
+        return PrefixStore(prefix, HashStore())
+
 
 class BoundedStore:
     """A store whose every answer comes within a time limit.
@@ -71,7 +84,7 @@ class BoundedStore:
     Methods raise RanksLost for rank 0, which is the store's host unless a launcher hosts it.
     """
 
-    def __init__(self, store: Store, limit_seconds: float) -> None:
+    def __init__(self, store: TorchStore, limit_seconds: float) -> None:
         self._store = store
         self._limit_seconds = limit_seconds
         self._is_dead = False
@@ -91,6 +104,12 @@ class BoundedStore:
     def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
         """The value of the key, which becomes `desired` if it was absent and `expected` is empty."""
         return self._asked(lambda: self._store.compare_set(key, expected, desired))
+
+    def beside(self, prefix: str, /) -> TorchStore:
+        """A store of torch for the keys under a prefix, with a connection of its own: who waits blocks his."""
+        from torch.distributed.distributed_c10d import PrefixStore  # noqa: PLC0415 - as in store_for
+
+        return PrefixStore(prefix, self._store.clone())  # type: ignore[attr-defined]  # torch's stubs lack it
 
     def _asked(self, question: Callable[[], _Answer]) -> _Answer:
         if self._is_dead:

@@ -94,7 +94,7 @@ def _part(plan: Plan, engine: Engine, files: RunFiles, *, seed: int) -> Part:
     if plan.own is None or index is None:
         return WaitingPart()
     payload = ResidentPayload(plan.own.inventory, seed=seed, rank=index, device=plan.device.name)
-    engine.prepare(payload, plan.own.engine_plan, device=plan.device, group=plan.writers.group)
+    engine.prepare(payload, plan.own.engine_plan, device=plan.device, writers=plan.writers)
     return WritingPart(
         plan.own,
         engine=engine,

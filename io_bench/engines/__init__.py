@@ -8,6 +8,7 @@ the time went. Each is entered once in `ENGINES` and passes the contract class i
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from io_bench.device import Device
     from io_bench.inventory import Inventory
     from io_bench.payload import Payload
-    from io_bench.process_group import ProcessGroup
     from io_bench.run_files import RunFiles
+    from io_bench.writers import Writers
 
 State = dict[str, Any]
 """A nested state dict: tensors and plain values, as `torch.save` takes it."""
@@ -89,8 +90,8 @@ class Engine(Protocol):
     def plan(self, inventory: Inventory, *, rank: int, device: Device) -> EnginePlan:
         """The plan for one rank's state dict."""
 
-    def prepare(self, payload: Payload, plan: EnginePlan, *, device: Device, group: ProcessGroup) -> None:
-        """What is done once, on all ranks and before any clock: layouts, buffers, process groups."""
+    def prepare(self, payload: Payload, plan: EnginePlan, *, device: Device, writers: Writers) -> None:
+        """What is done once, on all writers and before any clock: layouts, buffers, process groups."""
 
     def write(self, payload: Payload, files: RunFiles, plan: EnginePlan) -> IoReport:
         """Create the files and write the payload; returns once it is durable."""
@@ -115,17 +116,30 @@ class StreamingEngine(Engine, Protocol):
         """Whether the files hold every byte of the payload: read again, and generated again."""
 
 
-def _torch_save(options: EngineOptions) -> Engine:
-    from io_bench.engines.torch_save import TorchSave  # noqa: PLC0415 - torch takes a second to import
+@dataclass(frozen=True, slots=True)
+class EngineEntry:
+    """An engine in the table: the class of a module here, and for whom it is. Called, it makes the engine."""
 
-    return TorchSave(options)
+    module: str
+    class_name: str
+    summary: str
+
+    def __call__(self, options: EngineOptions) -> Engine:
+        """The engine. Imports torch, which takes a second."""
+        module = importlib.import_module(f"{__name__}.{self.module}")
+        engine: Engine = getattr(module, self.class_name)(options)
+        return engine
 
 
-def _direct(options: EngineOptions) -> Engine:
-    from io_bench.engines.direct.engine import Direct  # noqa: PLC0415
-
-    return Direct(options)
-
-
-ENGINES: Mapping[str, Callable[[EngineOptions], Engine]] = {"torch-save": _torch_save, "direct": _direct}
+ENGINES: Mapping[str, Callable[[EngineOptions], Engine]] = {
+    "torch-save": EngineEntry("torch_save", "TorchSave", "one torch.save file per rank, buffered: the classic"),
+    "direct": EngineEntry(
+        "direct.engine", "Direct", "the same file by several threads past the page cache: the device's speed"
+    ),
+    "dcp": EngineEntry("dcp", "Dcp", "torch.distributed.checkpoint: what FSDP2 and Megatron's torch_dist write"),
+    "async-dcp": EngineEntry(
+        "async_dcp", "AsyncDcp", "DCP that stalls training for a copy alone: stall and drain apart"
+    ),
+    "safetensors": EngineEntry("safetensors", "Safetensors", "one safetensors file per rank: what inference loads"),
+}
 """Every engine by its name on the command line, and how to make it."""

@@ -13,8 +13,8 @@ from io_bench.engines.torch_files import loading, save
 from io_bench.inventory import Inventory
 from io_bench.payload import Payload
 from io_bench.phases import Phases
-from io_bench.process_group import ProcessGroup
 from io_bench.run_files import RunFiles
+from io_bench.writers import Writers
 
 # A record of the zip container: two headers, the name, alignment to 64 bytes, and its line in the pickle.
 _MOST_BYTES_PER_RECORD = 1024
@@ -43,7 +43,7 @@ class TorchSave:
             is_restorable_anywhere=True,
         )
 
-    def prepare(self, payload: Payload, plan: EnginePlan, *, device: Device, group: ProcessGroup) -> None:
+    def prepare(self, payload: Payload, plan: EnginePlan, *, device: Device, writers: Writers) -> None:
         """Nothing: each save begins anew."""
 
     def write(self, payload: Payload, files: RunFiles, plan: EnginePlan) -> IoReport:

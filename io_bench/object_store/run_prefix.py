@@ -75,7 +75,7 @@ class RunPrefix:
         """The size of an object. Raises OSError."""
         return self._store.num_bytes(self._key(name))
 
-    def drop_from_memory(self, name: str) -> int:  # noqa: ARG002 - as of any file
+    def drop_from_memory(self, name: str) -> int:
         """Nothing is in the page cache."""
         return 0
 

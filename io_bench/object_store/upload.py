@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 from types import TracebackType
@@ -30,6 +31,7 @@ class ParallelUpload(io.RawIOBase):
         self._sent = 0
         self._tags: list[Future[str]] = []
         self._failure: BaseException | None = None
+        self._lock = threading.RLock()
         self.upload: str | None = None
         """The identity of the upload for as long as the store may hold parts of it."""
 
@@ -57,24 +59,26 @@ class ParallelUpload(io.RawIOBase):
 
     def close(self) -> None:
         """Send the rest and complete the object. Raises OSError, and there is no object then."""
-        if self.closed:
-            return
-        try:
-            self._complete()
-        except BaseException:
-            self.abort()
-            raise
-        self._end()
+        with self._lock:
+            if self.closed:
+                return
+            try:
+                self._complete()
+            except BaseException:
+                self.abort()
+                raise
+            self._end()
 
     def abort(self) -> None:
-        """Give up the object; where the store does not answer, `upload` stays set."""
-        self._end()
-        if self.upload is not None:
-            try:
-                self._store.abort_upload(self._path, self.upload)
-            except OSError:
-                return
-            self.upload = None
+        """Give up the object, from any thread; where the store does not answer, `upload` stays set."""
+        with self._lock:
+            self._end()
+            if self.upload is not None:
+                try:
+                    self._store.abort_upload(self._path, self.upload)
+                except OSError:
+                    return
+                self.upload = None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -86,9 +90,12 @@ class ParallelUpload(io.RawIOBase):
             self.abort()
 
     def _send(self, part: bytearray | bytes) -> None:
-        if self.upload is None:
-            self.upload = self._store.begin_upload(self._path)
-        self._tags.append(self._threads.submit(self._put_part, self.upload, len(self._tags) + 1, part))
+        with self._lock:
+            if self.closed:
+                raise OSError(f"the upload of {self._path} was aborted")
+            if self.upload is None:
+                self.upload = self._store.begin_upload(self._path)
+            self._tags.append(self._threads.submit(self._put_part, self.upload, len(self._tags) + 1, part))
         self._sent += len(part)
 
     def _put_part(self, upload: str, number: int, part: bytearray | bytes) -> str:

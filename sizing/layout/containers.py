@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-ContainerName = Literal["torch-zip", "torch-zip-aligned", "distcp"]
+ContainerName = Literal["torch-zip", "torch-zip-aligned", "distcp", "safetensors"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +20,13 @@ CONTAINERS: dict[ContainerName, Container] = {
     "torch-zip": Container(bytes_per_file=1_350, bytes_per_tensor=317),
     "torch-zip-aligned": Container(bytes_per_file=25_000, bytes_per_tensor=4_285),
     "distcp": Container(bytes_per_file=0, bytes_per_tensor=1_577),
+    "safetensors": Container(bytes_per_file=8, bytes_per_tensor=114),
 }
 """Source: measured with torch 2.13, state dicts of 1, 10, 100 and 1,000 tensors with names of 45 characters: torch.save
 added 1,669, 4,229, 32,095 and 318,311 bytes, a .distcp file 1,577 bytes per tensor. With storages aligned to 4,096
 bytes for direct I/O, torch.save added 29,289, 66,693, 449,015 and 4,309,999 bytes to tensors of whole pages, where
-each header takes a page; about 2,430 per tensor to tensors of other sizes."""
+each header takes a page; about 2,430 per tensor to tensors of other sizes. safetensors 0.8 added 120, 1,104, 11,176
+and 113,648 bytes."""
 
 METADATA_BYTES_PER_SHARD = 180
 METADATA_BYTES_PER_TENSOR = 260

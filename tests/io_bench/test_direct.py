@@ -32,6 +32,7 @@ from io_bench.inventory import inventory_of
 from io_bench.payload import GivenPayload, Payload, ResidentPayload, StreamedPayload, checksum, tensors_of
 from io_bench.process_group import ProcessGroup
 from io_bench.run_directory import DirectoryTarget, RunDirectory
+from io_bench.writers import Writers
 from tests.testbed.file_systems import buffered_disk
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Prepared:
     def __init__(self, directory: RunDirectory, group: ProcessGroup, payload: Payload, options: EngineOptions) -> None:
         self.engine, self.directory, self.payload = Direct(options), directory, payload
         self.plan: EnginePlan = self.engine.plan(INVENTORY, rank=0, device=CPU)
-        self.engine.prepare(payload, self.plan, device=CPU, group=group)
+        self.engine.prepare(payload, self.plan, device=CPU, writers=Writers((0,), group))
         self.path = directory.path / self.plan.files[0]
 
     def write(self) -> IoReport:
@@ -292,7 +293,7 @@ def test_a_streamed_shard_takes_the_memory_of_the_plan_whatever_its_size(tmp_pat
         "engine, inventory = Direct(EngineOptions(is_streamed=True)), inventory_of(int(sys.argv[1]))\n"
         "plan = engine.plan(inventory, rank=0, device=Device('cpu'))\n"
         "payload = StreamedPayload(inventory, seed=1, rank=0)\n"
-        "engine.prepare(payload, plan, device=Device('cpu'), group=None)\n"
+        "engine.prepare(payload, plan, device=Device('cpu'), writers=None)\n"
         "engine.write_to_null_sink(payload)\n"
         "peak = next(line for line in open('/proc/self/status') if line.startswith('VmHWM')).split()[1]\n"
         "print(int(peak) * 1024, plan.host_bytes)\n"

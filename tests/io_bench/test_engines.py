@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import pytest
 import torch
+from safetensors.torch import load_file, save
+from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+from torch.distributed.checkpoint.state_dict_saver import async_save
 
 from io_bench import run_files
 from io_bench.device import Device
 from io_bench.engines import ENGINES, Engine, EngineOptions, EnginePlan, State
+from io_bench.engines.async_dcp import AsyncDcp
+from io_bench.engines.dcp import Dcp
+from io_bench.engines.dcp_storage import METADATA
 from io_bench.engines.direct.engine import Direct
+from io_bench.engines.safetensors import Safetensors
 from io_bench.engines.torch_save import TorchSave
+from io_bench.errors import RunFailed
 from io_bench.inventory import inventory_of
 from io_bench.payload import GivenPayload, Payload, ResidentPayload, checksum, tensors_of
 from io_bench.process_group import ProcessGroup
 from io_bench.run_directory import DirectoryTarget, RunDirectory
-from sizing.layout.containers import CONTAINERS, Container, container_bytes
+from io_bench.writers import Writers
+from sizing.layout.containers import CONTAINERS, Container, container_bytes, metadata_bytes
 
 CPU = Device("cpu")
 INVENTORY = inventory_of(3 << 20)
@@ -70,12 +82,6 @@ def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous().view(-1).view(torch.uint8)
 
 
-def read_plainly(directory: Path) -> State:
-    """What anybody gets who loads the one file of a rank without this project."""
-    (file,) = directory.glob("rank-*")
-    return dict(torch.load(file, weights_only=True))
-
-
 def restored_checksum(engine: Engine, directory: RunDirectory, plan: EnginePlan) -> str:
     restored = engine.restore(directory, plan, CPU)
     assert restored.state is not None
@@ -91,6 +97,11 @@ class EngineContract:
     def engine(self) -> Engine:
         raise NotImplementedError
 
+    def read_plainly(self, directory: Path) -> State:
+        """What anybody gets who loads the files of a rank without this project."""
+        (file,) = directory.glob("rank-*")
+        return dict(torch.load(file, weights_only=True))
+
     @pytest.fixture
     def payload(self, request: pytest.FixtureRequest) -> Payload:
         return PAYLOADS[getattr(request, "param", "layers")]()
@@ -98,7 +109,7 @@ class EngineContract:
     @pytest.fixture
     def plan(self, engine: Engine, payload: Payload, group: ProcessGroup) -> Iterator[EnginePlan]:
         plan = engine.plan(INVENTORY, rank=0, device=CPU)
-        engine.prepare(payload, plan, device=CPU, group=group)
+        engine.prepare(payload, plan, device=CPU, writers=Writers((0,), group))
         yield plan
         engine.close()
 
@@ -121,7 +132,7 @@ class EngineContract:
         self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
     ) -> None:
         engine.write(payload, directory, plan)
-        loaded, written = dict(tensors_of(read_plainly(directory.path))), dict(tensors_of(payload.state))
+        loaded, written = dict(tensors_of(self.read_plainly(directory.path))), dict(tensors_of(payload.state))
         assert loaded.keys() == written.keys()
         for name, tensor in written.items():
             assert loaded[name].dtype == tensor.dtype
@@ -225,3 +236,141 @@ class TestDirect(EngineContract):
     @pytest.fixture
     def engine(self) -> Engine:
         return Direct(EngineOptions())
+
+
+class TestDcp(EngineContract):
+    container = CONTAINERS["distcp"]
+
+    @pytest.fixture
+    def engine(self) -> Engine:
+        return Dcp(EngineOptions())
+
+    def read_plainly(self, directory: Path) -> State:
+        dcp_to_torch_save(directory, directory.parent / "gathered.pt")
+        return dict(torch.load(directory.parent / "gathered.pt", weights_only=True)["rank-0"])
+
+    def test_metadata_is_whole_on_disk_when_it_takes_its_name(
+        self,
+        engine: Engine,
+        plan: EnginePlan,
+        payload: Payload,
+        directory: RunDirectory,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        synced: dict[int, int] = {}
+        fsync = os.fsync
+
+        def watched(fd: int) -> None:
+            synced[os.fstat(fd).st_ino] = os.fstat(fd).st_size
+            fsync(fd)
+
+        monkeypatch.setattr(os, "fsync", watched)
+        engine.write(payload, directory, plan)
+        for name in plan.files:
+            stat = (directory.path / name).stat()
+            assert synced[stat.st_ino] == stat.st_size > 0
+
+    def test_tensors_and_metadata_take_what_sizing_predicts_each(
+        self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
+    ) -> None:
+        """But for `.metadata`: sizing counts the longer names and the sharded tensors of training."""
+        engine.write(payload, directory, plan)
+        sizes = {name: (directory.path / name).stat().st_size for name in plan.files}
+        metadata, num_tensors = sizes.pop(METADATA), INVENTORY.num_tensors
+        overhead = sum(sizes.values()) - INVENTORY.num_bytes
+        predicted = container_bytes(CONTAINERS["distcp"], num_files=len(sizes), num_tensors=num_tensors)
+        assert overhead == pytest.approx(predicted, rel=0.01)
+        assert metadata == pytest.approx(metadata_bytes(num_tensors=num_tensors, num_shards=num_tensors), rel=0.4)
+
+    def test_an_error_of_any_thread_is_raised(
+        self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
+    ) -> None:
+        """DCP prints those of its additional threads, and forgets them."""
+        (directory.path / plan.files[len(plan.files) - 2]).write_bytes(b"precious")
+        with pytest.raises(FileExistsError):
+            engine.write(payload, directory, plan)
+        assert not (directory.path / METADATA).exists()
+        (directory.path / plan.files[len(plan.files) - 2]).unlink()
+
+
+class TestDcpTuned(TestDcp):
+    @pytest.fixture
+    def engine(self) -> Engine:
+        return Dcp(EngineOptions(num_threads=4))
+
+
+class TestAsyncDcp(TestDcp):
+    @pytest.fixture
+    def engine(self) -> Engine:
+        return AsyncDcp(EngineOptions())
+
+    def test_training_stalls_for_the_copy_alone(
+        self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
+    ) -> None:
+        report = engine.write(payload, directory, plan)
+        assert report.stall_seconds is not None
+        assert report.drain_seconds is not None
+        assert report.stall_seconds > 0
+        assert report.drain_seconds > report.phase_seconds["fsync"]
+
+    def test_what_training_changes_after_the_stall_is_not_saved(
+        self,
+        engine: Engine,
+        plan: EnginePlan,
+        payload: Payload,
+        directory: RunDirectory,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        before = checksum(payload.state)
+
+        def save_and_train(*arguments: Any, **options: Any) -> Any:
+            response = async_save(*arguments, **options)
+            for _, tensor in tensors_of(payload.state):
+                tensor.zero_()
+            return response
+
+        create = directory.create
+
+        def create_slowly(name: str) -> BinaryIO:
+            time.sleep(0.2)  # training goes on before the first byte is written
+            return create(name)
+
+        monkeypatch.setattr("io_bench.engines.async_dcp.async_save", save_and_train)
+        monkeypatch.setattr(directory, "create", create_slowly)
+        engine.write(payload, directory, plan)
+        assert checksum(payload.state) != before
+        assert restored_checksum(engine, directory, plan) == before
+
+
+class TestSafetensors(EngineContract):
+    container = CONTAINERS["safetensors"]
+
+    @pytest.fixture
+    def engine(self) -> Engine:
+        return Safetensors(EngineOptions())
+
+    def read_plainly(self, directory: Path) -> State:
+        (file,) = directory.glob("rank-*")
+        flat = load_file(file)
+        state: State = {}
+        for name, tensor in flat.items():
+            part, _, rest = name.partition(".")
+            state.setdefault(part, {})[rest] = tensor
+        return state
+
+    def test_the_file_is_the_one_that_the_library_writes(
+        self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
+    ) -> None:
+        engine.write(payload, directory, plan)
+        written = (directory.path / plan.files[0]).read_bytes()
+        assert written == save(dict(tensors_of(payload.state)), metadata={"iteration": "0"})
+
+    def test_a_file_that_ends_early_is_refused(
+        self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
+    ) -> None:
+        engine.write(payload, directory, plan)
+        path = directory.path / plan.files[0]
+        for size in (path.stat().st_size - 1, 100, 3):
+            os.truncate(path, size)
+            with pytest.raises(RunFailed, match="cannot be read back: it ends in"):
+                engine.restore(directory, plan, CPU)

@@ -22,8 +22,8 @@ from io_bench.errors import RunFailed
 from io_bench.inventory import Inventory
 from io_bench.payload import Payload
 from io_bench.phases import Phases
-from io_bench.process_group import ProcessGroup
 from io_bench.run_files import RunFiles
+from io_bench.writers import Writers
 
 DEFAULT_BLOCK_BYTES = 8 << 20
 DEFAULT_NUM_THREADS = 8
@@ -64,7 +64,7 @@ class Direct:
             num_threads=self._num_threads,
         )
 
-    def prepare(self, payload: Payload, plan: EnginePlan, *, device: Device, group: ProcessGroup) -> None:  # noqa: ARG002
+    def prepare(self, payload: Payload, plan: EnginePlan, *, device: Device, writers: Writers) -> None:
         """Lay out the file, which is the same in every repetition; take and touch all memory."""
         self._layout = FileLayout(payload.state)
         self._threads = Threads(self._num_threads, block_bytes=self._block_bytes, is_pinned=device.is_gpu)
