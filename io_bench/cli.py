@@ -163,6 +163,30 @@ def check(
 
 
 @app.command()
+def calibrate(
+    results: Annotated[list[Path] | None, typer.Argument(metavar="RESULT...", help="Results of run or scan.")] = None,
+    engine: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of several engines this one.  [default: the one most used]")
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Calibration document, for ckpt-size --storage FILE.")
+    ] = None,
+    chart: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Scaling curve and misses: .html, .png, .svg or .json.")
+    ] = None,
+    suggest: Annotated[bool, typer.Option("--suggest", help="Say which further runs would tell most.")] = False,
+) -> None:
+    """Fit the limits of a storage system to results, with intervals, and say which of them were really seen."""
+    from io_bench.calibration.command import calibrate_files  # noqa: PLC0415 - the rest needs none of this
+
+    terminal = Terminal(is_speaker=True, width=WIDTH_WITHOUT_TERMINAL)
+    try:
+        calibrate_files(results or [], engine=engine, output=output, chart=chart, suggest=suggest, terminal=terminal)
+    except SizingError as error:
+        raise _exit(str(error), EXIT_BAD_INPUT, is_speaker=True) from None
+
+
+@app.command()
 def validate() -> None:
     """Train tiny real models for one step, save them, and compare the files with what sizing predicts."""
     from rich.console import Console  # noqa: PLC0415 - the rest needs none of this, and torch takes a second

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
@@ -45,10 +46,10 @@ class RunProgress:
 
 
 class Terminal:
-    """stdout and stderr of the one rank that speaks; silence on the others."""
+    """stdout and stderr of the one rank that speaks; silence on the others. `width` of a stdout that is no terminal."""
 
-    def __init__(self, *, is_speaker: bool) -> None:
-        self._out = Console(quiet=not is_speaker, highlight=False)
+    def __init__(self, *, is_speaker: bool, width: int | None = None) -> None:
+        self._out = Console(quiet=not is_speaker, highlight=False, width=None if sys.stdout.isatty() else width)
         self._err = Console(quiet=not is_speaker, highlight=False, stderr=True)
 
     def show(self, result: RenderableType) -> None:

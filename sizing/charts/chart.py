@@ -29,7 +29,7 @@ def chart(title: str, *, rows: Sequence[Mapping[str, object]], subtitle: str = "
     >>> spec["title"]["text"], spec["data"]["values"][0]["num_nodes"], spec["mark"]
     ('Writes', 1, 'point')
     """
-    sizes = {} if {"spec", "facet", "vconcat"} & body.keys() else {"width": WIDTH, "height": HEIGHT}
+    sizes = {} if {"spec", "facet", "hconcat", "vconcat"} & body.keys() else {"width": WIDTH, "height": HEIGHT}
     return {
         "$schema": SCHEMA,
         "title": {"text": title, "subtitle": subtitle} if subtitle else {"text": title},

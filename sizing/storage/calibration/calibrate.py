@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from sizing.errors import InvalidInput
-from sizing.storage.calibration.calibration import Calibration, DirectionFit
+from sizing.storage.calibration.calibration import Calibration, DirectionFit, FittedPoint
 from sizing.storage.calibration.conditions import doubts_about
 from sizing.storage.calibration.fit import fit_of
 from sizing.storage.calibration.grade import grade_of
@@ -46,7 +46,8 @@ def calibrate(
         raise _too_few(series)
     used = [s for s in series if s.direction in fitted]
     run_ids = tuple(dict.fromkeys(row.run_id for s in used for row in s.rows))
-    doubts = tuple(doubts_about([result for result in results if result.run_id in run_ids]))
+    fitted_results = [result for result in results if result.run_id in run_ids]
+    doubts = tuple(doubts_about(fitted_results))
     write, read = fitted.get("write"), fitted.get("read")
     notes = [note for s in series for note in (*_left_out(s), *_missing(s))]
     misses = [miss for fit in fitted.values() for miss in _misses(fit)]
@@ -55,7 +56,7 @@ def calibrate(
         profile=_profile(fitted.values()),
         engine=used[0].engine,
         run_ids=run_ids,
-        measured_on=max(dates_of(run_ids), default=None),
+        measured_on=max(dates_of(fitted_results), default=None),
         grade=grade_of(write or read, doubts=doubts),
         write=write,
         read=read,
@@ -99,12 +100,17 @@ def _missing(series: Series) -> Iterator[str]:
         )
 
 
+def _configuration_text(point: FittedPoint) -> str:
+    streams = point.num_streams
+    return configuration_text((point.num_nodes, streams, point.total_bytes // streams, point.num_files))
+
+
 def _misses(fit: DirectionFit) -> Iterator[str]:
     """Measurements that the fit does not explain."""
     for point in fit.points:
         miss = point.seconds / point.predicted_seconds - 1
         if abs(miss) > max(NOTABLE_MISS_FRACTION, 4 * fit.noise_fraction):
             yield (
-                f"outlier: {point.num_streams} ranks on {point.num_nodes} nodes (run {point.run_id}) took "
+                f"outlier: {_configuration_text(point)} (run {point.run_id}) took "
                 f"{percent_text(abs(miss))} {'longer' if miss > 0 else 'less'} than the limits explain"
             )

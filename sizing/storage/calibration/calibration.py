@@ -109,7 +109,7 @@ class Calibration(BaseModel):
     profile: StorageProfile
     engine: _Name
     run_ids: tuple[_Name, ...] = Field(min_length=1, max_length=1_000)
-    measured_on: date | None = Field(None, description="date of the latest run, where its id has one")
+    measured_on: date | None = Field(None, description="date of the latest run, where it has one")
     grade: Grade
     write: DirectionFit | None = None
     read: DirectionFit | None = None

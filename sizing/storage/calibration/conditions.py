@@ -26,7 +26,7 @@ def doubts_about(results: Sequence[BenchmarkResult]) -> Iterator[str]:
     stale = {found[version] for found in conditions if version in found} - {sizing.__version__}
     if stale:
         yield f"stale runs: measured by version {', '.join(sorted(stale))}, this is {sizing.__version__}"
-    dates = dates_of([result.run_id for result in results])
+    dates = dates_of(results)
     if dates and (max(dates) - min(dates)).days > MOST_DAYS_APART:
         yield f"stale runs: the oldest is of {min(dates)}, the latest of {max(dates)}"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -22,7 +21,6 @@ CONTRADICTION_RATIO = 2.0
 
 _OPERATIONS: dict[Direction, Operation] = {"write": "write", "read": "restore"}
 _PLANNING_ENGINES = ("dcp", "async-dcp")
-_DATE = re.compile(r"(\d{4})(\d{2})(\d{2})T")
 
 Setting = tuple[str, int | None, int | None, str]
 Configuration = tuple[int, int, int, int]
@@ -136,15 +134,9 @@ def series_of(results: Sequence[BenchmarkResult], direction: Direction, *, engin
     )
 
 
-def dates_of(run_ids: Sequence[str]) -> list[date]:
-    """The dates that begin the ids of runs, where they do."""
-    found = []
-    for match in filter(None, map(_DATE.match, run_ids)):
-        try:
-            found.append(date(*map(int, match.groups())))
-        except ValueError:
-            continue
-    return found
+def dates_of(results: Sequence[BenchmarkResult]) -> list[date]:
+    """The dates of runs that have one."""
+    return [result.started_at.date() for result in results if result.started_at is not None]
 
 
 def configuration_text(configuration: Configuration) -> str:

@@ -55,7 +55,6 @@ def result(
     seed: int = 0,
     operations: Sequence[str] = ("write", "restore"),
     run_id: str = "20261121T120000Z-abc",
-    environment: dict[str, Any] | None = None,
     **changed: Any,
 ) -> BenchmarkResult:
     """One run over all cells: `noise` between configurations and a third of it between repetitions."""
@@ -68,8 +67,9 @@ def result(
     return BenchmarkResult.model_validate(
         {
             "run_id": run_id,
+            "started_at": "2026-11-21T12:00:00Z",
             "command": ["ckpt-bench", "scan"],
-            "environment": environment or {},
+            "environment": {},
             "warnings": [],
             "measurements": measurements,
         }

@@ -1,5 +1,6 @@
 """Runs that cannot be fitted are refused or left out, and the sentence says which are missing."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -85,8 +86,9 @@ def test_other_engines_and_settings_are_left_out_and_named() -> None:
     ],
 )
 def test_mixed_and_stale_runs_are_named_and_cost_a_grade(changed: dict[str, Any], doubt: str) -> None:
-    one = result(noise=0.02, outliers=0, environment=ENVIRONMENT)
-    other = result(noise=0.02, outliers=0, seed=1, environment=ENVIRONMENT | changed, run_id="run-2")
+    one = result(noise=0.02, outliers=0).model_copy(update={"environment": ENVIRONMENT})
+    other = result(noise=0.02, outliers=0, seed=1, run_id="run-2")
+    other = other.model_copy(update={"environment": ENVIRONMENT | changed})
     assert calibrate([one], num_draws=50).grade == "A"
     found = calibrate([one, other], num_draws=50)
     assert any(doubt in warning for warning in found.warnings), found.warnings
@@ -94,7 +96,7 @@ def test_mixed_and_stale_runs_are_named_and_cost_a_grade(changed: dict[str, Any]
 
 
 def test_runs_months_apart_are_stale() -> None:
-    old = result(run_id="20260601T120000Z-old", seed=1)
+    old = result(run_id="run-2", seed=1).model_copy(update={"started_at": datetime(2026, 6, 1, tzinfo=UTC)})
     found = calibrate([old, result()], num_draws=50)
     assert "stale runs: the oldest is of 2026-06-01, the latest of 2026-11-21" in found.warnings
     assert str(found.measured_on) == "2026-11-21"

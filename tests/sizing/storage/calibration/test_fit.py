@@ -114,7 +114,7 @@ def test_an_outlier_is_named() -> None:
     changed = worst.model_copy(update={"seconds": late, "bytes_per_second": worst.bytes_per_second / 3})
     measurements = [*slow.measurements[:7], changed, *slow.measurements[8:]]
     warnings = calibrate([slow.model_copy(update={"measurements": measurements})], num_draws=50).warnings
-    assert any("8 ranks on 1 nodes" in w and "longer than the limits explain" in w for w in warnings)
+    assert any("1 node(s) x 8 rank(s)" in w and "longer than the limits explain" in w for w in warnings)
 
 
 def test_equal_input_gives_equal_output() -> None:

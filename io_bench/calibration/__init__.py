@@ -1,0 +1,1 @@
+"""`ckpt-bench calibrate`: what storage can do, from the results of many runs."""

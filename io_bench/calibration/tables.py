@@ -1,0 +1,119 @@
+"""A calibration for people: fitted limits, predicted beside measured, and what it says in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from rich import box
+from rich.table import Table
+
+from sizing.storage.calibration import Calibration
+from sizing.storage.calibration.calibration import Covered, DirectionFit, FittedPoint, LimitEstimate
+from sizing.storage.calibration.suggestions import Suggestion
+from sizing.storage.terms import Direction
+from sizing.units import bytes_text, decimal_bytes_text, percent_text, rate_text, seconds_text
+
+_OPERATIONS: dict[Direction, str] = {"write": "write", "read": "restore"}
+
+
+def fits_of(calibration: Calibration) -> Iterator[tuple[str, DirectionFit]]:
+    """The operations that were calibrated, and their fits."""
+    for direction, operation in _OPERATIONS.items():
+        fit = calibration.fit(direction)
+        if fit is not None:
+            yield operation, fit
+
+
+def limits_table(calibration: Calibration) -> Table:
+    """Every limit with its 90 % interval, and how much it is worth."""
+    table = Table(title="Limits", title_justify="left", box=box.SIMPLE_HEAD)
+    for name in ("operation", "limit", "is", "90 % interval", "verdict", "because"):
+        table.add_column(name, justify="right" if name in ("is", "90 % interval") else "left")
+    for operation, fit in fits_of(calibration):
+        for limit in fit.limits:
+            table.add_row(operation, limit.resource, *_value_cells(limit), limit.verdict, limit.reason)
+    return table
+
+
+def points_table(operation: str, fit: DirectionFit) -> Table:
+    """Every measurement beside its prediction, and beside that of a fit without its configuration."""
+    table = Table(
+        title=f"Predicted against measured: {operation}",
+        title_justify="left",
+        caption="miss: measured over predicted - 1; left out: predicted by a fit that had not seen the configuration",
+        box=box.SIMPLE_HEAD,
+    )
+    for name in ("nodes", "ranks per node", "bytes per rank", "measured", "predicted", "miss", "left out"):
+        table.add_column(name, justify="right")
+    for point in sorted(fit.points, key=lambda p: (p.num_nodes, p.num_streams, p.total_bytes)):
+        table.add_row(*_point_cells(point))
+    return table
+
+
+def sentences(calibration: Calibration) -> Iterator[str]:
+    """What the calibration is worth and what it covers."""
+    date = f", last on {calibration.measured_on}" if calibration.measured_on else ""
+    yield f"Grade {calibration.grade}: engine {calibration.engine}, {len(calibration.run_ids)} run(s){date}."
+    for operation, fit in fits_of(calibration):
+        yield (
+            f"{operation.capitalize()}: configurations that the fit had not seen are missed by "
+            f"{percent_text(fit.held_out_error_fraction)} (median; "
+            f"worst {percent_text(fit.worst_held_out_error_fraction)}), measurements scatter by "
+            f"{percent_text(fit.noise_fraction)}. Measured: {_covered_text(fit.covered)}."
+        )
+
+
+def suggestion_sentences(found: tuple[Suggestion, ...], *, engine: str) -> Iterator[str]:
+    """Further runs, each with its reason and command line."""
+    if not found:
+        yield "No further run would tell more."
+    for suggestion in found:
+        yield f"{suggestion.reason.capitalize()}. Measure:\n  {suggestion.command(engine)}"
+
+
+def _value_cells(limit: LimitEstimate) -> tuple[str, str]:
+    text = _text_of(limit.field)
+    if limit.value is None:
+        return "-", "-"
+    least = "at least " if limit.verdict == "lower-bound" else ""
+    interval = " to ".join(map(text, limit.interval)) if limit.interval else "-"
+    return least + text(limit.value), interval
+
+
+def _text_of(field: str) -> Callable[[float], str]:
+    """What prints a field, by the unit that ends its name."""
+    if field.endswith("bytes_per_second"):
+        return rate_text
+    return _files_text if field.endswith("files_per_second") else seconds_text
+
+
+def _files_text(files_per_second: float) -> str:
+    return f"{files_per_second:,.4g} files/s"
+
+
+def _point_cells(point: FittedPoint) -> tuple[str, ...]:
+    return (
+        str(point.num_nodes),
+        f"{point.num_streams / point.num_nodes:g}",
+        decimal_bytes_text(point.total_bytes / point.num_streams),
+        seconds_text(point.seconds),
+        seconds_text(point.predicted_seconds),
+        _signed_percent(point.seconds / point.predicted_seconds - 1),
+        _signed_percent(point.seconds / point.held_out_seconds - 1),
+    )
+
+
+def _signed_percent(fraction: float) -> str:
+    return f"{fraction:+.1%}".replace("%", " %")
+
+
+def _covered_text(covered: Covered) -> str:
+    nodes, ranks = (_span_text(span) for span in (covered.num_nodes, covered.streams_per_node))
+    least, most = (bytes_text(size) for size in covered.bytes_per_stream)
+    sizes = least if least == most else f"{least} to {most}"
+    return f"{nodes} node(s), {ranks} rank(s) per node, {sizes} per rank"
+
+
+def _span_text(span: tuple[float, float]) -> str:
+    least, most = (f"{value:g}" for value in span)
+    return least if least == most else f"{least} to {most}"

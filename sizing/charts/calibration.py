@@ -1,0 +1,159 @@
+"""What a Calibration shows as charts: how the rate grows with nodes beside the fitted roofline, and the misses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from sizing.charts.chart import Spec, chart, quantity, series
+from sizing.charts.theme import BAND_OPACITY, HEIGHT, WIDTH
+from sizing.storage.calibration import Calibration, predicted
+from sizing.storage.calibration.calibration import DirectionFit, FittedPoint
+from sizing.storage.terms import Demand, Direction
+from sizing.units import bytes_text, percent_text
+
+_MOST_SERIES = 5
+_STEPS_PER_DOUBLING = 4
+_NAMES: dict[Direction, str] = {"write": "write", "read": "restore"}
+
+
+def calibration_chart(calibration: Calibration) -> Spec:
+    """For writes and for reads: measured rates over nodes with prediction, interval and limits; and each miss."""
+    directions: tuple[Direction, ...] = ("write", "read")
+    views = [
+        {"hconcat": [_scaling(calibration, fit, direction), _misses(fit, direction)]}
+        for direction in directions
+        if (fit := calibration.fit(direction)) is not None
+    ]
+    return chart(
+        f"Storage limits by engine {calibration.engine}, {len(calibration.run_ids)} run(s): grade {calibration.grade}",
+        subtitle="points: measured; lines: predicted, with the band that holds 9 of 10; dotted: a limit alone",
+        rows=[],
+        vconcat=views,
+        resolve={"scale": {"color": "independent", "strokeDash": "independent", "shape": "independent"}},
+    )
+
+
+def _scaling(calibration: Calibration, fit: DirectionFit, direction: Direction) -> Spec:
+    """Rate over nodes, a series for each number of ranks per node, at the largest size that was measured."""
+    size = max(_bytes_per_stream(point) for point in fit.points)
+    ranks = _chosen(sorted({point.num_streams / point.num_nodes for point in fit.points}))
+    names = [_ranks_name(count) for count in ranks]
+    x = quantity("num_nodes", "nodes", scale="log")
+    x["scale"] |= {"base": 2, "nice": False}
+    y = quantity("bytes_per_second", f"{_NAMES[direction]} rate, all nodes", scale="log")
+    y["scale"]["nice"] = False
+    line = {"x": x, "y": y}
+    by_ranks = series("ranks", "ranks per node", names)
+    lines = [row for count in ranks for row in _predicted_rows(calibration, direction, fit, ranks=count, size=size)]
+    points = [
+        {
+            "num_nodes": point.num_nodes,
+            "bytes_per_second": point.bytes_per_second,
+            "ranks": _ranks_name(point.num_streams / point.num_nodes),
+        }
+        for point in fit.points
+        if point.num_streams / point.num_nodes in ranks and _bytes_per_stream(point) > size / 1.5
+    ]
+    band = {"x": x, "y": y | {"field": "low_bytes_per_second"}, "y2": {"field": "high_bytes_per_second"}}
+    return {
+        "width": WIDTH,
+        "height": HEIGHT,
+        "title": f"{_NAMES[direction].capitalize()}, {bytes_text(size)} per rank",
+        "layer": [
+            _layer(lines, {"type": "area", "opacity": BAND_OPACITY}, band | {"color": by_ranks["color"]}),
+            _layer(lines, "line", line | {name: by_ranks[name] for name in ("color", "strokeDash")}),
+            _layer(points, "point", line | {name: by_ranks[name] for name in ("color", "shape")}),
+            _layer(list(_limit_rows(fit)), {"type": "line", "strokeDash": [1, 3], "strokeWidth": 1.5}, _alone(line)),
+            _layer(list(_limit_rows(fit))[1::2], {"type": "text", "align": "right", "dy": -6}, _label(line)),
+        ],
+    }
+
+
+def _misses(fit: DirectionFit, direction: Direction) -> Spec:
+    """Measured over predicted time of every measurement, by predictions that had not seen it."""
+    rows = [
+        {
+            "held_out_seconds": point.held_out_seconds,
+            "miss_fraction": point.seconds / point.held_out_seconds - 1,
+            "what": f"{point.num_streams} ranks on {point.num_nodes} nodes, {bytes_text(point.total_bytes)}",
+        }
+        for point in fit.points
+    ]
+    error = percent_text(fit.held_out_error_fraction)
+    return {
+        "width": HEIGHT,
+        "height": HEIGHT,
+        "title": f"Left-out {_NAMES[direction]}s: median miss {error}",
+        "layer": [
+            _layer([{"zero_fraction": 0}], "rule", {"y": quantity("zero_fraction", "measured over predicted - 1")}),
+            _layer(
+                rows,
+                "point",
+                {
+                    "x": quantity("held_out_seconds", "predicted without it", scale="log"),
+                    "y": quantity("miss_fraction", "measured over predicted - 1"),
+                    "tooltip": [{"field": "what"}, {"field": "miss_fraction", "format": ".1%"}],
+                },
+            ),
+        ],
+    }
+
+
+def _predicted_rows(
+    calibration: Calibration, direction: Direction, fit: DirectionFit, *, ranks: float, size: float
+) -> Iterator[dict[str, object]]:
+    least, most = fit.covered.num_nodes
+    count = round(np.log2(2 * most / least) * _STEPS_PER_DOUBLING) + 1
+    nodes = np.geomspace(least, 2 * most, count)
+    total_bytes = nodes * ranks * size
+    found = predicted(calibration, [Demand(total_bytes, nodes * ranks, nodes, nodes * ranks)], direction=direction)
+    assert found is not None  # noqa: S101 - the direction was fitted
+    rates = (total_bytes / seconds for seconds in (found.seconds, found.high_seconds, found.low_seconds))
+    for where, rate, low, high in zip(nodes, *rates, strict=True):
+        yield {
+            "num_nodes": float(where),
+            "bytes_per_second": float(rate),
+            "low_bytes_per_second": float(low),
+            "high_bytes_per_second": float(high),
+            "ranks": _ranks_name(ranks),
+        }
+
+
+def _limit_rows(fit: DirectionFit) -> Iterator[dict[str, object]]:
+    """The ends of the line that the node limit and the file-system limit would each allow alone."""
+    for limit in fit.limits:
+        if limit.resource in ("node", "file-system") and limit.value is not None:
+            name = f"{limit.resource} limit" + ("" if limit.verdict == "measured" else ", at least")
+            for nodes in (fit.covered.num_nodes[0], 2 * fit.covered.num_nodes[1]):
+                rate = limit.value * (nodes if limit.resource == "node" else 1)
+                yield {"num_nodes": nodes, "bytes_per_second": rate, "limit": name}
+
+
+def _alone(line: Spec) -> Spec:
+    return line | {"detail": {"field": "limit"}}
+
+
+def _label(line: Spec) -> Spec:
+    return line | {"text": {"field": "limit"}}
+
+
+def _layer(rows: list[dict[str, object]], mark: object, encoding: Spec) -> Spec:
+    return {"data": {"values": rows}, "mark": mark, "encoding": encoding}
+
+
+def _bytes_per_stream(point: FittedPoint) -> float:
+    return point.total_bytes / point.num_streams
+
+
+def _chosen(values: list[float]) -> list[float]:
+    """At most so many of sorted values as a chart can tell apart, the ends among them."""
+    if len(values) <= _MOST_SERIES:
+        return values
+    places = np.linspace(0, len(values) - 1, _MOST_SERIES).round().astype(int)
+    return [values[place] for place in places]
+
+
+def _ranks_name(ranks: float) -> str:
+    return f"{ranks:g}"

@@ -1,0 +1,115 @@
+"""Which further runs would tell most: they make a limit bind that was not seen, or narrow the widest interval."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from sizing.storage.calibration.calibration import Calibration, DirectionFit, LimitEstimate
+from sizing.storage.terms import Demand, Direction, total_seconds
+from sizing.units import percent_text
+
+_MOST_SUGGESTIONS = 3
+_SHARED = ("file-system", "node", "writer")
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A configuration to measure, and what it would tell."""
+
+    direction: Direction
+    num_nodes: int
+    ranks_per_node: int
+    bytes_per_rank: int
+    reason: str
+
+    def command(self, engine: str) -> str:
+        """The command line, to start on each of the nodes."""
+        launcher = "" if self.num_nodes == self.ranks_per_node == 1 else f"--nproc-per-node {self.ranks_per_node} "
+        launcher = f"--nnodes {self.num_nodes} {launcher}" if self.num_nodes > 1 else launcher
+        program = f"torchrun {launcher}-m io_bench" if launcher else "ckpt-bench"
+        return f"{program} run --target DIR --engine {engine} --bytes-per-rank {self.bytes_per_rank}"
+
+
+def suggestions(calibration: Calibration) -> tuple[Suggestion, ...]:
+    """Runs worth making, the most telling first: at most three for writes and three for reads."""
+    found: list[Suggestion] = []
+    directions: tuple[Direction, ...] = ("write", "read")
+    for direction in directions:
+        fit = calibration.fit(direction)
+        if fit is not None:
+            rows = itertools.chain(_to_reach(fit, direction), _to_narrow(calibration, fit, direction))
+            found += itertools.islice(rows, _MOST_SUGGESTIONS)
+    return tuple(found)
+
+
+def _to_reach(fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:
+    """Runs in which a limit would bind that these could not tell."""
+    covered, size = fit.covered, round(fit.covered.bytes_per_stream[1])
+    nodes, ranks = round(covered.num_nodes[1]), round(covered.streams_per_node[1])
+    for limit in fit.limits:
+        if limit.verdict != "lower-bound":
+            continue
+        reason = f"the {limit.resource} limit of {direction}s is a lower bound: {limit.reason}"
+        if limit.resource == "file-system":
+            yield Suggestion(direction, 2 * nodes, ranks, size, reason)
+        elif limit.resource == "node":
+            yield Suggestion(direction, 1, 2 * ranks, size, reason)
+        elif limit.resource == "writer":
+            yield Suggestion(direction, 1, 1, size, reason)
+
+
+def _to_narrow(calibration: Calibration, fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:
+    """The run after which the widest interval of a limit would be narrowest.
+
+    The draws are taken for what is believed of limit and time together, as jointly normal in the logarithm: a
+    measurement of log time with noise s leaves var(u) - cov(u, log T)^2 / (var(log T) + s^2) of the limit's variance.
+    """
+    measured = [limit for limit in fit.limits if limit.interval is not None and limit.resource in _SHARED]
+    if not measured:
+        return
+    widest = max(measured, key=_width)
+    limit = np.log(fit.draws[widest.field])
+    draws = {field: np.array(values)[:, None] for field, values in fit.draws.items()}
+    cells = np.array(list(_grid(fit)), dtype=np.float64).T
+    nodes, ranks, size = cells
+    demand = Demand(nodes * ranks * size, nodes * ranks, nodes, nodes * ranks)
+    rates = {**calibration.profile.rates(), **draws}
+    times = np.log(total_seconds(rates, [demand], direction=direction))
+    covariance = ((limit - limit.mean())[:, None] * (times - times.mean(axis=0))).mean(axis=0)
+    left = 1 - covariance**2 / (limit.var() * (times.var(axis=0) + fit.noise_fraction**2))
+    best = int(left.argmin())
+    low, high = widest.interval or (0.0, 0.0)
+    reason = (
+        f"it would narrow the {widest.resource} limit of {direction}s, the widest interval, from "
+        f"{_either_way(high / low, 1.0)} to {_either_way(high / low, math.sqrt(left[best]))} either way"
+    )
+    yield Suggestion(direction, int(nodes[best]), int(ranks[best]), int(size[best]), reason)
+
+
+def _grid(fit: DirectionFit) -> Iterator[tuple[int, int, int]]:
+    """Configurations inside the measured range, by powers of two."""
+    covered = fit.covered
+    yield from itertools.product(
+        _doubled(covered.num_nodes), _doubled(covered.streams_per_node), _doubled(covered.bytes_per_stream)
+    )
+
+
+def _doubled(span: tuple[float, float]) -> list[int]:
+    least, most = math.ceil(span[0]), round(span[1])
+    count = int(math.log2(most / least)) + 1 if most > least else 1
+    return sorted({*(least * 2**power for power in range(count)), most})
+
+
+def _either_way(ratio: float, narrowed_by: float) -> str:
+    """Half of an interval whose ends have that ratio, in the logarithm, as percent."""
+    return percent_text(ratio ** (narrowed_by / 2) - 1)
+
+
+def _width(limit: LimitEstimate) -> float:
+    low, high = limit.interval or (1.0, 1.0)
+    return high / low

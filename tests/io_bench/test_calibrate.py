@@ -1,0 +1,94 @@
+"""`ckpt-bench calibrate` as its user runs it: limits, misses, chart, suggestions, without torch."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sizing.report import answer
+from sizing.scenario import scenario_from
+from sizing.storage.calibration import Calibration
+from tests.sizing.storage.calibration.simulation import FULL_SCAN, GB, TRUTH, result
+
+
+def ckpt_bench(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "io_bench", "calibrate", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Path]:
+    """A scan as two result documents."""
+    paths = []
+    for number, cells in enumerate((FULL_SCAN[:20], FULL_SCAN[20:])):
+        path = tmp_path / f"run-{number}.json"
+        path.write_text(result(cells, seed=number, noise=0.02, outliers=0, run_id=f"run-{number}").model_dump_json())
+        paths.append(path)
+    return paths
+
+
+def test_limits_misses_chart_and_calibration(runs: list[Path], tmp_path: Path) -> None:
+    output, chart = tmp_path / "calibration.json", tmp_path / "chart.svg"
+    ended = ckpt_bench(*runs, "--output", output, "--chart", chart)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    calibration = Calibration.model_validate_json(output.read_text())
+    assert calibration.profile.node_write_bytes_per_second == pytest.approx(TRUTH.node_write_bytes_per_second, rel=0.05)
+    assert calibration.run_ids == ("run-0", "run-1")
+    for part in ("file-system", "90 % interval", "measured", "Predicted against measured: restore", "Grade A"):
+        assert part in ended.stdout
+    assert "Left-out writes: median miss" in chart.read_text()
+    report = answer(
+        scenario_from({"model": {"num_parameters": 10**9}, "storage": {"calibration": json.loads(output.read_text())}})
+    )
+    assert report.write is not None
+    assert report.write.seconds == pytest.approx(14 / 1.1 + 0.1, rel=0.05)
+
+
+def test_further_runs_are_suggested_with_their_command(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    cells = [(nodes, 8, size * GB) for nodes in (1, 2) for size in (1, 2, 4)]
+    path.write_text(result(cells, operations=["write"], noise=0.02, outliers=0).model_dump_json())
+    ended = ckpt_bench(path, "--suggest")
+    assert "cannot tell it from writer" in ended.stdout
+    assert "torchrun --nnodes 4 --nproc-per-node 8 -m io_bench run --target DIR" in ended.stdout
+    assert "ckpt-bench run --target DIR --engine direct --bytes-per-rank 4000000000" in ended.stdout
+
+
+def test_a_complete_scan_is_told_what_would_narrow_its_widest_interval(runs: list[Path]) -> None:
+    assert "the widest interval, from" in ckpt_bench(*runs, "--suggest").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "the results are missing"),
+        (["nowhere.json"], "nowhere.json cannot be read"),
+        (["RUN", "--chart", "chart.pdf"], "--chart must end in"),
+        (["RUN", "--output", "/nowhere/calibration.json"], "--output must be a file that can be written"),
+        (["RUN", "--engine", "nope"], "are of engine direct"),
+        (["OTHER"], "is no result of ckpt-bench"),
+    ],
+)
+def test_bad_input_ends_with_one_sentence_and_exit_code_2(
+    runs: list[Path], tmp_path: Path, arguments: list[str], sentence: str
+) -> None:
+    other = tmp_path / "other.json"
+    other.write_text("{}")
+    names = {"RUN": str(runs[0]), "OTHER": str(other)}
+    ended = ckpt_bench(*(names.get(argument, argument) for argument in arguments))
+    assert ended.returncode == 2
+    assert sentence in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+    assert "Traceback" not in ended.stderr
+
+
+def test_it_loads_no_torch(runs: list[Path]) -> None:
+    code = (
+        "import sys, contextlib; from io_bench.cli import main\n"
+        "with contextlib.suppress(SystemExit): main(['calibrate', *sys.argv[1:]])\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code, *map(str, runs)], capture_output=True, check=False, timeout=60)
+    assert ended.returncode == 0
