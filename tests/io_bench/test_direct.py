@@ -7,6 +7,7 @@ import errno
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ from io_bench.engines.direct.engine import Direct
 from io_bench.engines.direct.files import LocalFile
 from io_bench.engines.direct.layout import FileLayout, padded
 from io_bench.engines.direct.memory import aligned_buffers
-from io_bench.engines.direct.threads import Threads
+from io_bench.engines.direct.threads import Threads, TimeSpent
 from io_bench.errors import RunFailed
 from io_bench.inventory import inventory_of
 from io_bench.payload import GivenPayload, Payload, ResidentPayload, StreamedPayload, checksum, tensors_of
@@ -257,25 +258,45 @@ def test_short_reads_go_on_where_they_ended(monkeypatch: pytest.MonkeyPatch, pre
     assert engine.restored_checksum() == checksum(engine.payload.state)
 
 
-def test_an_error_of_one_thread_ends_the_others_and_is_raised(tmp_path: Path) -> None:
-    moved = []
+@pytest.mark.parametrize("fails", ["filling", "writing"])
+def test_an_error_of_one_thread_ends_the_others_and_is_raised(fails: str, tmp_path: Path) -> None:
+    filled = []
 
-    def fail_at_the_fifth(offset: int, _block: Bytes) -> None:
-        moved.append(offset)
-        if offset == 5 * 4096:
+    class Failing(LocalFile):
+        def write(self, block: Bytes, offset: int) -> None:  # noqa: ARG002
+            if fails == "writing" and offset == 5 * 4096:
+                raise OSError(errno.EIO, "the fifth")
+
+    def fill(offset: int, _block: Bytes) -> None:
+        filled.append(offset)
+        if fails == "filling" and offset == 5 * 4096:
             raise OSError(errno.EIO, "the fifth")
 
-    with LocalFile((tmp_path / "file").open("wb"), 10_000 * 4096) as file, pytest.raises(OSError, match="the fifth"):
-        Threads(4, block_bytes=4096, is_pinned=False).move(file, fail_at_the_fifth)
-    assert len(moved) < 10_000
+    with Failing((tmp_path / "file").open("wb"), 10_000 * 4096) as file, pytest.raises(OSError, match="the fifth"):
+        Threads(4, block_bytes=4096, is_pinned=False).write(file, fill, TimeSpent())
+    assert len(filled) < 10_000
 
 
-def test_every_block_is_moved_once_and_the_last_is_padded(tmp_path: Path) -> None:
+def test_every_block_is_filled_before_it_is_written_and_the_last_is_padded(tmp_path: Path) -> None:
+    size, waiting = 10 * 8192 + 1, TimeSpent()
+
+    def fill(offset: int, block: Bytes) -> None:
+        time.sleep(0.002)
+        block[:] = offset // 8192 + 1
+
+    with LocalFile((tmp_path / "file").open("wb"), size) as file:
+        Threads(3, block_bytes=8192, is_pinned=False).write(file, fill, waiting)
+    written = np.fromfile(tmp_path / "file", dtype=np.uint8)
+    assert len(written) == 10 * 8192 + 4096
+    assert np.array_equal(written, np.arange(len(written)) // 8192 + 1)
+    assert waiting.seconds > 0.002
+
+
+def test_every_block_is_read_once(tmp_path: Path) -> None:
     moved = []
     with LocalFile((tmp_path / "file").open("wb"), 10 * 8192 + 1) as file:
-        Threads(3, block_bytes=8192, is_pinned=False).move(
-            file, lambda offset, block: moved.append((offset, len(block)))
-        )
+        threads = Threads(3, block_bytes=8192, is_pinned=False)
+        threads.read(file, lambda offset, block: moved.append((offset, len(block))))
     assert sorted(moved) == [*((offset, 8192) for offset in range(0, 10 * 8192, 8192)), (10 * 8192, 4096)]
 
 

@@ -58,7 +58,7 @@ class Direct:
         return EnginePlan(
             files=(f"rank-{rank:05d}.pt",),
             most_disk_bytes=most_disk_bytes,
-            host_bytes=self._num_threads * self._block_bytes + (0 if device.is_gpu else image_bytes),
+            host_bytes=2 * self._num_threads * self._block_bytes + (0 if device.is_gpu else image_bytes),
             gpu_bytes=image_bytes if device.is_gpu else 0,
             block_bytes=self._block_bytes,
             num_threads=self._num_threads,
@@ -72,19 +72,20 @@ class Direct:
 
     def write(self, payload: Payload, files: RunFiles, plan: EnginePlan) -> IoReport:
         """Create the file and take its space, write it in blocks, make it durable."""
-        phases, filling = Phases(), TimeSpent()
+        phases, waiting = Phases(), TimeSpent()
         with phases.phase("create"):
             file = created(files, plan.files[0], self._layout.num_bytes)
         with file:
             with phases.phase("write"):
-                self._write(file, payload, filling)
+                self._threads.write(file, FileBytes(self._layout, payload).fill, waiting)
             with phases.phase("fsync"):
                 file.persist()
             with phases.phase("close"):
                 file.close()
         with phases.phase("commit"):
             files.sync()
-        waited = filling.seconds / (self._num_threads * phases.seconds["write"])
+        num_waiting = self._num_threads if file.takes_any_order else 1
+        waited = waiting.seconds / (num_waiting * phases.seconds["write"])
         return IoReport(
             is_direct=file.is_direct,
             phase_seconds=phases.seconds,
@@ -95,7 +96,7 @@ class Direct:
     def write_to_null_sink(self, payload: Payload) -> None:
         """Fill every block, and give it to a device that takes everything."""
         with LocalFile(Path(os.devnull).open("wb"), self._layout.num_bytes) as sink:
-            self._write(sink, payload, TimeSpent())
+            self._threads.write(sink, FileBytes(self._layout, payload).fill, TimeSpent())
 
     def restore(self, files: RunFiles, plan: EnginePlan, device: Device) -> Restored:
         """Ask torch for the tensors and their places, then read the whole file."""
@@ -127,7 +128,7 @@ class Direct:
                 differing.append(offset)
 
         with opened(files, plan.files[0]) as file:
-            self._threads.move(file, compare)
+            self._threads.read(file, compare)
         return file.num_bytes == num_bytes and not differing
 
     def bytes_on_disk(self, files: RunFiles, plan: EnginePlan) -> int:
@@ -136,16 +137,6 @@ class Direct:
 
     def close(self) -> None:
         """Nothing but memory is held."""
-
-    def _write(self, file: BlockFile, payload: Payload, filling: TimeSpent) -> None:
-        content = FileBytes(self._layout, payload)
-
-        def fill_and_write(offset: int, block: Bytes) -> None:
-            with filling.counted():
-                content.fill(offset, block)
-            file.write(block, offset)
-
-        self._threads.move(file, fill_and_write)
 
     def _read(self, file: BlockFile, image: torch.Tensor | None) -> bool:
         """Read a file into the image, or over and over into the buffers; False where it ends too early."""
@@ -159,7 +150,7 @@ class Direct:
             if image is not None and image.is_cuda:
                 image[offset : offset + len(block)].copy_(torch.from_numpy(block))
 
-        self._threads.move(file, read)
+        self._threads.read(file, read)
         return not ended.is_set()
 
     def _image_for(self, num_bytes: int, device: Device) -> torch.Tensor | None:

@@ -1,11 +1,12 @@
-"""Blocks moved by several threads, each with a buffer of its own, whoever is free taking the next."""
+"""Blocks moved by several threads, whoever is free taking the next; each is filled while another is written."""
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
 from io_bench.byte_source import Bytes
@@ -13,37 +14,77 @@ from io_bench.engines.direct.files import BlockFile
 from io_bench.engines.direct.layout import padded
 from io_bench.engines.direct.memory import aligned_buffers
 
-Move = Callable[[int, Bytes], None]
-"""What is done with one block: its offset in the file, and a buffer of its length."""
+_WRITERS_PER_FILLER = 4
+
+Use = Callable[[int, Bytes], None]
+"""What is done with one block: its offset in the file, and a buffer of its length, padding included."""
 
 
 class Threads:
-    """`num_threads` buffers of `block_bytes`, for as many threads."""
+    """`num_threads` that read or write, each with two buffers of `block_bytes`, and some that fill for them.
+
+    The first error in any thread ends all, and is raised.
+    """
 
     def __init__(self, num_threads: int, *, block_bytes: int, is_pinned: bool) -> None:
-        self._buffers = aligned_buffers(num_threads, block_bytes, is_pinned=is_pinned)
+        buffers = aligned_buffers(2 * num_threads, block_bytes, is_pinned=is_pinned)
+        self._pairs = list(itertools.pairwise(buffers))[::2]
+        self._num_fillers = -(-num_threads // _WRITERS_PER_FILLER)
         self._block_bytes = block_bytes
 
-    def move(self, file: BlockFile, move: Move) -> None:
-        """Run `move` for every block of a file, padding included. The first error ends all, and is raised."""
-        buffers = self._buffers if file.takes_any_order else self._buffers[:1]
-        end = padded(file.num_bytes)
-        offsets, stopped = iter(range(0, end, self._block_bytes)), threading.Event()
+    def write(self, file: BlockFile, fill: Use, waiting: TimeSpent) -> None:
+        """Fill and write every block of a file; `waiting` is what threads wait for filled blocks."""
+        with ThreadPoolExecutor(self._num_fillers) as fillers:
 
-        def work(buffer: Bytes) -> None:
+            def write(blocks: Iterator[tuple[int, Bytes]]) -> None:
+                ahead: tuple[int, Bytes, Future[None]] | None = None
+                for offset, block in blocks:
+                    coming = offset, block, fillers.submit(fill, offset, block)
+                    if ahead is not None:
+                        finish(*ahead)
+                    ahead = coming
+                if ahead is not None:
+                    finish(*ahead)
+
+            def finish(offset: int, block: Bytes, filled: Future[None]) -> None:
+                with waiting.counted():
+                    filled.result()
+                file.write(block, offset)
+
+            self._run(file, write)
+
+    def read(self, file: BlockFile, read: Use) -> None:
+        """Have every block of a file read."""
+
+        def work(blocks: Iterator[tuple[int, Bytes]]) -> None:
+            for offset, block in blocks:
+                read(offset, block)
+
+        self._run(file, work)
+
+    def _run(self, file: BlockFile, work: Callable[[Iterator[tuple[int, Bytes]]], None]) -> None:
+        """Run `work` in every thread, on the blocks that fall to it and its buffers by turns."""
+        end, stopped = padded(file.num_bytes), threading.Event()
+        # One iterator for all threads: taking the next of a range is one step of the interpreter.
+        offsets = iter(range(0, end, self._block_bytes))
+
+        def blocks(pair: tuple[Bytes, Bytes]) -> Iterator[tuple[int, Bytes]]:
+            for offset, buffer in zip(offsets, itertools.cycle(pair), strict=False):
+                if stopped.is_set():
+                    return
+                yield offset, buffer[: end - offset]
+
+        def worked(pair: tuple[Bytes, Bytes]) -> None:
             try:
-                # One iterator for all threads: taking the next of a range is one step of the interpreter.
-                for offset in offsets:
-                    if stopped.is_set():
-                        return
-                    move(offset, buffer[: end - offset])
+                work(blocks(pair))
             except BaseException:
                 stopped.set()
                 raise
 
-        with ThreadPoolExecutor(len(buffers)) as pool:
+        pairs = self._pairs if file.takes_any_order else self._pairs[:1]
+        with ThreadPoolExecutor(len(pairs)) as pool:
             try:
-                for future in [pool.submit(work, buffer) for buffer in buffers]:
+                for future in [pool.submit(worked, pair) for pair in pairs]:
                     future.result()
             finally:
                 stopped.set()
