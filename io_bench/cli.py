@@ -14,13 +14,12 @@ from typing import Annotated, NoReturn
 import typer
 
 from io_bench import interruption
-from io_bench.campaign.run import run as measure
+from io_bench.campaign.run import run as measure_run
+from io_bench.campaign.scan import scan as measure_scan
 from io_bench.errors import EXIT_FAILED, RunEnded, RunFailed, exit_code_of
-from io_bench.options import DEFAULT_TIMEOUT
-from io_bench.terminal import Terminal
+from io_bench.options import DEFAULT_ENGINE, DEFAULT_TIMEOUT
+from io_bench.terminal import WIDTH_WITHOUT_TERMINAL, Terminal
 from sizing.errors import EXIT_BAD_INPUT, SizingError
-
-WIDTH_WITHOUT_TERMINAL = 130
 
 _Scenario = Annotated[
     str | None, typer.Option(metavar="FILE", help="Write what the ranks of this scenario of ckpt-size write.")
@@ -57,7 +56,7 @@ def ckpt_bench() -> None:
 def run(
     context: typer.Context,
     target: Annotated[str, typer.Option(metavar="DIR", help="Directory to measure. Left as it was found.")],
-    engine: Annotated[str, typer.Option(metavar="NAME", help="How to write: torch-save.")] = "torch-save",
+    engine: Annotated[str, typer.Option(metavar="NAME", help="How to write: torch-save.")] = DEFAULT_ENGINE,
     bytes_per_rank: Annotated[
         str | None,
         typer.Option(metavar="SIZE", help="Payload of each rank, 14 bytes per parameter.  [default: 256MiB]"),
@@ -92,7 +91,7 @@ def run(
 
     Alone, or as many ranks: torchrun --nproc-per-node 8 -m io_bench run --target DIR
     """
-    _measure(measure, context)
+    _measure(measure_run, context)
 
 
 def _measure(measure: Callable[[Mapping[str, object]], None], context: typer.Context) -> None:
@@ -139,6 +138,55 @@ def publish_verb(
 
 
 @app.command()
+def scan(
+    context: typer.Context,
+    target: Annotated[str, typer.Option(metavar="DIR", help="Directory to measure. Left as it was found.")],
+    engine: Annotated[
+        str, typer.Option(metavar="NAME,...", help="Ways to write; with `direct` among them, what each format costs.")
+    ] = DEFAULT_ENGINE,
+    writers: Annotated[
+        str | None,
+        typer.Option(metavar="N,...", help="Ranks per node that write at once.  [default: 1,2,4,8,16 as there are]"),
+    ] = None,
+    nodes: Annotated[
+        str | None, typer.Option(metavar="N,...", help="Nodes that write at once.  [default: 1,2,4,... as there are]")
+    ] = None,
+    bytes_per_rank: Annotated[
+        str | None, typer.Option(metavar="SIZE,...", help="Payload of each rank.  [default: 256MiB]")
+    ] = None,
+    block_size: Annotated[
+        str | None, typer.Option(metavar="SIZE,...", help="Size of one request, where the engine leaves it open.")
+    ] = None,
+    threads: Annotated[
+        str | None, typer.Option(metavar="N,...", help="Threads per rank, where the engine leaves it open.")
+    ] = None,
+    scenario: _Scenario = None,
+    scale: _Scale = None,
+    repetitions: Annotated[
+        str | None, typer.Option(metavar="N", help="Repetitions of each that count, after one that warms up.")
+    ] = "5",
+    max_seconds: _MaxSeconds = None,
+    max_bytes: _MaxBytes = None,
+    max_bandwidth: _MaxBandwidth = None,
+    output: _Output = None,
+    csv: _Csv = None,
+    chart: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="Chart of it: .html, .png or .svg. May be given again.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished scan of that --output.")] = False,
+    seed: _Seed = None,
+    timeout: _Timeout = DEFAULT_TIMEOUT,
+    publish: _Publish = None,
+) -> None:
+    """Find where the storage stops scaling: write and restore with every combination of what is varied, shuffled.
+
+    Alone it starts the ranks that it needs on this machine. On many nodes start as many ranks on each as
+    --writers has at most, with torchrun or srun: srun -N 8 --ntasks-per-node 16 ckpt-bench scan --target DIR
+    """
+    _measure(measure_scan, context)
+
+
+@app.command()
 def check(
     target: Annotated[
         str, typer.Option(metavar="DIR_OR_URL", help="Directory or s3://bucket/prefix. Left as it was found.")
@@ -179,7 +227,7 @@ def calibrate(
     """Fit the limits of a storage system to results, with intervals, and say which of them were really seen."""
     from io_bench.calibration.command import calibrate_files  # noqa: PLC0415 - the rest needs none of this
 
-    terminal = Terminal(is_speaker=True, width=WIDTH_WITHOUT_TERMINAL)
+    terminal = Terminal(is_speaker=True)
     try:
         calibrate_files(results or [], engine=engine, output=output, chart=chart, suggest=suggest, terminal=terminal)
     except SizingError as error:

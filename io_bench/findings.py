@@ -68,6 +68,7 @@ def _measurement(
         rank_seconds=rank_seconds,
         cache_policy=policy,
         verified=True,
+        payload_bytes_per_rank=plan.configuration.bytes_per_rank,
         num_files=sum(len(plan.files) for plan in plan.engine_plans),
         block_bytes=engine_plan.block_bytes,
         threads_per_rank=engine_plan.num_threads,

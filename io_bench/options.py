@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -27,6 +28,7 @@ MOST_THREADS = 256
 MOST_WRITERS_PER_NODE = 1024
 MOST_NODES = 100_000
 DEFAULT_ENGINE = "torch-save"
+MOST_DEFAULT_WRITERS = 16
 DEFAULT_BYTES_PER_RANK = "256MiB"
 DEFAULT_REPETITIONS = 5
 DEFAULT_MAX_SECONDS: float = parse_seconds("5min")
@@ -97,13 +99,21 @@ class Options(BaseModel):
     publish: Annotated[Destination | None, Field(alias="--publish"), BeforeValidator(_destination)] = None
     bytes_per_rank: Any = None
 
+    @property
+    def is_repeated_until_settled(self) -> bool:
+        """Whether repetitions go on until the rates are known well, or a cap is reached."""
+        return False
+
     @classmethod
     def of(cls, flags: Mapping[str, object]) -> Self:
         """The options that the flags spell. Raises InvalidInput, with one Problem per flag."""
         try:
             options = cls.model_validate(flags)
         except ValidationError as error:
-            raise explain(error, cls) from error
+            problems = explain(error, cls).problems
+            raise InvalidInput(
+                replace(problem, field=problem.field.partition(".")[0]) for problem in problems
+            ) from error
         if options.scale is not None and options.scenario is None:
             remedy = "give --scenario, or --bytes-per-rank alone"
             raise InvalidInput.of("--scale", "belongs to --scenario", value=options.scale, remedy=remedy)
@@ -122,6 +132,11 @@ class RunOptions(Options):
     threads_per_rank: Annotated[_Threads | None, Field(alias="--threads")] = None
     keep: Annotated[bool, Field(alias="--keep")] = False
 
+    @property
+    def is_repeated_until_settled(self) -> bool:
+        """Unless so many were asked for; also then, where a time to stop is given."""
+        return self.repetitions is None or self.max_seconds is not None
+
 
 class ScanOptions(Options):
     """Every combination of values of these."""
@@ -134,5 +149,5 @@ class ScanOptions(Options):
     bytes_per_rank: Annotated[_Several[_PayloadBytes] | None, Field(alias="--bytes-per-rank")] = None
     block_bytes: Annotated[_Several[_BlockBytes] | None, Field(alias="--block-size")] = None
     threads_per_rank: Annotated[_Several[_Threads] | None, Field(alias="--threads")] = None
-    chart: Annotated[str | None, Field(alias="--chart")] = None
+    charts: Annotated[tuple[str, ...], Field(alias="--chart"), BeforeValidator(lambda names: tuple(names or ()))] = ()
     resume: Annotated[bool, Field(alias="--resume")] = False

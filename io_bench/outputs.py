@@ -10,7 +10,6 @@ from pathlib import Path
 
 from io_bench.result_csv import csv_text
 from io_bench.result_file import ResultFile, reserved
-from sizing.errors import InvalidInput
 from sizing.storage.measurement import BenchmarkResult
 
 Rendered = Callable[[BenchmarkResult], str | bytes]
@@ -27,6 +26,11 @@ class Outputs:
         """Where the document goes."""
         return self.files[0][0].path
 
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """All of them."""
+        return tuple(file.path for file, _ in self.files)
+
     def write(self, result: BenchmarkResult) -> None:
         """Fill them. Raises InvalidInput where one cannot be written."""
         for file, rendered in self.files:
@@ -35,27 +39,18 @@ class Outputs:
 
 @contextmanager
 def reserved_outputs(
-    document: str, *, csv: str | None, charts: tuple[str, ...] = (), renderers: Mapping[str, Rendered] | None = None
+    document: str, *, csv: str | None, charts: Mapping[str, Rendered] | None = None
 ) -> Iterator[Outputs]:
-    """The output files for the time of a run; `renderers` draw a chart by its file's ending."""
+    """The output files for the time of a run; `charts` by the name of their file. Raises InvalidInput."""
     with contextlib.ExitStack() as held:
         files: list[tuple[ResultFile, Rendered]] = [(held.enter_context(reserved(document)), document_text)]
         if csv is not None:
             files.append((held.enter_context(reserved(csv, flag="--csv")), csv_text))
-        for chart in charts:
-            renderer = _renderer(chart, renderers or {})
-            files.append((held.enter_context(reserved(chart, flag="--chart")), renderer))
+        for name, rendered in (charts or {}).items():
+            files.append((held.enter_context(reserved(name, flag="--chart")), rendered))
         yield Outputs(tuple(files))
 
 
 def document_text(result: BenchmarkResult) -> str:
     """The result document. What was not measured is left out."""
     return result.model_dump_json(indent=2, exclude_none=True) + "\n"
-
-
-def _renderer(chart: str, renderers: Mapping[str, Rendered]) -> Rendered:
-    ending = Path(chart).suffix
-    if ending not in renderers:
-        known = " or ".join(renderers)
-        raise InvalidInput.of("--chart", f"must end in {known}", value=chart, remedy="give such a name")
-    return renderers[ending]

@@ -8,10 +8,12 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from rich.console import Console, RenderableType
+from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from sizing.units import rate_text
 
+WIDTH_WITHOUT_TERMINAL = 130
 # Drawing costs the GIL now and then, also under the clock.
 _REDRAWS_PER_SECOND = 2
 
@@ -46,10 +48,11 @@ class RunProgress:
 
 
 class Terminal:
-    """stdout and stderr of the one rank that speaks; silence on the others. `width` of a stdout that is no terminal."""
+    """stdout and stderr of the one rank that speaks; silence on the others."""
 
-    def __init__(self, *, is_speaker: bool, width: int | None = None) -> None:
-        self._out = Console(quiet=not is_speaker, highlight=False, width=None if sys.stdout.isatty() else width)
+    def __init__(self, *, is_speaker: bool) -> None:
+        width = None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL
+        self._out = Console(quiet=not is_speaker, highlight=False, width=width)
         self._err = Console(quiet=not is_speaker, highlight=False, stderr=True)
 
     def show(self, result: RenderableType) -> None:
@@ -59,6 +62,15 @@ class Terminal:
     def say(self, sentence: str) -> None:
         """One line to stderr."""
         self._err.print(sentence, markup=False, soft_wrap=True)
+
+    @contextmanager
+    def live(self, view: RenderableType) -> Iterator[None]:
+        """A view that redraws itself on stderr, only where that is a terminal."""
+        if self._err.quiet or not self._err.is_terminal:
+            yield
+            return
+        with Live(view, console=self._err, refresh_per_second=_REDRAWS_PER_SECOND, transient=True):
+            yield
 
     @contextmanager
     def progress(self, num_steps: int) -> Iterator[RunProgress]:

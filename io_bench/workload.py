@@ -9,7 +9,7 @@ from typing import Protocol
 
 from io_bench.inventory import BYTES_PER_DTYPE, TORCH_DTYPES, Inventory, TensorSpec, inventory_of
 from sizing.layout.saved_tensors import SavedByRank, SavedTensor
-from sizing.units import bytes_text, percent_text
+from sizing.units import bytes_text
 
 _RANKS_NAMED = 4
 
@@ -67,13 +67,13 @@ class ScenarioWorkload:
     def described(self, num_writers: int) -> str:
         """Which of the scenario's writers write here, and how much of its checkpoint that is."""
         taken = self.saved.ranks[:num_writers]
-        there = "all of them" if len(taken) == len(self.saved.ranks) else f"the first {len(taken)} of them"
+        who = "all of them write" if len(taken) == len(self.saved.ranks) else f"the first {len(taken)} of them write"
         numbers = ", ".join(str(saving.rank) for saving in taken[:_RANKS_NAMED])
         numbers += ", ..." if len(taken) > _RANKS_NAMED else ""
         return (
-            f"The scenario has {len(self.saved.ranks)} writers on {len({s.node for s in self.saved.ranks})} nodes, "
-            f"{bytes_text(sum(s.num_bytes for s in self.saved.ranks))} in all. Here writes {there} (rank {numbers}), "
-            f"{bytes_text(sum(s.num_bytes for s in taken))}, at a scale of {percent_text(self.scale)}."
+            f"The scenario's checkpoint has {bytes_text(sum(s.num_bytes for s in self.saved.ranks))}, from "
+            f"{len(self.saved.ranks)} writers on {len({s.node for s in self.saved.ranks})} of its nodes. Here {who} "
+            f"(its ranks {numbers}): {bytes_text(sum(s.num_bytes for s in taken))} scaled by {self.scale:g}."
         )
 
     def _tensors(self, index: int) -> Iterator[TensorSpec]:
@@ -104,7 +104,7 @@ def _shrunk(tensor: TensorSpec, num_bytes: float) -> TensorSpec:
     rows, *others = tensor.shape or (1,)
     row_bytes = tensor.num_bytes // rows
     num_rows = min(rows, round(num_bytes / row_bytes))
-    if num_rows:
+    if num_rows > 0:
         return replace(tensor, shape=(num_rows, *others))
     value_bytes = BYTES_PER_DTYPE[tensor.dtype]
     return replace(tensor, shape=(max(1, math.floor(num_bytes / value_bytes)),))

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import JsonValue
 
 from io_bench.campaign.caps import Caps
 from io_bench.campaign.configuration import Configuration
+from io_bench.campaign.measured import Measured
 from io_bench.campaign.repetitions import Repeat, Samples, repeated
 from io_bench.device import Device
 from io_bench.doubts import warnings_about
@@ -26,19 +27,7 @@ from io_bench.run_files import RunFiles
 from io_bench.terminal import StepProgress
 from io_bench.workload import ScenarioWorkload, SizedWorkload, Workload
 from sizing.report import saved_by_rank_of
-from sizing.storage.measurement import Measurement
 from sizing.units import parse_bytes
-
-
-class Measured(BaseModel):
-    """What one configuration gave; `conditions` is what it had of its own, beside where it ran."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    configuration: Configuration
-    measurements: list[Measurement]
-    warnings: list[str]
-    conditions: dict[str, JsonValue]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +106,8 @@ def workload_of(request: Request[Any], configuration: Configuration) -> Workload
 
 
 def repeat_of(options: Options) -> Repeat:
-    """Exactly `--repetitions`, or at least 5 until the rates have settled; with `--max-seconds` at least that many."""
-    until_settled = options.repetitions is None or options.max_seconds is not None
-    return Repeat(options.repetitions or DEFAULT_REPETITIONS, until_settled)
+    """How often each configuration is measured."""
+    return Repeat(options.repetitions or DEFAULT_REPETITIONS, options.is_repeated_until_settled)
 
 
 def _asked(request: Request[Any]) -> dict[str, JsonValue]:
@@ -129,7 +117,7 @@ def _asked(request: Request[Any]) -> dict[str, JsonValue]:
 
 
 def _caps(options: Options) -> Caps:
-    seconds = DEFAULT_MAX_SECONDS if options.repetitions is None else None
+    seconds = DEFAULT_MAX_SECONDS if options.is_repeated_until_settled else None
     return Caps(options.max_seconds or seconds, options.max_bytes, options.max_bytes_per_second)
 
 

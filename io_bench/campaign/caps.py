@@ -23,7 +23,7 @@ class Caps:
     max_bytes: int | None = None
     max_bytes_per_second: float | None = None
     moved_bytes: int = 0
-    _started: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=time.monotonic)
 
     def spend(self, num_bytes: int) -> None:
         """Count bytes that were written and read."""
@@ -33,6 +33,10 @@ class Caps:
         """The cap that another sample like the last would exceed, the same on all ranks; empty if none."""
         seconds = last.write.seconds + last.restore.seconds
         return str(group.exchange(self._exceeded(last.moved_bytes, seconds), doing="looking at the caps")[0])
+
+    def reached(self, group: ProcessGroup) -> str:
+        """The cap that is reached, the same on all ranks; empty if none."""
+        return str(group.exchange(self._exceeded(0, 0.0), doing="looking at the caps")[0])
 
     def pause(self, group: ProcessGroup) -> None:
         """Wait until the mean bandwidth so far is within its cap, in steps that let peers see a lost rank."""
@@ -52,4 +56,4 @@ class Caps:
         return self.moved_bytes / self.max_bytes_per_second - self._elapsed_seconds()
 
     def _elapsed_seconds(self) -> float:
-        return time.monotonic() - self._started
+        return time.monotonic() - self.started

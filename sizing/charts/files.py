@@ -24,16 +24,25 @@ def require_chart_name(path: Path) -> None:
         )
 
 
+def drawn(spec: Spec, path: Path) -> bytes:
+    """A chart as the content of a file of that name.
+
+    Raises InvalidInput where the name's ending is no kind of chart, or the extra `charts` is not installed.
+    """
+    require_chart_name(path)
+    content = _WRITERS[path.suffix.lower()](spec)
+    return content.encode() if isinstance(content, str) else content
+
+
 def write_chart(spec: Spec, path: Path) -> None:
     """Draw a chart into a file.
 
     Raises InvalidInput where the name's ending is no kind of chart, the extra `charts` is not installed or the file
     cannot be written.
     """
-    require_chart_name(path)
-    content = _WRITERS[path.suffix.lower()](spec)
+    content = drawn(spec, path)
     try:
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        path.write_bytes(content)
     except OSError as error:
         raise InvalidInput.of(
             "--chart", f"cannot be written ({error.strerror})", value=str(path), remedy="check folder and permissions"

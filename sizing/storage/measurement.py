@@ -77,6 +77,7 @@ class Measurement(BaseModel):
     cache_policy: CachePolicy
     verified: bool = Field(description="what was restored has the checksum of what was written")
 
+    payload_bytes_per_rank: int | None = Field(None, ge=1, description="as asked for; null where a scenario said it")
     num_files: int | None = Field(None, ge=0, description="files of the checkpoint, over all ranks")
     block_bytes: int | None = Field(None, ge=1, description="of one request to the file system")
     threads_per_rank: int | None = Field(None, ge=1, description="that move data")

@@ -1,0 +1,94 @@
+"""The configurations of a scan: every combination of what is varied, in an order drawn by lot."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import random
+from collections.abc import Iterable, Iterator
+
+from io_bench.campaign.configuration import Configuration
+from io_bench.device import Device
+from io_bench.engines import ENGINES, EngineOptions
+from io_bench.inventory import inventory_of
+from io_bench.options import (
+    DEFAULT_BYTES_PER_RANK,
+    LEAST_BYTES_PER_RANK,
+    MOST_DEFAULT_WRITERS,
+    MOST_THREADS,
+    ScanOptions,
+)
+from io_bench.process_group import ProcessGroup
+from sizing.errors import InvalidInput
+from sizing.units import parse_bytes
+
+MOST_CONFIGURATIONS = 10_000
+
+
+def configurations_of(options: ScanOptions, group: ProcessGroup, *, seed: int) -> list[Configuration]:
+    """Every combination once, shuffled by the seed, so that drift of the storage does not look like a trend.
+
+    Raises InvalidInput for more nodes or writers than were started.
+    """
+    most_writers = min(len(list(ranks)) for ranks in _ranks_by_node(group))
+    nodes = options.num_nodes or tuple(doublings(len(group.nodes)))
+    writers = options.writers_per_node or tuple(doublings(min(most_writers, MOST_DEFAULT_WRITERS)))
+    _check("--nodes", nodes, len(group.nodes), "nodes")
+    _check("--writers", writers, most_writers, "ranks on each node")
+    sizes = (None,) if options.scenario else options.bytes_per_rank or (parse_bytes(DEFAULT_BYTES_PER_RANK),)
+    combinations = itertools.product(
+        options.engines, nodes, writers, sizes, options.block_bytes or (None,), options.threads_per_rank or (None,)
+    )
+    found = list(dict.fromkeys(_configuration(*combination) for combination in combinations))
+    if len(found) > MOST_CONFIGURATIONS:
+        rule = f"must have at most {MOST_CONFIGURATIONS:,} configurations"
+        raise InvalidInput.of("the scan", rule, value=f"{len(found):,}", remedy="vary less at once")
+    random.Random(seed).shuffle(found)  # noqa: S311 - an order, not a secret
+    return found
+
+
+def doublings(most: int) -> Iterator[int]:
+    """1, 2, 4 and so on, and `most` itself.
+
+    >>> list(doublings(6)), list(doublings(1))
+    ([1, 2, 4, 6], [1])
+    """
+    number = 1
+    while number < most:
+        yield number
+        number *= 2
+    yield most
+
+
+def _configuration(
+    engine: str, num_nodes: int, writers: int, num_bytes: int | None, block_bytes: int | None, threads: int | None
+) -> Configuration:
+    """A combination without what its engine does not heed, so that nothing is measured twice."""
+    heeds_blocks, heeds_threads = _heeded(engine)
+    return Configuration(
+        engine=engine,
+        num_nodes=num_nodes,
+        writers_per_node=writers,
+        bytes_per_rank=num_bytes,
+        block_bytes=block_bytes if heeds_blocks else None,
+        threads_per_rank=threads if heeds_threads else None,
+    )
+
+
+@functools.cache
+def _heeded(engine: str) -> tuple[bool, bool]:
+    """Whether an engine takes the size of its requests, and the number of its threads, from the options."""
+    asked = EngineOptions(block_bytes=LEAST_BYTES_PER_RANK, num_threads=MOST_THREADS)
+    plan = ENGINES[engine](asked).plan(inventory_of(LEAST_BYTES_PER_RANK), rank=0, device=Device("cpu"))
+    return plan.block_bytes == asked.block_bytes, plan.num_threads == asked.num_threads
+
+
+def _ranks_by_node(group: ProcessGroup) -> Iterator[Iterable[int]]:
+    for node in group.nodes:
+        yield (placement.rank for placement in group.placements if placement.node == node)
+
+
+def _check(flag: str, values: tuple[int, ...], most: int, what: str) -> None:
+    if max(values) > most:
+        rule, remedy = f"must be at most the {most} {what} that were started", "start more, or give less"
+        raise InvalidInput.of(flag, rule, value=max(values), remedy=remedy)

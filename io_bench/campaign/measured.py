@@ -1,0 +1,19 @@
+"""What one configuration gave, as the journal and the result keep it."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from io_bench.campaign.configuration import Configuration
+from sizing.storage.measurement import Measurement
+
+
+class Measured(BaseModel):
+    """The measurements of a configuration; `conditions` is what it had of its own, beside where it ran."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    configuration: Configuration
+    measurements: list[Measurement]
+    warnings: list[str]
+    conditions: dict[str, JsonValue]

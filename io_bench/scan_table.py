@@ -1,0 +1,119 @@
+"""A scan for people: a row per configuration, the best of them, and what there is to say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from sizing.charts.scan import series_name
+from sizing.storage.measurement import BenchmarkResult, Measurement, Operation
+from sizing.units import binary_bytes_text, percent_text, rate_text
+
+_OPERATIONS: tuple[Operation, ...] = ("write", "restore")
+_LEFT = ("engine", "limit")
+
+Pair = dict[Operation, Measurement]
+"""Write and restore of one configuration."""
+
+
+def scan_table(result: BenchmarkResult) -> Table:
+    """Rates of all ranks together, the best of each column in bold. Columns that would be empty are left out."""
+    table = Table(
+        title=f"Scan {result.run_id}",
+        caption="medians; limit: of the write; tax: what the format costs of the rate of direct, in the write",
+    )
+    best = [best_of(result.measurements, operation) for operation in _OPERATIONS]
+    rows = [dict(_cells(pair, best)) for pair in sorted(_pairs(result.measurements), key=_order)]
+    names = [name for name in rows[0] if any(row[name] for row in rows)]
+    for name in names:
+        table.add_column(name, justify="left" if name in _LEFT else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(row[name] for name in names))
+    return table
+
+
+def scan_sentences(result: BenchmarkResult) -> list[str]:
+    """Where writing and restoring were fastest, and whether more ranks had still helped."""
+    return [sentence for operation in _OPERATIONS for sentence in _said(result.measurements, operation)]
+
+
+def grouped(warnings: Iterable[str]) -> list[str]:
+    """Each kind of warning once: those that differ in figures and in the configuration before the colon alone.
+
+    >>> grouped(["a, 1 node: It took 2 s.", "b, 2 nodes: It took 3 s.", "Look."])
+    ['a, 1 node: It took 2 s. (And 1 more like it.)', 'Look.']
+    """
+    kinds: dict[str, list[str]] = {}
+    for warning in warnings:
+        kinds.setdefault(re.sub(r"^[^:]*: |\d[\d.,]*( [kMGT]?i?B)?", "", warning), []).append(warning)
+    return [f"{first} (And {len(more)} more like it.)" if more else first for first, *more in kinds.values()]
+
+
+def best_of(measurements: Sequence[Measurement], operation: Operation) -> Measurement | None:
+    """The fastest that came from storage."""
+    of_storage = [m for m in measurements if m.operation == operation and m.cache_policy != "cached"]
+    return max(of_storage, key=lambda m: m.bytes_per_second, default=None)
+
+
+def _pairs(measurements: Sequence[Measurement]) -> Iterator[Pair]:
+    """Write and restore of each configuration, which stand next to each other."""
+    pair: Pair = {}
+    for measurement in measurements:
+        if pair and measurement.operation == "write":
+            yield pair
+            pair = {}
+        pair[measurement.operation] = measurement
+    yield pair
+
+
+def _order(pair: Pair) -> tuple[object, ...]:
+    first = next(iter(pair.values()))
+    engine, *sizes = _line(first)
+    return engine, *(size or 0 for size in sizes), first.num_nodes, first.num_ranks
+
+
+def _cells(pair: Pair, best: Sequence[Measurement | None]) -> Iterator[tuple[str, Text]]:
+    first, write = next(iter(pair.values())), pair.get("write")
+    yield "engine", Text(first.engine)
+    yield "nodes", Text(str(first.num_nodes))
+    yield "ranks", Text(str(first.num_ranks))
+    yield "per rank", Text(binary_bytes_text(first.bytes_per_rank))
+    yield "block", Text("" if first.block_bytes is None else binary_bytes_text(first.block_bytes))
+    yield "threads", Text(str(first.threads_per_rank or ""))
+    for operation in _OPERATIONS:
+        measurement = pair.get(operation)
+        rate = "" if measurement is None else rate_text(measurement.bytes_per_second)
+        yield operation, Text(rate, style="bold" if measurement is not None and measurement in best else "")
+    yield "limit", Text((write.limited_by or "") if write else "")
+    tax = write.software_tax_fraction if write else None
+    yield "tax", Text("" if tax is None else percent_text(tax))
+
+
+def _said(measurements: Sequence[Measurement], operation: Operation) -> Iterator[str]:
+    best = best_of(measurements, operation)
+    if best is None:
+        return
+    yield (
+        f"The fastest {operation} was {rate_text(best.bytes_per_second)}: {series_name(best, measurements)}, "
+        f"{_count(best.num_ranks, 'rank')} on {_count(best.num_nodes, 'node')}."
+    )
+    alike = [m.num_ranks for m in measurements if m.operation == operation and _line(m) == _line(best)]
+    if best.num_ranks == max(alike) > min(alike):
+        yield f"No {operation} had more ranks: more ranks or nodes may be faster still."
+
+
+def _line(measurement: Measurement) -> tuple[str | int | None, ...]:
+    """What a measurement has in common with those that differ from it in ranks and nodes."""
+    return (
+        measurement.engine,
+        measurement.payload_bytes_per_rank,
+        measurement.block_bytes,
+        measurement.threads_per_rank,
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

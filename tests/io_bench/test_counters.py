@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from io_bench.counters import reading
+
+MB = 10**6
+
+
+def test_the_process_counts_what_it_writes_and_what_it_reads_from_storage(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    before = reading("write", tmp_path, is_first_of_node=True)
+    with path.open("wb") as file:
+        file.write(os.urandom(20 * MB))
+        file.flush()
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    written = reading("write", tmp_path, is_first_of_node=True).since(before)
+    assert written.num_bytes["process"] == pytest.approx(20 * MB, rel=0.05)
+    before = reading("restore", tmp_path, is_first_of_node=True)
+    path.read_bytes()
+    read = reading("restore", tmp_path, is_first_of_node=True).since(before)
+    assert read.num_bytes["process"] == pytest.approx(20 * MB, rel=0.05)
+    if "disk" in written.num_bytes:
+        assert written.num_bytes["disk"] >= 20 * MB
+        assert read.num_bytes["disk"] >= 20 * MB
+
+
+def test_one_rank_speaks_for_its_node(tmp_path: Path) -> None:
+    assert set(reading("write", tmp_path, is_first_of_node=False).num_bytes) == {"process"}
+    assert set(reading("write", tmp_path, is_first_of_node=True).num_bytes) >= {"process", "network"}
+
+
+def test_a_target_without_a_block_device_has_no_count_of_a_disk() -> None:
+    assert "disk" not in reading("write", Path("/proc"), is_first_of_node=True).num_bytes
+    assert "disk" not in reading("write", None, is_first_of_node=True).num_bytes
+
+
+def test_cpu_time_is_that_of_this_process() -> None:
+    before = reading("write", None, is_first_of_node=False)
+    end = time.process_time() + 0.2
+    while time.process_time() < end:
+        pass
+    assert reading("write", None, is_first_of_node=False).since(before).cpu_seconds == pytest.approx(0.2, abs=0.1)
