@@ -201,13 +201,14 @@ def _model_at(location: tuple[int | str, ...], model: type[BaseModel]) -> type[B
         if owner is None or isinstance(part, int):
             continue
         field = owner.model_fields.get(part)
-        owner = _model_in(field.annotation) if field else None
+        owner = model_in(field.annotation) if field else None
     return owner
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
+def model_in(annotation: Any) -> type[BaseModel] | None:
+    """The model class that a field's annotation holds, where there is one."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     if typing.get_origin(annotation) in (typing.Union, types.UnionType, tuple, list, typing.Annotated):
-        return next(filter(None, map(_model_in, typing.get_args(annotation))), None)
+        return next(filter(None, map(model_in, typing.get_args(annotation))), None)
     return None

@@ -1,23 +1,66 @@
-"""The verbs that ask what if: the inverse questions, many jobs on one storage system."""
+"""The verbs that ask what if: the inverse questions, sweeps, many jobs on one storage system."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from sizing.charts.files import require_chart_name, write_chart
+from sizing.charts.sweeps import sweep_chart
 from sizing.cli.files import read_document
 from sizing.cli.requirements_text import requirements_text
-from sizing.cli.scenarios import asked_scenario
+from sizing.cli.scenarios import AS_JSON, asked_document, asked_scenario
+from sizing.cli.sweep_output import sweep_text, varied_value, write_csv, write_sweep_csv
 from sizing.cli.terminal import EXIT_MISSED, console, progress_bar
 from sizing.explore.requirements.answer import requirements_of
+from sizing.explore.sweeps.answer import sweep
+from sizing.explore.sweeps.figures import OBJECTIVES
 
-_CLUSTER_WIDTH = 200
+_WIDE = 200
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON")]
 ChartFile = Annotated[Path | None, typer.Option("--chart", help="Draw into FILE.html, .png, .svg or .json")]
+
+SWEEP_OPTIONS: dict[str, tuple[Any, Any]] = {
+    "objective": (
+        list[str] | None,
+        typer.Option(None, "--objective", metavar="NAME", help=f"To find the best rows: {', '.join(OBJECTIVES)}"),
+    ),
+    "figure": (
+        list[str] | None,
+        typer.Option(None, "--figure", metavar="NAME", help="A figure of the report to show: write.seconds"),
+    ),
+    "zip_lists": (bool, typer.Option(False, "--zip", help="The first values together, then the second, ...")),
+    "front": (bool, typer.Option(False, "--front", help="Keep only rows that no other beats in every objective")),
+    "as_csv": (bool, typer.Option(False, "--csv", help="Print all rows as CSV, as they are computed")),
+    "as_json": AS_JSON,
+    "chart": (Path | None, typer.Option(None, "--chart", help="Draw into FILE.html, .png, .svg or .json")),
+}
+
+
+class SweepOptions(NamedTuple):
+    """What SWEEP_OPTIONS gives, by name."""
+
+    objective: list[str] | None
+    figure: list[str] | None
+    zip_lists: bool
+    front: bool
+    as_csv: bool
+    as_json: bool
+    chart: Path | None
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """The fields of a SweepRequest that were given."""
+        fields = {
+            "objectives": self.objective,
+            "figures": self.figure,
+            "combine": "zip" if self.zip_lists else None,
+            "rows": "front" if self.front else None,
+        }
+        return {name: value for name, value in fields.items() if value}
 
 
 def require_verb(
@@ -39,6 +82,43 @@ def require_verb(
         console().print(requirements_text(report))
     if check and not report.met_as_given:
         raise typer.Exit(EXIT_MISSED)
+
+
+def sweep_verb(
+    scenario: Path | None = None,
+    *,
+    storage: Path | None,
+    hf_config: Path | None,
+    checkpoint: Path | None,
+    **given: Any,
+) -> None:
+    """Answer every combination of the lists and ranges of a scenario, and find the ones that no other beats.
+
+    On the command line a list is 1,2,4 and a range 20GB/s..1TB/s:10 or, in equal ratios, 20GB/s..1TB/s:10:log.
+    """
+    options = SweepOptions(**{name: given.pop(name) for name in SWEEP_OPTIONS})
+    flags = {name: varied_value(value) for name, value in given.items() if value is not None}
+    document = asked_document(scenario, storage=storage, hf_config=hf_config, checkpoint=checkpoint, flags=flags)
+    request = (document if "scenario" in document else {"scenario": document}) | options.request
+    _print_sweep(request, options)
+
+
+def _print_sweep(request: dict[str, Any], options: SweepOptions) -> None:
+    if options.chart is not None:
+        require_chart_name(options.chart)
+    if options.as_csv and not options.front:
+        write_sweep_csv(request)
+        return
+    with progress_bar("Sweeping") as progress:
+        report = sweep(request, progress=progress)
+    if options.chart is not None:
+        write_chart(sweep_chart(report), options.chart)
+    if options.as_json:
+        print(report.model_dump_json(indent=2))
+    elif options.as_csv:
+        write_csv(report.columns, report.rows)
+    else:
+        console(width_without_terminal=_WIDE).print(sweep_text(report))
 
 
 def cluster_verb(
@@ -63,7 +143,7 @@ def cluster_verb(
     if as_json:
         print(report.model_dump_json(indent=2))
     else:
-        console(width_without_terminal=_CLUSTER_WIDTH).print(cluster_text(report))
+        console(width_without_terminal=_WIDE).print(cluster_text(report))
     if check and not report.meets_targets:
         raise typer.Exit(EXIT_MISSED)
 

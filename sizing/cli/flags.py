@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,7 +93,7 @@ FLAGS = (
 )
 
 
-def with_flags(document: dict[str, Any], given: dict[str, str | None]) -> dict[str, Any]:
+def with_flags(document: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """A scenario document with the given flags, by parameter name, set over it.
 
     >>> with_flags({"model": {"num_parameters": 7}}, {"model": "gpt2", "tensor": "2"})

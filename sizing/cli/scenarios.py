@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,19 @@ def asked_scenario(
 
     Raises InvalidInput or UnreadableFile.
     """
+    document = asked_document(path, storage=storage, hf_config=hf_config, checkpoint=checkpoint, flags=flags)
+    return scenario_from(document)
+
+
+def asked_document(
+    path: Path | None,
+    *,
+    storage: Path | None,
+    hf_config: Path | None,
+    checkpoint: Path | None,
+    flags: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The same as a document, not yet judged. A flag may hold a list or a range as well."""
     if path is None and hf_config is None and checkpoint is None and not any(flags.values()):
         raise InvalidInput.of(
             "the scenario", "is missing", value=None, remedy="give a file, or --model NAME; see ckpt-size --help"
@@ -79,7 +92,7 @@ def asked_scenario(
         _read_off(checkpoint, document)
     if storage is not None:
         document["storage"] = read_storage(storage)
-    return scenario_from(with_flags(document, flags))
+    return with_flags(document, flags)
 
 
 def _read_off(path: Path, document: dict[str, Any]) -> None:

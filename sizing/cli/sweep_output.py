@@ -1,0 +1,118 @@
+"""How the command line asks for a sweep and shows it: values of flags, a table, CSV."""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from sizing.explore.sweeps.answer import Sweep, shown_columns
+from sizing.explore.sweeps.report import SweepReport
+from sizing.explore.sweeps.request import sweep_request_from
+from sizing.explore.sweeps.table import cells
+from sizing.units import decimal_bytes_text, percent_text, rate_text, seconds_text
+
+MOST_SHOWN = 40
+
+_RANGE = re.compile(r"(?P<start>[^.]+(?:\.\d+)?[^.]*)\.\.(?P<stop>[^:]+):(?P<num>\d+)(?::(?P<scale>linear|log))?")
+_FORMATS = (
+    ("bytes_per_second", rate_text),
+    ("bytes", decimal_bytes_text),
+    ("seconds", seconds_text),
+    ("fraction", percent_text),
+)
+
+
+def varied_value(text: str) -> Any:
+    """The value of a flag: a list where there are commas, a range where there are two dots, else the text itself.
+
+    >>> varied_value("1,2,4"), varied_value("20GB/s..1TB/s:10:log"), varied_value("13.8TB")
+    (['1', '2', '4'], {'from': '20GB/s', 'to': '1TB/s', 'num': 10, 'scale': 'log'}, '13.8TB')
+    """
+    if match := _RANGE.fullmatch(text):
+        scale = match["scale"] or "linear"
+        return {"from": match["start"], "to": match["stop"], "num": int(match["num"]), "scale": scale}
+    return text.split(",") if "," in text else text
+
+
+def sweep_text(report: SweepReport) -> RenderableType:
+    """The front where there are objectives, else the first rows: what differs as a table, the rest below it."""
+    places = list(range(len(report.rows)) if report.front is None else report.front)
+    shown = [report.rows[place] for place in places[:MOST_SHOWN]]
+    kind = "best rows" if report.front is not None else "rows"
+    table = Table(title=f"{len(places):,} {kind} of {report.num_rows:,}", title_justify="left", box=box.SIMPLE_HEAD)
+    differing = [place for place in range(len(report.columns)) if len({str(row[place]) for row in shown}) > 1]
+    for place in differing:
+        table.add_column(_heading(report.columns[place]), justify="right", no_wrap=True)
+    for row in shown:
+        table.add_row(*(_cell_text(report.columns[place], row[place]) for place in differing))
+    return Group(table, *(Text(line) for line in _notes(report, places, shown, differing)))
+
+
+def write_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print rows as CSV; what is not known is empty."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+
+
+def write_sweep_csv(document: object) -> None:
+    """Print every row of a sweep as CSV while it is computed, and on standard error what has no answer.
+
+    Raises InvalidInput.
+    """
+    asked = Sweep(sweep_request_from(document))
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    for place, table in enumerate(map(shown_columns, asked.tables())):
+        if place == 0:
+            writer.writerow(table)
+        writer.writerows(zip(*map(cells, table.values()), strict=True))
+    asked.require_some_answer()
+    for refused in asked.refused:
+        print(f"no answer for {refused.num_rows:,} rows: {refused.problem}", file=sys.stderr)
+
+
+def _heading(column: str) -> str:
+    """A column's block and name in words; its unit stands in the cells."""
+    *_, block, name = column.split(".")
+    for unit, word in (("_bytes_per_second", " rate"), ("_bytes", ""), ("_seconds", ""), ("_fraction", "")):
+        if name.endswith(unit):
+            name = name.removesuffix(unit) + word
+            break
+    return f"{block}\n{name}".replace("_", " ")
+
+
+def _cell_text(column: str, value: Any) -> str:
+    if value is None:
+        return "unknown"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    text = next((text for unit, text in _FORMATS if column.endswith(unit)), None)
+    return f"{value:,.6g}" if text is None else text(value)
+
+
+def _notes(
+    report: SweepReport, places: Sequence[int], shown: Sequence[Sequence[Any]], differing: Sequence[int]
+) -> Iterator[str]:
+    if report.front is not None:
+        yield f"No other row beats these in {' and '.join(report.objectives)} at once."
+    same = [place for place in range(len(report.columns)) if place not in differing and shown]
+    known = [
+        f"{report.columns[i]} {_cell_text(report.columns[i], shown[0][i])}" for i in same if shown[0][i] is not None
+    ]
+    if known:
+        yield f"The same in all of them: {', '.join(known)}."
+    if len(shown) < len(places):
+        yield f"{len(places) - len(shown):,} more: see them all with --csv or --json."
+    if report.num_refused_rows:
+        yield f"{report.num_refused_rows:,} rows have no answer, the first because {report.refused[0].problem}"
+    yield from (f"warning: {warning}" for warning in report.warnings)

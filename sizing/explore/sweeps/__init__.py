@@ -1,0 +1,1 @@
+"""Sweeps: lists and ranges for the fields of a Scenario, every combination answered, the best ones found."""

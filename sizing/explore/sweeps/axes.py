@@ -1,0 +1,117 @@
+"""Which fields of a document are to vary, and over which values."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+
+from sizing.errors import InvalidInput, explain, model_in
+from sizing.scenario import Scenario
+
+MOST_VALUES = 1_000_000
+
+_RUN_BLOCKS = ("storage", "reliability", "retention", "targets", "costs")
+_RUN_FIELDS = ("checkpoint.interval_seconds", "checkpoint.observed_write_bytes_per_second")
+
+
+class Range(BaseModel):
+    """`num` values from `from` to `to`: evenly spaced, or on the `log` scale in equal ratios; whole numbers rounded."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    start: Any = Field(alias="from")
+    stop: Any = Field(alias="to")
+    num: Annotated[int, Field(ge=2, le=MOST_VALUES)]
+    scale: Literal["linear", "log"] = "linear"
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A field and its values, validated as the field's. `is_array`: the equations take them all at once."""
+
+    path: str
+    values: Sequence[Any]
+    is_array: bool
+
+
+def axes_of(document: dict[str, Any]) -> list[Axis]:
+    """The fields of a scenario document that hold a list or a range, in its order.
+
+    A field whose value is a list anyway, such as `parallelism.layers_per_stage`, varies over a list of lists.
+    Raises InvalidInput where a list is empty, a value breaks the field's rule, or a range is none.
+    """
+    return list(_axes(document, Scenario, ""))
+
+
+def _axes(block: dict[str, Any], model: type[BaseModel], prefix: str) -> Iterator[Axis]:
+    for name, value in block.items():
+        path, field = f"{prefix}{name}", model.model_fields.get(str(name))
+        if field is None:
+            continue
+        if isinstance(value, dict) and {"from", "to"} & value.keys():
+            yield _axis(path, _spread(path, value, field))
+        elif isinstance(value, list) and (not _holds_list(field.annotation) or _lists_alone(value)):
+            yield _axis(path, _valid(path, _some(path, value), field))
+        elif isinstance(value, dict) and (inner := model_in(field.annotation)) is not None:
+            yield from _axes(value, inner, f"{path}.")
+
+
+def _axis(path: str, values: Sequence[Any]) -> Axis:
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    in_run = path.split(".", maxsplit=1)[0] in _RUN_BLOCKS or path in _RUN_FIELDS
+    return Axis(path, values, is_array=in_run and numbers)
+
+
+def _some(path: str, values: list[Any]) -> list[Any]:
+    if not 1 <= len(values) <= MOST_VALUES:
+        raise InvalidInput.of(
+            path, f"must have 1 to {MOST_VALUES:,} values", value=f"{len(values):,}", remedy="give a shorter list"
+        )
+    return values
+
+
+def _valid(path: str, values: list[Any], field: FieldInfo) -> list[Any]:
+    """Values as their field holds them: text with a unit becomes a number, an object stays as it was given."""
+    adapter: TypeAdapter[Any] = TypeAdapter(Annotated[field.annotation, field])  # type: ignore[arg-type]
+    valid = []
+    for place, value in enumerate(values):
+        try:
+            parsed = adapter.validate_python(value)
+        except ValidationError as error:
+            raise explain(error, model_in(field.annotation) or Scenario).within(f"{path}.{place}") from None
+        valid.append(value if isinstance(parsed, BaseModel) else parsed)
+    return valid
+
+
+def _spread(path: str, value: dict[str, Any], field: FieldInfo) -> list[Any]:
+    try:
+        asked = Range.model_validate(value)
+    except ValidationError as error:
+        raise explain(error, Range).within(path) from None
+    start, stop = _valid(path, [asked.start, asked.stop], field)
+    if not all(isinstance(end, int | float) for end in (start, stop)):
+        raise InvalidInput.of(path, "must be a number to have a range", value=value, remedy="give a list of values")
+    if asked.scale == "log" and min(start, stop) <= 0:
+        raise InvalidInput.of(path, "must be more than 0 on the log scale", value=value, remedy="start above 0")
+    spread = np.geomspace if asked.scale == "log" else np.linspace
+    values = spread(float(start), float(stop), asked.num)
+    if isinstance(start, int) and isinstance(stop, int):
+        return list(dict.fromkeys(round(each) for each in values.tolist()))
+    ends: list[Any] = [start, *values[1:-1].tolist(), stop]
+    return ends
+
+
+def _holds_list(annotation: Any) -> bool:
+    if typing.get_origin(annotation) in (tuple, list):
+        return True
+    return any(_holds_list(inner) for inner in typing.get_args(annotation))
+
+
+def _lists_alone(values: list[Any]) -> bool:
+    return bool(values) and all(isinstance(value, list) for value in values)

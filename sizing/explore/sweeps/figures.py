@@ -1,0 +1,107 @@
+"""The figures that a sweep can show, by their dotted names in the report, and the objectives made of them."""
+
+from __future__ import annotations
+
+import typing
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import BaseModel
+
+from sizing.run.costs import Cost
+from sizing.run.demands import Demands
+from sizing.run.evaluation import RunFigures, RunInputs
+from sizing.run.goodput import Interval
+from sizing.run.overhead import Overhead
+from sizing.run.requirements import Required
+from sizing.run.restore import Restore
+from sizing.run.retention import Capacity
+from sizing.run.write import Write
+
+_BLOCKS: dict[str, type[BaseModel]] = {
+    "write": Write,
+    "restore": Restore,
+    "overhead": Overhead,
+    "interval": Interval,
+    "required": Required,
+    "capacity": Capacity,
+    "cost": Cost,
+}
+_OF_DEMANDS = {
+    "checkpoint.written_bytes": "written_bytes",
+    "layout.num_gpus": "num_gpus",
+    "layout.num_nodes": "num_nodes",
+    "layout.num_writing_nodes": "num_writing_nodes",
+}
+_BANDWIDTH = "storage.profile.write_bytes_per_second"
+_MET = "targets.met"
+
+
+def _is_single(annotation: Any) -> bool:
+    """Whether a field holds one number, text or truth value."""
+    return not any(
+        kind in (list, tuple, dict) or (isinstance(kind, type) and issubclass(kind, BaseModel))
+        for kind in (typing.get_origin(annotation), annotation, *typing.get_args(annotation))
+    )
+
+
+FIGURES = (
+    *_OF_DEMANDS,
+    *(
+        f"{name}.{field}"
+        for name, block in _BLOCKS.items()
+        for field, info in block.model_fields.items()
+        if _is_single(info.annotation)
+    ),
+    _BANDWIDTH,
+    _MET,
+)
+"""Every figure that can be asked for."""
+
+DEFAULT_FIGURES = (
+    "checkpoint.written_bytes",
+    "layout.num_gpus",
+    "write.seconds",
+    "write.stall_seconds",
+    "write.bottleneck",
+    "restore.seconds",
+    "overhead.fraction",
+    "overhead.rework_fraction",
+    "interval.goodput_at_interval_fraction",
+    "interval.optimal_period_seconds",
+    "interval.goodput_at_optimum_fraction",
+    "required.write_bytes_per_second",
+    "capacity.capacity_bytes",
+    "cost.total",
+    "targets.met",
+)
+
+ObjectiveName = Literal[
+    "stall", "overhead", "rework", "goodput", "best-goodput", "recovery", "bandwidth", "capacity", "gpus", "cost"
+]
+OBJECTIVES: dict[ObjectiveName, tuple[str, int]] = {
+    "stall": ("write.stall_seconds", 1),
+    "overhead": ("overhead.fraction", 1),
+    "rework": ("overhead.rework_fraction", 1),
+    "goodput": ("interval.goodput_at_interval_fraction", -1),
+    "best-goodput": ("interval.goodput_at_optimum_fraction", -1),
+    "recovery": ("restore.time_to_first_step_seconds", 1),
+    "bandwidth": (_BANDWIDTH, 1),
+    "capacity": ("capacity.capacity_bytes", 1),
+    "gpus": ("layout.num_gpus", 1),
+    "cost": ("cost.total", 1),
+}
+"""The figure of each objective: 1 where less is better, -1 where more is."""
+
+
+def figure(name: str, run: RunFigures, inputs: RunInputs, demands: Demands) -> Any:
+    """A figure by its dotted name: a number or an array, None where it is not known."""
+    if name in _OF_DEMANDS:
+        return getattr(demands, _OF_DEMANDS[name])
+    if name == _BANDWIDTH:
+        return inputs.profile.write_bytes_per_second if inputs.profile else None
+    if name == _MET:
+        known = [np.asarray(check.met) for check in run.targets if check.found is not None]
+        return np.logical_and.reduce(np.broadcast_arrays(*known)) if known else None
+    block, field = name.split(".")
+    return getattr(getattr(run, block), field, None)

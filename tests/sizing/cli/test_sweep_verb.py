@@ -1,0 +1,66 @@
+"""`ckpt-size sweep` as its user runs it."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sizing.explore.sweeps.answer import sweep
+from sizing.explore.sweeps.request import REFERENCE_SWEEP
+
+FLAGS = (
+    "--model megatron-1t --tensor 8 --pipeline 64 --data 6 --node dgx-a100 --read-bandwidth 1TB/s "
+    "--write-bandwidth 20GB/s..1TB/s:18:log --interval 15min..4h:16:log --failures-per-node-day 0.00234,0.0065"
+).split()
+
+
+def ckpt_size(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-c", "from sizing.cli.main import main; main()", "sweep"]
+    return subprocess.run([*program, *arguments], capture_output=True, text=True, timeout=60, check=False, cwd=cwd)
+
+
+def test_the_best_rows_are_a_table_and_a_chart(tmp_path: Path) -> None:
+    found = ckpt_size(*FLAGS, "--objective", "bandwidth", "--objective", "goodput", "--chart", "s.svg", cwd=tmp_path)
+    assert found.returncode == 0, found.stderr
+    assert "18 best rows of 576" in found.stdout
+    assert "The same in all of them: reliability.failures_per_node_day 0.00234" in found.stdout
+    assert "Bandwidth against goodput" in (tmp_path / "s.svg").read_text()
+
+
+def test_json_is_the_document_of_the_library_by_flags_or_by_file(tmp_path: Path) -> None:
+    (tmp_path / "sweep.json").write_text(json.dumps(REFERENCE_SWEEP))
+    by_file = json.loads(ckpt_size("sweep.json", "--json", cwd=tmp_path).stdout)
+    assert by_file == json.loads(sweep(REFERENCE_SWEEP).model_dump_json())
+    objectives = ["--objective", "bandwidth", "--objective", "goodput"]
+    by_flags = json.loads(ckpt_size(*FLAGS, *objectives, "--json", cwd=tmp_path).stdout)
+    assert sorted(map(str, by_flags["columns"])) == sorted(by_file["columns"])
+    assert by_flags["num_rows"] == by_file["num_rows"]
+
+
+def test_csv_has_every_row_and_on_standard_error_what_has_no_answer() -> None:
+    flags = "--model gpt3-175b --tensor 7,8 --write-bandwidth 100GB/s,1TB/s --figure write.seconds --csv".split()
+    found = ckpt_size(*flags)
+    rows = list(csv.DictReader(io.StringIO(found.stdout)))
+    assert [row["storage.profile.write_bytes_per_second"] for row in rows] == ["100000000000.0", "1000000000000.0"]
+    assert float(rows[0]["write.seconds"]) == pytest.approx(10 * float(rows[1]["write.seconds"]))
+    assert "no answer for 2 rows: parallelism.tensor must divide" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        ("--model gpt2 --interval 1..1000:1000000 --mtbf 1h..9h:1000", "must have at most 10,000,000 rows"),
+        ("--model gpt2 --interval 1h,2h --objective stall --chart x.svg", "--chart needs two objectives"),
+        ("--model gpt2 --interval 1h,2h --objective speed", "objectives.0 must be one of"),
+        ("--model gpt2 --tensor 5,7 --csv", "has no row with an answer"),
+    ],
+)
+def test_bad_input_ends_with_one_sentence_and_exit_code_2(flags: str, sentence: str, tmp_path: Path) -> None:
+    found = ckpt_size(*flags.split(), cwd=tmp_path)
+    assert found.returncode == 2
+    assert sentence in found.stderr
+    assert "Traceback" not in found.stderr
