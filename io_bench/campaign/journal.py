@@ -11,6 +11,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, JsonValue
 
 from io_bench.campaign.configuration import Configuration
 from io_bench.campaign.measured import Measured
+from io_bench.errors import RunFailed
 from io_bench.options import ScanOptions
 from sizing.errors import InvalidInput
 
@@ -90,12 +91,16 @@ class Journal:
         return {measured.configuration for measured in self.measured}
 
     def append(self, measured: Measured) -> None:
-        """Keep what a configuration gave, whatever happens next. Raises OSError."""
-        with self.path.open("ab") as file:
-            file.write(measured.model_dump_json().encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        """Keep what a configuration gave, whatever happens next. Raises RunFailed where it cannot be written."""
+        # First in memory: an interruption from here on finds it there, and a line cut off is removed on resuming.
         self.measured.append(measured)
+        try:
+            with self.path.open("ab") as file:
+                file.write(measured.model_dump_json().encode() + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise RunFailed(f"The journal {self.path} cannot be written: {error.strerror}.") from error
 
     def remove(self) -> None:
         """The scan is finished and the result holds it all, or nothing was measured."""
