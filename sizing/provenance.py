@@ -1,10 +1,91 @@
-"""Where a figure comes from: what was assumed because nobody said otherwise."""
+"""Where a figure comes from: counted, calibrated, published, given, or assumed because nobody said otherwise."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+Kind = Literal["exact", "calibrated", "measured", "published", "given", "assumed", "unknown"]
+"""`exact`: counted from what the scenario says. `calibrated`: by limits fitted to many runs. `measured`: by the rates
+of one run. `published`: by figures that a source states. `given`: by figures that the scenario states. `assumed`: by
+defaults that nobody has confirmed. `unknown`: there is no figure for want of an input."""
+
+_FIRMEST_FIRST: tuple[Kind, ...] = ("exact", "calibrated", "measured", "published", "given", "assumed", "unknown")
+
+
+class Runs(BaseModel):
+    """The benchmark runs that figures rest on."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    run_ids: tuple[str, ...]
+    measured_on: date | None = None
+    error_fraction: float | None = Field(None, description="median error for configurations that were not fitted")
+
+
+class Origin(BaseModel):
+    """Where a figure comes from, as firm as `kind` says; `runs` where it was measured or calibrated."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Kind
+    source: str
+    runs: Runs | None = None
+
+
+class Provenance(Origin):
+    """Where some figures of the report come from.
+
+    `figures` are dotted paths; of several that lead to a figure the longest counts, and the empty one leads to all.
+    """
+
+    figures: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        """The provenance for a reader.
+
+        >>> Provenance(figures=("write", "restore"), kind="given", source="storage.profile").sentence
+        'write, restore: given (storage.profile)'
+        """
+        return f"{', '.join(name or 'others' for name in self.figures)}: {self.kind} ({self.source})"
+
+
+def weakest(*origins: Origin) -> Origin:
+    """The origin of a figure that rests on several others: the least firm.
+
+    >>> weakest(Origin(kind="exact", source="a"), Origin(kind="assumed", source="b")).source
+    'b'
+    """
+    return max(origins, key=lambda origin: _FIRMEST_FIRST.index(origin.kind))
+
+
+def grouped(origins: Mapping[str, Origin]) -> list[Provenance]:
+    """Origins by path, those of one origin together."""
+    figures: dict[Origin, list[str]] = {}
+    for path, origin in origins.items():
+        figures.setdefault(origin, []).append(path)
+    return [
+        Provenance(figures=tuple(paths), kind=origin.kind, source=origin.source, runs=origin.runs)
+        for origin, paths in figures.items()
+    ]
+
+
+def provenance_at(path: str, provenance: Sequence[Provenance]) -> Provenance:
+    """The provenance of the figure at a dotted path.
+
+    >>> write = Provenance(figures=("write",), kind="given", source="a")
+    >>> others = Provenance(figures=("",), kind="exact", source="b")
+    >>> provenance_at("write.seconds", [write, others]).source, provenance_at("writes", [write, others]).source
+    ('a', 'b')
+    """
+    by_path = {figure: found for found in provenance for figure in found.figures}
+    while path not in by_path:
+        path = path.rpartition(".")[0]
+    return by_path[path]
 
 
 class Assumption(BaseModel):

@@ -16,13 +16,14 @@ from sizing.layout.saved_tensors import SavedByRank, saved_by_rank
 from sizing.model import ResolvedModel
 from sizing.model.inventory import num_routed_expert_parameters
 from sizing.model.model import resolve
-from sizing.provenance import Assumption, defaults_used
+from sizing.origins import intervals, provenance_of
+from sizing.provenance import Assumption, Provenance, defaults_used
 from sizing.run.costs import Cost
 from sizing.run.demands import Demands, demands_of
 from sizing.run.evaluation import evaluate, run_assumptions, run_warnings
 from sizing.run.goodput import Interval
 from sizing.run.host_memory import HostMemory, host_memory, host_memory_warnings
-from sizing.run.measured import measurement_warnings
+from sizing.run.measured import calibration_warnings, measurement_warnings
 from sizing.run.overhead import Overhead
 from sizing.run.requirements import Required
 from sizing.run.resharding import check_resharding
@@ -77,6 +78,10 @@ class SizingReport(BaseModel):
     targets: list[TargetCheck]
     capacity: Capacity
     cost: Cost | None
+    provenance: list[Provenance]
+    prediction_intervals: dict[str, tuple[float, float]] = Field(
+        description="that hold nine of ten measurements, by the path of the figure; only with a calibration"
+    )
     assumptions: list[Assumption]
     warnings: list[str]
 
@@ -114,6 +119,8 @@ def answer(scenario: Scenario) -> SizingReport:
         targets=run.targets,
         capacity=run.capacity,
         cost=run.cost,
+        provenance=provenance_of(scenario, storage),
+        prediction_intervals=intervals(storage, demands, run),
         assumptions=[
             *defaults_used(scenario),
             *model.assumptions,
@@ -125,6 +132,7 @@ def answer(scenario: Scenario) -> SizingReport:
             *memory_warnings(memory),
             *host_memory_warnings(memory_of_hosts),
             *measurement_warnings(storage, layout=laid_out.layout),
+            *calibration_warnings(storage, demands, strategy=run.restore.strategy),
             *run_warnings(run, inputs, demands=demands, layout=laid_out.layout, node=node),
         ],
     )

@@ -103,6 +103,20 @@ def assumed(report: SizingReport) -> str:
     return "assumed: " + "; ".join(assumption.sentence for assumption in report.assumptions)
 
 
+def came_from(report: SizingReport) -> str:
+    """Where the figures come from, as one line."""
+    return "figures: " + "; ".join(found.sentence for found in report.provenance)
+
+
+def _interval_row(report: SizingReport, block: str) -> Iterator[Row]:
+    """What the calibration leaves open of a time."""
+    low, high = report.prediction_intervals.get(f"{block}.seconds", (0.0, 0.0))
+    if high:
+        slow, fast = report.prediction_intervals[f"{block}.bytes_per_second"]
+        meaning = f"holds 9 of 10 measurements: {rate_text(slow)} to {rate_text(fast)}"
+        yield Row("", f"{seconds_text(low)} to {seconds_text(high)}", meaning)
+
+
 def _key_figures(report: SizingReport) -> Iterator[Row]:
     write, interval, overhead = report.write, report.interval, report.overhead
     size = report.checkpoint
@@ -168,6 +182,7 @@ def _time_rows(report: SizingReport) -> Iterator[Row]:
             f"{rate_text(write.bytes_per_second)}, {per_writer} per writer, {per_node} per writing node; "
             f"limit: {write.bottleneck}",
         )
+        yield from _interval_row(report, "write")
         if write.drain_seconds:
             yield Row(
                 "stall",
@@ -181,6 +196,7 @@ def _time_rows(report: SizingReport) -> Iterator[Row]:
     else:
         exchange = f" and {seconds_text(restore.exchange_seconds)} of passing on" if restore.exchange_seconds else ""
         yield Row("restore", seconds_text(restore.seconds), f"reads {reading}{exchange}; limit: {restore.bottleneck}")
+        yield from _interval_row(report, "restore")
         yield from _faster_restore(restore)
     if restore.bytes_per_second_for_write_time is not None:
         yield Row(

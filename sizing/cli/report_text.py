@@ -10,7 +10,17 @@ from rich.table import Table
 from rich.text import Text
 
 from sizing.report import SizingReport
-from sizing.summary import Grid, Section, assumed, checkpoint_section, grids, headline, rank_classes, sections
+from sizing.summary import (
+    Grid,
+    Section,
+    assumed,
+    came_from,
+    checkpoint_section,
+    grids,
+    headline,
+    rank_classes,
+    sections,
+)
 
 
 def report_text(report: SizingReport) -> RenderableType:
@@ -45,4 +55,5 @@ def _table(grid: Grid) -> Table:
 def _notes(report: SizingReport) -> Iterator[RenderableType]:
     for warning in report.warnings:
         yield Text(f"warning: {warning}", style="yellow")
+    yield Text(came_from(report), style="dim")
     yield Text(assumed(report), style="dim")

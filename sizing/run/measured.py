@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sizing.layout import Layout
+from sizing.run.demands import Demands
+from sizing.run.readings import RestoreStrategy
+from sizing.storage.calibration import Calibration, predicted
 from sizing.storage.storage import ResolvedStorage
+from sizing.storage.terms import Demand, Direction
+from sizing.units import rate_text
 
 
 def measurement_warnings(storage: ResolvedStorage | None, *, layout: Layout) -> Iterator[str]:
@@ -32,3 +37,39 @@ def measurement_warnings(storage: ResolvedStorage | None, *, layout: Layout) -> 
         )
     for warning in measured.warnings:
         yield f"run {measured.run_id}: {warning}"
+
+
+def calibration_warnings(
+    storage: ResolvedStorage | None, demands: Demands, *, strategy: RestoreStrategy
+) -> Iterator[str]:
+    """What the calibration warned of, and where this layout lies outside of what it saw."""
+    calibration = storage.calibration if storage else None
+    if calibration is None:
+        return
+    asked: tuple[tuple[Direction, Sequence[Demand]], ...] = (
+        ("write", [demands.write]),
+        ("read", demands.restores[strategy].demands),
+    )
+    for direction, steps in asked:
+        found = predicted(calibration, steps, direction=direction)
+        if found is not None and found.extrapolated:
+            factor = float(found.high_seconds / found.low_seconds)
+            yield (
+                f"the time to {direction} is extrapolated beyond the {', '.join(found.extrapolated)} that were "
+                f"measured: the ends of its interval differ by a factor of {factor:.3g}; measure closer to this layout"
+            )
+        yield from _unseen(calibration, direction)
+    if calibration.grade in "CD":
+        yield f"the calibration has grade {calibration.grade}: see ckpt-bench calibrate --suggest"
+    for warning in calibration.warnings:
+        yield f"calibration: {warning}"
+
+
+def _unseen(calibration: Calibration, direction: Direction) -> Iterator[str]:
+    fit = calibration.fit(direction)
+    for limit in fit.limits if fit else ():
+        if limit.verdict == "lower-bound" and limit.value is not None:
+            yield (
+                f"the {limit.resource} limit of {direction}s is at least {rate_text(limit.value)} and not known: "
+                f"{limit.reason}"
+            )

@@ -25,7 +25,7 @@ NOTABLE_MISS_FRACTION = 0.25
 
 _MISSING = (
     "measure more: 1 and several nodes, each with 1 and with many ranks, for example "
-    "ckpt-bench scan --nodes 1,2,4,8 --writers-per-node 1,2,4,8"
+    "ckpt-bench scan --nodes 1,2,4,8 --writers 1,2,4,8"
 )
 
 

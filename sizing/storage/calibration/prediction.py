@@ -34,6 +34,11 @@ class Prediction:
     high_seconds: Numbers
     extrapolated: tuple[str, ...]
 
+    @property
+    def factors(self) -> tuple[float, float]:
+        """The ends of the interval over the prediction, of numbers alone."""
+        return float(self.low_seconds / self.seconds), float(self.high_seconds / self.seconds)
+
 
 def predicted(calibration: Calibration, demands: Sequence[Demand], *, direction: Direction) -> Prediction | None:
     """The prediction for demands one after the other, or None where the direction was not calibrated.

@@ -1,0 +1,142 @@
+"""Where the figures of a report come from, block by block, and how sure the calibrated ones are."""
+
+from __future__ import annotations
+
+from sizing.model.catalog import catalog
+from sizing.model.model import Model
+from sizing.provenance import Origin, Provenance, Runs, grouped, weakest
+from sizing.run.demands import Demands
+from sizing.run.evaluation import RunFigures
+from sizing.scenario import Scenario
+from sizing.storage.calibration import predicted
+from sizing.storage.storage import ResolvedStorage
+from sizing.storage.terms import Direction
+from sizing.units import percent_text
+
+Intervals = dict[str, tuple[float, float]]
+
+_COUNTED = Origin(kind="exact", source="counted from model, training state, degrees and format")
+
+
+def provenance_of(scenario: Scenario, storage: ResolvedStorage | None) -> list[Provenance]:
+    """The provenance of every figure of the report. One with no entry of its own is as weak as the weakest input."""
+    write, read = (_storage(storage, direction) for direction in ("write", "read"))
+    period, failures, targets = _period(scenario), _failures(scenario), _targets(scenario)
+    model = _model(scenario.model)
+    origins = {
+        "": weakest(_COUNTED, write, read, period, failures, targets),
+        "model": model,
+        "checkpoint": weakest(_COUNTED, model),
+        "checkpoint.container_bytes": _CONTAINERS,
+        "checkpoint.small_state_bytes": _CONTAINERS,
+        "layout": weakest(_COUNTED, model),
+        "training": weakest(_COUNTED, model),
+        "host_memory": weakest(_COUNTED, model),
+        "write": write,
+        "restore": read,
+        "restore.read_bytes": weakest(_COUNTED, model),
+        "overhead": weakest(write, period),
+        "overhead.rework_fraction": weakest(write, period, failures),
+        "interval": weakest(write, period, failures),
+        "required": weakest(period, targets),
+        "targets": weakest(write, read, targets),
+        "capacity": weakest(_COUNTED, model),
+        "capacity.num_checkpoints": _retention(scenario),
+    }
+    return grouped(origins)
+
+
+def intervals(storage: ResolvedStorage | None, demands: Demands, run: RunFigures) -> Intervals:
+    """The 90 % intervals of the calibrated times and rates by their path in the report; empty without a calibration.
+
+    A rate is bytes over time, so the ends of its interval change places. What the calibration has not seen, a copy
+    from device to host or an exchange between nodes, is taken as it is.
+    """
+    calibration = storage.calibration if storage else None
+    if calibration is None:
+        return {}
+    found: Intervals = {}
+    write, restore = run.write, run.restore
+    writing = predicted(calibration, [demands.write], direction="write")
+    if writing is not None and write is not None:
+        low, high = writing.factors
+        found["write.seconds"] = (write.seconds * low, write.seconds * high)
+        found["write.bytes_per_second"] = (write.bytes_per_second / high, write.bytes_per_second / low)
+    reading = predicted(calibration, demands.restores[restore.strategy].demands, direction="read")
+    if reading is not None and restore.read_seconds is not None and restore.bytes_per_second is not None:
+        low, high = reading.factors
+        passed_on = restore.exchange_seconds or 0.0
+        found["restore.seconds"] = (restore.read_seconds * low + passed_on, restore.read_seconds * high + passed_on)
+        found["restore.bytes_per_second"] = (restore.bytes_per_second / high, restore.bytes_per_second / low)
+    return found
+
+
+_CONTAINERS = Origin(
+    kind="published", source="fitted to checkpoints saved by torch 2.13 and DeepSpeed 0.19: framework_checkpoints.json"
+)
+
+
+def _model(model: Model) -> Origin:
+    if model.num_parameters is not None:
+        return Origin(kind="given", source="model.num_parameters")
+    if model.preset is not None:
+        return Origin(kind="exact", source=f"counted from the published architecture: {catalog()[model.preset].source}")
+    return Origin(kind="exact", source="counted from the given architecture")
+
+
+def _storage(storage: ResolvedStorage | None, direction: Direction) -> Origin:
+    if storage is None:
+        return Origin(kind="unknown", source="no storage is given")
+    if storage.published is not None:
+        return Origin(kind="published", source=f"{storage.published.name}: {storage.published.source}")
+    if storage.calibration is not None:
+        return _calibrated(storage, direction)
+    measured = storage.profile.measured
+    if measured is not None:
+        return Origin(
+            kind="measured",
+            source=f"one run with {measured.num_ranks} rank(s) on {measured.num_nodes} node(s)",
+            runs=Runs(run_ids=(measured.run_id,)),
+        )
+    return Origin(kind="given", source="storage.profile")
+
+
+def _calibrated(storage: ResolvedStorage, direction: Direction) -> Origin:
+    calibration = storage.calibration
+    fit = calibration.fit(direction) if calibration else None
+    if calibration is None or fit is None:
+        return Origin(kind="unknown", source=f"the calibration has no {direction}s")
+    return Origin(
+        kind="calibrated",
+        source=f"grade {calibration.grade}, {fit.num_configurations} configurations by engine {calibration.engine}, "
+        f"held-out error {percent_text(fit.held_out_error_fraction)}",
+        runs=Runs(
+            run_ids=calibration.run_ids,
+            measured_on=calibration.measured_on,
+            error_fraction=fit.held_out_error_fraction,
+        ),
+    )
+
+
+def _period(scenario: Scenario) -> Origin:
+    return _given_or_assumed(scenario.checkpoint.model_fields_set, "interval_seconds", "checkpoint.interval_seconds")
+
+
+def _targets(scenario: Scenario) -> Origin:
+    return _given_or_assumed(
+        scenario.targets.model_fields_set, "max_overhead_fraction", "targets.max_overhead_fraction"
+    )
+
+
+def _retention(scenario: Scenario) -> Origin:
+    return _given_or_assumed(scenario.retention.model_fields_set, "keep_last", "retention.keep_last")
+
+
+def _failures(scenario: Scenario) -> Origin:
+    if scenario.reliability is None:
+        return Origin(kind="unknown", source="no reliability is given")
+    return Origin(kind="given", source="reliability")
+
+
+def _given_or_assumed(given: set[str], name: str, path: str) -> Origin:
+    return Origin(kind="given" if name in given else "assumed", source=path)

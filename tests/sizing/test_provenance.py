@@ -1,0 +1,132 @@
+"""Every figure of a report says where it comes from, and the calibrated ones how sure they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sizing.provenance import provenance_at
+from sizing.report import SizingReport, answer
+from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+from sizing.storage.calibration import calibrate
+from tests.sizing.storage.calibration.simulation import GB, TRUTH, result
+
+MINIMAL: dict[str, Any] = {"model": {"num_parameters": 10**9}}
+
+
+def report_of(document: dict[str, Any]) -> SizingReport:
+    return answer(scenario_from(document))
+
+
+def figures(value: object, path: str = "") -> Iterator[str]:
+    """The dotted path of every number of a report."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from figures(inner, f"{path}.{name}" if path else name)
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from figures(inner, f"{path}.{number}")
+    elif isinstance(value, int | float):
+        yield path
+
+
+def kind(report: SizingReport, path: str) -> str:
+    return provenance_at(path, report.provenance).kind
+
+
+@pytest.fixture(scope="module")
+def calibrated() -> SizingReport:
+    found = calibrate([result(noise=0.02, outliers=0)], num_draws=200)
+    scenario = MINIMAL | {"storage": {"calibration": found.model_dump(mode="json")}, "parallelism": {"tensor": 8}}
+    return report_of(scenario)
+
+
+@pytest.mark.parametrize("document", [MINIMAL, REFERENCE_SCENARIO])
+def test_every_figure_has_a_provenance_with_a_source(document: dict[str, Any]) -> None:
+    report = report_of(document)
+    numbers = list(figures(report.model_dump(mode="json", exclude={"provenance", "assumptions", "warnings"})))
+    assert len(numbers) > 40
+    for path in numbers:
+        assert provenance_at(path, report.provenance).source
+
+
+def test_provenance_stays_compact() -> None:
+    report = report_of(REFERENCE_SCENARIO)
+    whole, part = len(report.model_dump_json()), len(report.model_dump_json(include={"provenance"}))
+    assert part < 0.25 * whole
+    assert len({figure for found in report.provenance for figure in found.figures}) == sum(
+        len(found.figures) for found in report.provenance
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("model.num_parameters", "exact"),
+        ("checkpoint.total_bytes", "exact"),
+        ("checkpoint.container_bytes", "published"),
+        ("layout.num_writers", "exact"),
+        ("write.seconds", "given"),
+        ("restore.seconds", "given"),
+        ("restore.read_bytes", "exact"),
+        ("overhead.fraction", "given"),
+        ("required.write_bytes_per_second", "assumed"),
+        ("interval.optimal_seconds", "given"),
+    ],
+)
+def test_the_reference_case_rests_on_what_it_gives(path: str, expected: str) -> None:
+    assert kind(report_of(REFERENCE_SCENARIO), path) == expected
+
+
+def test_what_nobody_said_is_assumed_or_unknown() -> None:
+    report = report_of(MINIMAL | {"storage": {"profile": {"write_bytes_per_second": 1e9}}})
+    assert kind(report, "model.num_parameters") == "given"
+    assert kind(report, "overhead.fraction") == "assumed"
+    assert kind(report, "interval.optimal_seconds") == "unknown"
+    assert kind(report_of(MINIMAL), "restore.seconds") == "unknown"
+
+
+def test_published_and_measured_profiles_are_named() -> None:
+    published = report_of(MINIMAL | {"storage": {"preset": "mlperf-v3-hpe-e2000"}})
+    assert "MLPerf Storage v3.0" in provenance_at("write.seconds", published.provenance).source
+    measured_on = {"run_id": "run-1", "engine": "direct", "num_nodes": 1, "num_ranks": 1}
+    profile = {"write_bytes_per_second": 1e9, "measured": measured_on}
+    runs = provenance_at("write.seconds", report_of(MINIMAL | {"storage": {"profile": profile}}).provenance).runs
+    assert runs is not None
+    assert runs.run_ids == ("run-1",)
+
+
+def test_a_calibration_gives_its_runs_date_and_error(calibrated: SizingReport) -> None:
+    found = provenance_at("write.seconds", calibrated.provenance)
+    assert found.kind == "calibrated"
+    assert found.runs is not None
+    assert found.runs.run_ids == ("20261121T120000Z-abc",)
+    assert str(found.runs.measured_on) == "2026-11-21"
+    assert found.runs.error_fraction is not None
+    assert 0 < found.runs.error_fraction < 0.03
+
+
+def test_calibrated_times_and_rates_have_their_interval(calibrated: SizingReport) -> None:
+    assert set(calibrated.prediction_intervals) == {
+        "write.seconds", "write.bytes_per_second", "restore.seconds", "restore.bytes_per_second"
+    }  # fmt: skip
+    for path, (low, high) in calibrated.prediction_intervals.items():
+        block, figure = path.split(".")
+        assert low < getattr(getattr(calibrated, block), figure) < high
+    low, high = calibrated.prediction_intervals["write.seconds"]
+    assert low < calibrated.checkpoint.total_bytes / (TRUTH.node_write_bytes_per_second or 0) + 0.1 < high
+
+
+def test_without_a_calibration_there_is_no_interval() -> None:
+    assert report_of(REFERENCE_SCENARIO).prediction_intervals == {}
+
+
+def test_layouts_outside_of_what_was_measured_are_named_with_what_was_not_seen() -> None:
+    cells = [(nodes, ranks, GB) for nodes in (1, 2) for ranks in (1, 2, 4)]
+    found = calibrate([result(cells, noise=0.02, outliers=0)], num_draws=200)
+    storage = {"calibration": found.model_dump(mode="json")}
+    warnings = " ".join(report_of(MINIMAL | {"storage": storage, "parallelism": {"tensor": 8, "pipeline": 8}}).warnings)
+    assert "the time to write is extrapolated beyond the nodes, ranks per node" in warnings
+    assert "the file-system limit of writes is at least" in warnings
