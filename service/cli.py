@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -16,7 +17,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from service.database import Database, open_database, tokens
+from service.database import Database, backup, open_database, tokens
 from service.database.schema import migrated_database
 from service.database.tables import SCOPES
 from service.errors import validated
@@ -95,6 +96,28 @@ def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
 app.callback(invoke_without_command=True)(_with_settings(ckpt_serve))
 
 
+@app.command("backup")
+def backup_verb(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file.")],
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Copy a SQLite database as it is at this moment, also while it is served."""
+    backup.back_up(_url(context, database_url), file.absolute())
+    typer.echo(f"Backed up to {file}.")
+
+
+@app.command("restore")
+def restore_verb(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of ckpt-serve backup.")],
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Put a backup in the place of a SQLite database; what was there is backed up beside it first."""
+    before = backup.restore(_url(context, database_url), file.absolute())
+    typer.echo(f"Restored from {file}." + (f" What was there before is in {before}." if before else ""))
+
+
 @token_app.command("create")
 def token_create(
     context: typer.Context,
@@ -131,9 +154,13 @@ def token_revoke(
 
 
 def _database(context: typer.Context, url: str | None) -> Database:
+    return migrated_database(_url(context, url))
+
+
+def _url(context: typer.Context, url: str | None) -> str:
     """The database that the command names, or `ckpt-serve` before it, or else the settings."""
     before = context.find_root().params["database_url"]
-    return migrated_database(_settings(database_url=url or before).database_url)
+    return _settings(database_url=url or before).database_url
 
 
 def _settings(**flags: str | bool | None) -> Settings:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from service.cli import main
 from service.database import open_database
 from service.database.tokens import NewToken, create_token
 
@@ -31,6 +32,8 @@ BOTH = ("sqlite", "postgresql")
 
 _numbers = itertools.count()
 
+Terminal = Callable[..., tuple[object, str, str]]
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "database_url" in metafunc.fixturenames:
@@ -40,6 +43,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def ckpt_serve(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Terminal:
+    """Runs `ckpt-serve` in this process, which saves a second: exit code, output, errors."""
+
+    def run(*arguments: str) -> tuple[object, str, str]:
+        monkeypatch.setattr(sys, "argv", ["ckpt-serve", *arguments])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return end.value.code, *capsys.readouterr()
+
+    return run
 
 
 def created_token(database_url: str, name: str, *, scope: str = "write", expires: str | None = None) -> str:

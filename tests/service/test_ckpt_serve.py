@@ -6,30 +6,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
 
-from service.cli import main
 from sizing import __version__
-from tests.service.conftest import ckpt_serve, serving
-
-Terminal = Callable[..., tuple[object, str, str]]
-
-
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Terminal:
-    """Runs `ckpt-serve` in this process, which saves a second: exit code, output, errors."""
-
-    def run(*arguments: str) -> tuple[object, str, str]:
-        monkeypatch.setattr(sys, "argv", ["ckpt-serve", *arguments])
-        with pytest.raises(SystemExit) as end:
-            main()
-        return end.value.code, *capsys.readouterr()
-
-    return run
+from tests.service.conftest import Terminal, ckpt_serve, serving
 
 
 def test_it_says_where_to_look_and_stops_cleanly_on_sigterm(tmp_path: Path) -> None:

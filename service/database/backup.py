@@ -1,0 +1,103 @@
+"""Backup and restore of a SQLite database, also while it is served."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sqlalchemy import make_url
+
+from service.database.schema import migrated_database
+from service.errors import CannotServe
+
+_SECONDS_TO_WAIT = 30.0
+
+
+def back_up(database_url: str, target: Path) -> None:
+    """Copy a database as it is at one moment into a new file, which is complete and on disk when this returns.
+
+    Raises CannotServe where the file exists or cannot be written, or the database is not SQLite.
+    """
+    source = _sqlite_file(database_url)
+    if target.exists():
+        raise _unusable(target, "exists already", "give the name of a new file")
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    try:
+        with _explained(target, "cannot be written"), _opened(source) as ours, _opened(draft, new=True) as theirs:
+            ours.backup(theirs)
+            theirs.execute("PRAGMA journal_mode = DELETE").close()  # one file, with nothing beside it
+            _check(theirs, source)
+        _sync(draft)
+        draft.replace(target)
+        _sync(target.parent)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def restore(database_url: str, backup: Path) -> Path | None:
+    """Put a backup in the place of a database. What was there before is backed up first; the file is returned.
+
+    A service on that database goes on with the restored one. Raises CannotServe where the backup is not sound, and
+    then nothing has changed.
+    """
+    target = _sqlite_file(database_url)
+    with _explained(backup, "is no backup that can be read"), _opened(backup) as theirs:
+        _check(theirs, backup)
+        if not theirs.execute("SELECT name FROM sqlite_master WHERE name = 'alembic_version'").fetchone():
+            raise _unusable(backup, "is no database of this service", "give a file of ckpt-serve backup")
+        before = None
+        if target.exists():
+            before = target.with_name(f"{target.name}.before-restore-{datetime.now(UTC):%Y%m%dT%H%M%S}")
+            back_up(database_url, before)
+        migrated_database(database_url).close()  # makes it where it is missing
+        with _explained(target, "cannot be written"), _opened(target) as ours:
+            theirs.backup(ours)
+    migrated_database(database_url).close()
+    return before
+
+
+def _sqlite_file(database_url: str) -> Path:
+    url = make_url(database_url)
+    if url.get_backend_name() != "sqlite" or not url.database:
+        raise CannotServe.of(
+            "database_url", "is not one of SQLite", value=None, remedy="use pg_dump and pg_restore for PostgreSQL"
+        )
+    return Path(url.database).absolute()
+
+
+@contextmanager
+def _opened(path: Path, *, new: bool = False) -> Iterator[sqlite3.Connection]:
+    mode = "rwc" if new else "rw"
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode={mode}", uri=True, timeout=_SECONDS_TO_WAIT)) as connection:
+        yield connection
+
+
+@contextmanager
+def _explained(path: Path, rule: str) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise _unusable(path, f"{rule} ({error})", "check the file, and the space beside it") from None
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    (found,) = connection.execute("PRAGMA integrity_check").fetchone()
+    if found != "ok":
+        raise _unusable(path, f"is damaged ({found})", "take another backup")
+
+
+def _unusable(path: Path, rule: str, remedy: str) -> Exception:
+    return CannotServe.of(str(path), rule, value=None, remedy=remedy)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,107 @@
+"""Backup and restore of SQLite: while it is served, sound, and never over something else."""
+
+import sqlite3
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+
+from service_client.client import Client
+from sizing.storage.measurement import BenchmarkResult
+from tests.service.conftest import Terminal, ckpt_serve, created_token, result_document, serving
+
+
+def publish(client: Client, run_id: str) -> None:
+    client.publish("scratch", BenchmarkResult.model_validate(result_document(run_id)))
+
+
+def published(client: Client) -> list[str]:
+    return [run.run_id for run in client.runs("scratch")]
+
+
+def test_what_was_backed_up_comes_back_while_the_service_runs_and_nothing_is_thrown_away(tmp_path: Path) -> None:
+    url, file = f"sqlite:///{tmp_path}/sizing.sqlite3", tmp_path / "monday.sqlite3"
+    arguments = ("--port", "0", "--database-url", url, "--requests-per-second", "0")
+    with serving(tmp_path / "log", *arguments) as (_, address):
+        with Client(address, token=created_token(url, "agents")) as client:
+            client.add_storage_system("scratch")
+            publish(client, "early")
+            done = threading.Event()
+
+            def keep_publishing() -> None:
+                for number in range(200):
+                    publish(client, f"meanwhile-{number}")
+                    if done.is_set():
+                        return
+
+            busy = threading.Thread(target=keep_publishing)
+            busy.start()
+            made = ckpt_serve("backup", str(file), "--database-url", url)
+            done.set()
+            busy.join()
+            assert (made.returncode, made.stderr) == (0, "")
+            publish(client, "late")
+            restored = ckpt_serve("restore", str(file), "--database-url", url)
+            assert restored.returncode == 0, restored.stderr
+            now = published(client)
+            assert "early" in now
+            assert "late" not in now
+            (before,) = tmp_path.glob("*.before-restore-*")
+            assert str(before) in restored.stdout
+            assert ckpt_serve("restore", str(before), "--database-url", url).returncode == 0
+            assert {"early", "late"} <= set(published(client))
+        assert httpx.get(f"{address}/readyz").status_code == 200
+
+
+def test_a_backup_is_one_whole_file(terminal: Terminal, tmp_path: Path) -> None:
+    url, file = f"sqlite:///{tmp_path}/sizing.sqlite3", tmp_path / "copies" / "a.sqlite3"
+    file.parent.mkdir()
+    assert terminal("token", "create", "--name", "a", "--database-url", url)[0] == 0
+    assert terminal("backup", str(file), "--database-url", url)[0] == 0
+    assert list(file.parent.iterdir()) == [file]
+    connection = sqlite3.connect(file)
+    assert connection.execute("SELECT name FROM tokens").fetchall() == [("a",)]
+    connection.close()
+    elsewhere = f"sqlite:///{tmp_path}/new/sizing.sqlite3"
+    assert terminal("restore", str(file), "--database-url", elsewhere)[0] == 0
+    assert "a " in terminal("token", "list", "--database-url", elsewhere)[1]
+
+
+def test_a_backup_overwrites_nothing(terminal: Terminal, tmp_path: Path) -> None:
+    url, file = f"sqlite:///{tmp_path}/sizing.sqlite3", tmp_path / "a.sqlite3"
+    file.write_text("precious")
+    assert terminal("token", "list", "--database-url", url)[0] == 0
+    code, _, errors = terminal("backup", str(file), "--database-url", url)
+    assert (code, errors.count("\n")) == (2, 1)
+    assert "exists already" in errors
+    assert file.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"no database" * 100, "file is not a database"),
+        (b"", "is no database of this service"),
+        (None, "unable to open"),
+    ],
+)
+def test_what_is_no_backup_changes_nothing(
+    terminal: Terminal, tmp_path: Path, content: bytes | None, sentence: str
+) -> None:
+    url, file = f"sqlite:///{tmp_path}/sizing.sqlite3", tmp_path / "a.sqlite3"
+    assert terminal("token", "create", "--name", "kept", "--database-url", url)[0] == 0
+    if content is not None:
+        file.write_bytes(content)
+    code, _, errors = terminal("restore", str(file), "--database-url", url)
+    assert (code, errors.count("\n")) == (2, 1)
+    assert sentence in errors
+    assert "kept" in terminal("token", "list", "--database-url", url)[1]
+    assert not list(tmp_path.glob("*.before-restore-*"))
+
+
+def test_postgresql_has_its_own_tools(terminal: Terminal, tmp_path: Path) -> None:
+    code, _, errors = terminal("backup", str(tmp_path / "a"), "--database-url", "postgresql://u:secret@h/x")
+    assert code == 2
+    assert "pg_dump" in errors
+    assert "secret" not in errors
