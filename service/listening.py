@@ -22,6 +22,9 @@ from service.settings import Settings
 SECONDS_TO_FINISH = 5
 """How long requests in progress may take after the service was told to stop."""
 
+SECONDS_TO_REPLY = 60
+"""After which a worker that gives no sign of life is replaced; on a busy machine it may take long to start."""
+
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 
@@ -71,6 +74,7 @@ def _config(app: Callable[..., object], settings: Settings) -> uvicorn.Config:
         server_header=False,
         forwarded_allow_ips=settings.trusted_proxies,
         timeout_graceful_shutdown=SECONDS_TO_FINISH,
+        timeout_worker_healthcheck=SECONDS_TO_REPLY,
     )
 
 
