@@ -1,4 +1,4 @@
-"""The verbs that ask what if: the inverse questions, sweeps, many jobs on one storage system."""
+"""The verbs that ask what if: the inverse questions, sweeps, comparisons, clusters of jobs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from sizing.charts.comparisons import comparison_chart
 from sizing.charts.files import require_chart_name, write_chart
 from sizing.charts.sweeps import sweep_chart
+from sizing.cli.comparison_text import comparison_text
 from sizing.cli.files import read_document
 from sizing.cli.requirements_text import requirements_text
 from sizing.cli.scenarios import AS_JSON, asked_document, asked_scenario
 from sizing.cli.sweep_output import sweep_text, varied_value, write_csv, write_sweep_csv
 from sizing.cli.terminal import EXIT_MISSED, console, progress_bar
+from sizing.explore.comparisons.answer import compare
 from sizing.explore.requirements.answer import requirements_of
 from sizing.explore.sweeps.answer import sweep
 from sizing.explore.sweeps.figures import OBJECTIVES
@@ -146,6 +149,30 @@ def cluster_verb(
         console(width_without_terminal=_WIDE).print(cluster_text(report))
     if check and not report.meets_targets:
         raise typer.Exit(EXIT_MISSED)
+
+
+def compare_verb(
+    scenarios: Annotated[list[Path], typer.Argument(help="Scenarios, JSON or YAML; or one file with `scenarios`")],
+    *,
+    chart: ChartFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Set scenarios side by side: inputs that differ, figures that follow, and which input made which difference."""
+    if chart is not None:
+        require_chart_name(chart)
+    documents = [read_document(path) for path in scenarios]
+    if len(documents) == 1 and "scenarios" in documents[0]:
+        request = documents[0]
+    else:
+        named = zip(scenarios, documents, strict=True)
+        request = {"scenarios": [{"name": path.stem, "scenario": document} for path, document in named]}
+    report = compare(request)
+    if chart is not None:
+        write_chart(comparison_chart(report), chart)
+    if as_json:
+        print(report.model_dump_json(indent=2))
+    else:
+        console().print(comparison_text(report))
 
 
 def _with_scenario_files(document: dict[str, Any], *, beside: Path) -> dict[str, Any]:

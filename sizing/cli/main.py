@@ -13,7 +13,7 @@ import typer
 from sizing import __version__
 from sizing.checkpoint_files import contents_of
 from sizing.cli.catalogs import formats_table, models_table, nodes_table, storage_table
-from sizing.cli.explore import SWEEP_OPTIONS, cluster_verb, require_verb, sweep_verb
+from sizing.cli.explore import SWEEP_OPTIONS, cluster_verb, compare_verb, require_verb, sweep_verb
 from sizing.cli.files import read_storage_profile
 from sizing.cli.inspection_table import inspection_table
 from sizing.cli.report_text import manifest_text, report_text
@@ -116,6 +116,7 @@ app.command("manifest")(
 
 app.command("require")(with_scenario_parameters(require_verb, as_json=AS_JSON, check=CHECK))
 app.command("sweep")(with_scenario_parameters(sweep_verb, **SWEEP_OPTIONS))
+app.command("compare")(compare_verb)
 app.command("cluster")(cluster_verb)
 
 

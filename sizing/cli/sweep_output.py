@@ -13,21 +13,15 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from sizing.cli.figure_text import figure_text, figure_words
 from sizing.explore.sweeps.answer import Sweep, shown_columns
 from sizing.explore.sweeps.report import SweepReport
 from sizing.explore.sweeps.request import sweep_request_from
 from sizing.explore.sweeps.table import cells
-from sizing.units import decimal_bytes_text, percent_text, rate_text, seconds_text
 
 MOST_SHOWN = 40
 
 _RANGE = re.compile(r"(?P<start>[^.]+(?:\.\d+)?[^.]*)\.\.(?P<stop>[^:]+):(?P<num>\d+)(?::(?P<scale>linear|log))?")
-_FORMATS = (
-    ("bytes_per_second", rate_text),
-    ("bytes", decimal_bytes_text),
-    ("seconds", seconds_text),
-    ("fraction", percent_text),
-)
 
 
 def varied_value(text: str) -> Any:
@@ -52,7 +46,7 @@ def sweep_text(report: SweepReport) -> RenderableType:
     for place in differing:
         table.add_column(_heading(report.columns[place]), justify="right", no_wrap=True)
     for row in shown:
-        table.add_row(*(_cell_text(report.columns[place], row[place]) for place in differing))
+        table.add_row(*(figure_text(report.columns[place], row[place]) for place in differing))
     return Group(table, *(Text(line) for line in _notes(report, places, shown, differing)))
 
 
@@ -81,23 +75,7 @@ def write_sweep_csv(document: object) -> None:
 
 def _heading(column: str) -> str:
     """A column's block and name in words; its unit stands in the cells."""
-    *_, block, name = column.split(".")
-    for unit, word in (("_bytes_per_second", " rate"), ("_bytes", ""), ("_seconds", ""), ("_fraction", "")):
-        if name.endswith(unit):
-            name = name.removesuffix(unit) + word
-            break
-    return f"{block}\n{name}".replace("_", " ")
-
-
-def _cell_text(column: str, value: Any) -> str:
-    if value is None:
-        return "unknown"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, str):
-        return value
-    text = next((text for unit, text in _FORMATS if column.endswith(unit)), None)
-    return f"{value:,.6g}" if text is None else text(value)
+    return f"{column.split('.')[-2]}\n{figure_words(column)}"
 
 
 def _notes(
@@ -107,7 +85,7 @@ def _notes(
         yield f"No other row beats these in {' and '.join(report.objectives)} at once."
     same = [place for place in range(len(report.columns)) if place not in differing and shown]
     known = [
-        f"{report.columns[i]} {_cell_text(report.columns[i], shown[0][i])}" for i in same if shown[0][i] is not None
+        f"{report.columns[i]} {figure_text(report.columns[i], shown[0][i])}" for i in same if shown[0][i] is not None
     ]
     if known:
         yield f"The same in all of them: {', '.join(known)}."

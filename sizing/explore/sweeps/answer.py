@@ -129,10 +129,11 @@ def _collected(asked: Sweep, progress: Progress | None) -> tuple[Table, list[int
     objectives = asked.request.objectives
     tables: list[Table] = []
     for table in asked.tables(progress=progress):
-        tables.append(table)
         if asked.request.rows == "front":
-            together = stacked(tables)
+            together = stacked([*tables, rows_at(table, _front(table, objectives))])
             tables = [rows_at(together, _front(together, objectives))]
+        else:
+            tables.append(table)
     rows = stacked(tables)
     return rows, _front(rows, objectives).tolist() if objectives and rows else None
 

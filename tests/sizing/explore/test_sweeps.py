@@ -195,7 +195,8 @@ def test_the_front_is_what_no_other_row_beats() -> None:
     assert alone.front == list(range(len(alone.rows)))
 
 
-points = st.lists(st.tuples(*[st.integers(0, 5) | st.just(math.nan)] * 3), min_size=1, max_size=60)
+objective_values = st.integers(0, 5) | st.just(math.nan) | st.just(math.inf)
+points = st.integers(1, 4).flatmap(lambda n: st.lists(st.tuples(*[objective_values] * n), min_size=1, max_size=60))
 
 
 @given(points)

@@ -1,0 +1,124 @@
+"""A comparison says what differs, what follows, and which input made which difference."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from sizing.errors import InvalidInput
+from sizing.explore.comparisons.answer import COMPARED_FIGURES, compare
+from sizing.explore.comparisons.report import ComparisonReport, FigureRow
+from sizing.explore.comparisons.request import REFERENCE_COMPARISON
+from sizing.report import answer
+from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+
+OTHER = {
+    "model": {"preset": "llama-3.1-405b"},
+    "training": {"framework": "fsdp2"},
+    "parallelism": {"data": 1024},
+    "checkpoint": {"mode": "async"},
+    "storage": {"profile": {"write_bytes_per_second": "1 TB/s", "device_to_host_bytes_per_second": "20 GB/s"}},
+    "reliability": {"mtbf_seconds": "5h"},
+    "costs": {"per_terabyte": 20},
+}
+
+
+def of(*scenarios: dict[str, Any]) -> ComparisonReport:
+    return compare({"scenarios": [{"name": f"s{i}", "scenario": s} for i, s in enumerate(scenarios)]})
+
+
+def row(report: ComparisonReport, figure: str) -> FigureRow:
+    return next(row for row in report.figures if row.figure == figure)
+
+
+def test_inputs_that_differ_and_figures_that_follow() -> None:
+    report = compare(REFERENCE_COMPARISON)
+    assert {difference.field: difference.values for difference in report.inputs} == {
+        "checkpoint.interval_seconds": [14_400.0, 3_600.0],
+        "storage.profile.write_bytes_per_second": [273e9, 100e9],
+    }
+    write = row(report, "write.seconds")
+    assert write.values == pytest.approx([13.8e12 / 273e9, 138])
+    assert write.ratios == pytest.approx([1, 2.73])
+    assert write.differs
+    assert not row(report, "restore.seconds").differs
+    assert row(report, "write.bottleneck").ratios == [None, None]
+
+
+@pytest.mark.parametrize("figure", COMPARED_FIGURES)
+def test_a_figure_is_that_of_the_scenarios_own_report(figure: str) -> None:
+    block, field = figure.split(".")
+    reports = [answer(scenario_from(scenario)) for scenario in (REFERENCE_SCENARIO, OTHER)]
+    expected = [getattr(getattr(report, block), field, None) for report in reports]
+    assert row(of(REFERENCE_SCENARIO, OTHER), figure).values == expected
+
+
+@pytest.mark.parametrize(("start", "end"), [(REFERENCE_SCENARIO, OTHER), (OTHER, REFERENCE_SCENARIO)])
+def test_the_steps_lead_from_one_report_to_the_other(start: dict[str, Any], end: dict[str, Any]) -> None:
+    report = of(start, end)
+    (explanation,) = report.explanations
+    assert sorted(name for step in explanation.steps for name in step.inputs) == sorted(d.field for d in report.inputs)
+    for figure in report.figures:
+        value = figure.values[0]
+        for change in (c for step in explanation.steps for c in step.changes if c.figure == figure.figure):
+            assert change.before == pytest.approx(value)
+            value = change.after
+        assert value == pytest.approx(figure.values[1])
+
+
+def test_each_input_is_told_what_it_changed() -> None:
+    interval, rate = compare(REFERENCE_COMPARISON).explanations[0].steps
+    assert interval.inputs == ["checkpoint.interval_seconds"]
+    assert "write.seconds" not in {change.figure for change in interval.changes}
+    assert rate.inputs == ["storage.profile.write_bytes_per_second"]
+    assert {"write.seconds", "overhead.fraction"} <= {change.figure for change in rate.changes}
+    assert "required.write_bytes_per_second" not in {change.figure for change in rate.changes}
+
+
+def test_inputs_that_have_no_answer_alone_change_together() -> None:
+    steps = of(REFERENCE_SCENARIO, OTHER).explanations[0].steps
+    together = next(step.inputs for step in steps if "training.framework" in step.inputs)
+    assert {"training.framework", "parallelism.tensor", "checkpoint.format", "cluster.num_gpus"} <= set(together)
+
+
+def test_a_default_written_out_is_no_difference() -> None:
+    written = copy.deepcopy(REFERENCE_SCENARIO)
+    del written["checkpoint"]["interval_seconds"]
+    report = of(REFERENCE_SCENARIO, written)
+    assert report.inputs == []
+    assert not any(row.differs for row in report.figures)
+    assert report.explanations[0].steps == []
+
+
+def test_every_scenario_is_explained_from_the_first() -> None:
+    report = of(REFERENCE_SCENARIO, OTHER, REFERENCE_SCENARIO)
+    assert [explanation.name for explanation in report.explanations] == ["s1", "s2"]
+    assert report.explanations[1].steps == []
+
+
+@pytest.mark.parametrize(
+    ("document", "sentence"),
+    [
+        ({"scenarios": []}, "scenarios"),
+        ({"scenarios": [{"name": "a", "scenario": OTHER}]}, "scenarios"),
+        ({"scenarios": [{"name": "a", "scenario": OTHER}] * 2}, "has two scenarios of one name"),
+        ({"scenarios": [{"name": str(i), "scenario": OTHER} for i in range(11)]}, "scenarios"),
+        (
+            {
+                "scenarios": [
+                    {"name": "a", "scenario": OTHER},
+                    {"name": "b", "scenario": {"model": {"preset": "gpt-9"}}},
+                ]
+            },
+            "scenarios.1.scenario.model.preset must be a name of the catalog",
+        ),
+        (
+            {"scenarios": [{"name": "a", "scenario": OTHER}, {"name": "b", "scenario": {}}]},
+            "scenarios.1.scenario.model is required",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(document: object, sentence: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        compare(document)
+    assert sentence in str(refused.value)
