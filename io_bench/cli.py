@@ -6,6 +6,7 @@ was interrupted. Flags arrive as text; `io_bench.options` says what they mean.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ from io_bench.errors import EXIT_FAILED, RunEnded, RunFailed, exit_code_of
 from io_bench.options import DEFAULT_ENGINE, DEFAULT_TIMEOUT
 from io_bench.terminal import WIDTH_WITHOUT_TERMINAL, Terminal
 from sizing.errors import EXIT_BAD_INPUT, SizingError
+from sizing.storage.result_schema import result_schema
 
 _Scenario = Annotated[
     str | None, typer.Option(metavar="FILE", help="Write what the ranks of this scenario of ckpt-size write.")
@@ -84,12 +86,16 @@ def run(
     csv: _Csv = None,
     seed: _Seed = None,
     timeout: _Timeout = DEFAULT_TIMEOUT,
+    ranks: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Ranks to start on this machine.  [default: those that were launched, or 1]"),
+    ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the last checkpoint, and say where.")] = False,
     publish: _Publish = None,
 ) -> None:
     """Write a checkpoint from every rank and restore it, several times, and print the rates.
 
-    Alone, or as many ranks: torchrun --nproc-per-node 8 -m io_bench run --target DIR
+    On many nodes: srun -N 8 --ntasks-per-node 8 ckpt-bench run --target DIR, or torchrun ... -m io_bench run ...
     """
     _measure(measure_run, context)
 
@@ -232,6 +238,12 @@ def calibrate(
         calibrate_files(results or [], engine=engine, output=output, chart=chart, suggest=suggest, terminal=terminal)
     except SizingError as error:
         raise _exit(str(error), EXIT_BAD_INPUT, is_speaker=True) from None
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of the result document."""
+    Terminal(is_speaker=True).show(json.dumps(result_schema(), indent=2))
 
 
 @app.command()

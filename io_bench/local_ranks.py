@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from io_bench.errors import RunEnded
 from io_bench.placement import placement_in
 
 LONGEST_GOODBYE_SECONDS = 30.0
@@ -29,22 +30,31 @@ def started(num_ranks: int) -> Iterator[None]:
     meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": str(num_ranks)}
     os.environ.update(meeting | {"RANK": "0", "LOCAL_RANK": "0"})
     others: list[subprocess.Popen[bytes]] = []
+    goodbye_seconds = LONGEST_GOODBYE_SECONDS
     try:
         for rank in range(1, num_ranks):
             environment = os.environ | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
             others.append(subprocess.Popen(sys.orig_argv, env=environment))  # noqa: S603 - this very command
         yield
+    except RunEnded:
+        raise
+    except BaseException:
+        # They have not met yet, so they would wait for this rank.
+        for other in others:
+            other.terminate()
+        goodbye_seconds = 1.0
+        raise
     finally:
         for other in others:
-            _end(other)
+            _end(other, goodbye_seconds)
         for name in (*meeting, "RANK", "LOCAL_RANK"):
             os.environ.pop(name, None)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], goodbye_seconds: float) -> None:
     """Let a rank end by itself, as it does when the campaign is over; where it does not, make it."""
     with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(LONGEST_GOODBYE_SECONDS)
+        process.wait(goodbye_seconds)
         return
     process.kill()
     process.wait()

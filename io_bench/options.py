@@ -130,6 +130,7 @@ class RunOptions(Options):
     bytes_per_rank: Annotated[_PayloadBytes | None, Field(alias="--bytes-per-rank")] = None
     block_bytes: Annotated[_BlockBytes | None, Field(alias="--block-size")] = None
     threads_per_rank: Annotated[_Threads | None, Field(alias="--threads")] = None
+    num_ranks: Annotated[int | None, Field(alias="--ranks", ge=1, le=MOST_WRITERS_PER_NODE)] = None
     keep: Annotated[bool, Field(alias="--keep")] = False
 
     @property

@@ -59,16 +59,29 @@ def _cells(measurement: Measurement) -> tuple[str, ...]:
 def _said(measurement: Measurement) -> Iterator[str]:
     verb, preposition = _VERBS[measurement.operation]
     first, last = statistics.median(measurement.first_done_seconds), statistics.median(measurement.seconds)
+    rate = f"{rate_text(measurement.bytes_per_second)}{_interval(measurement)}"
     yield (
         f"{_count(measurement.num_ranks, 'rank')} on {_count(measurement.num_nodes, 'node')} {verb} "
         f"{bytes_text(measurement.total_bytes)} {preposition} the target in {seconds_text(last)}, the median "
-        f"of {_count(len(measurement.seconds), 'repetition')}: {rate_text(measurement.bytes_per_second)}, "
+        f"of {_count(len(measurement.seconds), 'repetition')}: {rate}, "
         f"{rate_text(measurement.bytes_per_second / measurement.num_ranks)} per rank. "
         f"{_CACHE_MEANINGS[measurement.cache_policy]} ({measurement.cache_policy})"
     )
+    if measurement.limited_by == "storage" and measurement.null_sink_bytes_per_second:
+        yield (
+            "The storage was the limit, not this client: writing to nowhere, it reaches "
+            f"{rate_text(measurement.null_sink_bytes_per_second)}."
+        )
     if measurement.num_ranks > 1:
         waited = 1 - first / last
         yield f"The fastest rank was done {percent_text(waited)} before the slowest, for which a job waits."
+
+
+def _interval(measurement: Measurement) -> str:
+    interval = measurement.rate_interval_bytes_per_second
+    if interval is None or len(measurement.seconds) == 1:
+        return ""
+    return f" (95 % interval {rate_text(interval[0])} to {rate_text(interval[1])})"
 
 
 def _count(number: int, noun: str) -> str:

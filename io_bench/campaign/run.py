@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from io_bench import local_ranks
 from io_bench.options import DEFAULT_TIMEOUT_SECONDS, Options, RunOptions
 from io_bench.outputs import Outputs, reserved_outputs
 from io_bench.process_group import ProcessGroup, joined
@@ -22,8 +23,11 @@ def run(flags: Mapping[str, object]) -> None:
 
     Raises RunEnded where that fails, with the same message on all ranks.
     """
-    with joined(timeout_seconds(flags, RunOptions)) as group, contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as held:
+        held.enter_context(local_ranks.started(_num_local_ranks(flags)))
+        group = held.enter_context(joined(timeout_seconds(flags, RunOptions)))
         request = request_of(RunOptions, flags, group)
+        group.agree(lambda: _check_ranks(request.options.num_ranks, group), doing="counting the ranks")
         outputs = group.agree(lambda: _outputs(request, group, held), doing="checking the output")
         terminal = Terminal(is_speaker=group.rank == 0)
         say_where(request, terminal)
@@ -33,6 +37,22 @@ def run(flags: Mapping[str, object]) -> None:
             show(result, outputs.document, terminal)
     if outputs:
         publish(result, request, terminal)
+
+
+def _num_local_ranks(flags: Mapping[str, object]) -> int:
+    """The ranks to start here where no launcher has."""
+    if local_ranks.is_launched():
+        return 1
+    try:
+        return RunOptions.of(flags).num_ranks or 1
+    except InvalidInput:
+        return 1  # which says what is wrong
+
+
+def _check_ranks(asked: int | None, group: ProcessGroup) -> None:
+    if asked not in (None, group.num_ranks):
+        rule, remedy = f"must be the {group.num_ranks} that were launched", "leave it out under a launcher"
+        raise InvalidInput.of("--ranks", rule, value=asked, remedy=remedy)
 
 
 def timeout_seconds(flags: Mapping[str, object], kind: type[Options]) -> float:

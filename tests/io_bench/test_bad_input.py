@@ -141,9 +141,10 @@ def test_a_meeting_point_that_is_not_given_is_asked_for(bench: Bench, target: Pa
     assert "MASTER_ADDR" in one_sentence(done.stderr)
 
 
-def test_help_is_there_without_torch(bench: Bench) -> None:
+@pytest.mark.parametrize("verb", ["run", "scan"])
+def test_help_is_there_without_torch(verb: str, bench: Bench) -> None:
     prelude = "import atexit, sys; atexit.register(lambda: print('loaded:', 'torch' in sys.modules))"
-    done = bench.run("run", "--help", prelude=prelude)
+    done = bench.run(verb, "--help", prelude=prelude)
     assert done.returncode == 0
     assert "--bytes-per-rank" in done.stdout
     assert done.stdout.endswith("loaded: False\n")

@@ -1,0 +1,47 @@
+"""The published schema is the one that the code has, and it describes what the agent writes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from io_bench import cli
+from io_bench.outputs import document_text
+from sizing.storage.measurement import Measurement
+from sizing.storage.result_schema import result_schema
+from tests.io_bench.conftest import REPOSITORY
+from tests.io_bench.test_result_table import RESULT
+
+PUBLISHED = REPOSITORY / "docs" / "benchmark-result.schema.json"
+
+
+def checked(document: Path) -> int:
+    command = [sys.executable, "-m", "check_jsonschema", "--schemafile", str(PUBLISHED), str(document)]
+    return subprocess.run(command, capture_output=True, check=False).returncode
+
+
+def test_the_schema_in_the_docs_is_what_the_verb_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        cli.main(["schema"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out == PUBLISHED.read_text()
+    assert json.loads(PUBLISHED.read_text()) == result_schema()
+
+
+def test_a_result_agrees_with_the_schema_and_one_of_another_version_does_not(tmp_path: Path) -> None:
+    document = tmp_path / "r.json"
+    document.write_text(document_text(RESULT))
+    assert checked(document) == 0
+    document.write_text(document_text(RESULT).replace('"schema_version": 1', '"schema_version": 2'))
+    assert checked(document) == 1
+
+
+def test_every_figure_says_what_it_is() -> None:
+    """The names of the first fields are their definition; what came later is described."""
+    later = list(Measurement.model_fields).index("num_files")
+    described = {name: field.description for name, field in list(Measurement.model_fields.items())[later:]}
+    assert [name for name, text in described.items() if not text] == ["limited_by"]
