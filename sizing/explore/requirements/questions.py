@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from sizing.run.demands import Demands
 from sizing.run.evaluation import RunFigures, RunInputs, evaluate
 from sizing.run.figures import with_arrays
@@ -17,9 +19,13 @@ from sizing.units import MOST_BYTES, MOST_SECONDS
 Sense = Literal["least", "most"]
 
 _STALL_TARGETS = ("max_stall_seconds", "max_overhead_fraction", "min_goodput_fraction")
+DRAINED = "interval_seconds"
+"""Not a target of the scenario: an asynchronous save must have drained before the next one starts."""
+
 _RATES = {
-    "write_bytes_per_second": _STALL_TARGETS,
-    "node_write_bytes_per_second": _STALL_TARGETS,
+    "write_bytes_per_second": (DRAINED, *_STALL_TARGETS),
+    "node_write_bytes_per_second": (DRAINED, *_STALL_TARGETS),
+    "device_to_host_bytes_per_second": _STALL_TARGETS,
     "read_bytes_per_second": ("recovery_seconds", "min_goodput_fraction"),
     "node_read_bytes_per_second": ("recovery_seconds", "min_goodput_fraction"),
 }
@@ -80,25 +86,41 @@ class Asked:
 
     def check(self, question: Question, value: object) -> TargetCheck | None:
         """The question's target, where the scenario sets it and something is found."""
-        checks = self.at({question.field: value}).targets
+        figures = self.at({question.field: value})
+        checks = [_drained(figures)] if question.target == DRAINED else figures.targets
         return next((check for check in checks if check.target == question.target and check.found is not None), None)
+
+    @property
+    def is_async(self) -> bool:
+        """Whether saves drain in the background."""
+        return self.inputs.checkpoint.mode == "async"
+
+    def asks(self, target: str) -> bool:
+        """Whether the scenario sets a target."""
+        return self.is_async if target == DRAINED else getattr(self.inputs.targets, target) is not None
+
+
+def _drained(figures: RunFigures) -> TargetCheck:
+    asked, effective = figures.interval.interval_seconds, figures.interval.effective_interval_seconds
+    met = None if effective is None else np.less_equal(effective, asked)
+    return TargetCheck.of(target=DRAINED, wanted=asked, found=effective, met=met)
 
 
 def questions(asked: Asked) -> Iterator[Question]:
     """Every question that the scenario's targets ask and its other fields let answer."""
-    targets, profile = asked.inputs.targets, asked.inputs.profile
     for name, by_targets in _RATES.items():
-        if name in _ALWAYS_ASKED or (profile is not None and getattr(profile, name) is not None):
-            for target in by_targets:
-                if getattr(targets, target) is not None:
-                    yield Question(_PROFILE + name, "least", target, 1.0, float(MOST_BYTES))
+        copies = asked.is_async and name == "device_to_host_bytes_per_second"
+        if name in _ALWAYS_ASKED or copies or asked.given(_PROFILE + name) is not None:
+            for target in filter(asked.asks, by_targets):
+                yield Question(_PROFILE + name, "least", target, 1.0, float(MOST_BYTES))
     yield from _interval_questions(asked)
 
 
 def _interval_questions(asked: Asked) -> Iterator[Question]:
-    """Overhead asks for a least interval; goodput, which is greatest at the best interval, for one on either side."""
+    """Overhead and draining ask for a least interval; goodput, greatest at the best one, for one on either side."""
     shortest, longest = 1e-3, MOST_SECONDS
-    yield Question(INTERVAL, "least", "max_overhead_fraction", shortest, longest)
+    for target in filter(asked.asks, (DRAINED, "max_overhead_fraction")):
+        yield Question(INTERVAL, "least", target, shortest, longest)
     if asked.inputs.targets.min_goodput_fraction is None:
         return
     best = evaluate(asked.demands, asked.inputs).interval.optimal_period_seconds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sizing.explore.requirements.questions import INTERVAL, Asked, Question
+from sizing.explore.requirements.questions import DRAINED, INTERVAL, Asked, Question
 from sizing.explore.requirements.report import Status
 from sizing.run.evaluation import RunFigures
 from sizing.units import percent_text, seconds_text
@@ -21,6 +21,8 @@ def reason(asked: Asked, question: Question, status: Status) -> str:
 
 
 def _wanted(asked: Asked, question: Question) -> str:
+    if question.target == DRAINED:
+        return "a save drained before the next"
     wanted = getattr(asked.inputs.targets, question.target)
     match question.target:
         case "max_stall_seconds":
@@ -46,4 +48,7 @@ def _obstacle(question: Question, figures: RunFigures) -> str:
             f"with no limit here reading takes {seconds_text(restore.seconds or 0.0)}, decided by {restore.bottleneck}"
         )
     assert write is not None  # noqa: S101  the stall was found
+    if question.target == DRAINED:
+        drain = seconds_text(write.stall_seconds + write.drain_seconds)
+        return f"with no limit here a save takes {drain}, decided by {write.bottleneck}"
     return f"with no limit here the stall is {seconds_text(write.stall_seconds)}, decided by {write.bottleneck}"

@@ -115,6 +115,30 @@ def test_with_a_free_interval_the_rate_and_its_interval_meet_all_targets(
     assert any(found == pytest.approx(limit, rel=1e-6) for found, limit in tight) or best.write_bytes_per_second < 2
 
 
+COPY = "storage.profile.device_to_host_bytes_per_second"
+
+
+def test_an_asynchronous_save_must_drain_in_its_interval_and_stalls_for_the_copy() -> None:
+    asked = document(
+        checkpoint={"mode": "async", "format": "torch-dist", "interval_seconds": 600, "observed_bytes": "13.8 TB"},
+        targets={"max_stall_seconds": 3},
+    )
+    asked["storage"]["profile"]["device_to_host_bytes_per_second"] = "10 GB/s"
+    report = requirements(asked)
+    share = 13.8e12 / 3072
+    drained = of(report, WRITE, "interval_seconds")
+    assert drained.value is not None
+    assert drained.value == pytest.approx(13.8e12 / (600 - share / 10e9))
+    assert report.least.write_bytes_per_second == drained.value
+    assert of(report, WRITE, "max_stall_seconds").status == "any"
+    assert of(report, COPY, "max_stall_seconds").value == pytest.approx(share / 3)
+    assert of(report, INTERVAL, "interval_seconds").value == pytest.approx(13.8e12 / 273e9 + share / 10e9)
+    for factor, effective in ((1, 600), (0.99, 606)):
+        slower = with_field(asked, WRITE, factor * drained.value)
+        found = answer(scenario_from(slower)).interval.effective_interval_seconds
+        assert found == pytest.approx(effective, rel=1e-3)
+
+
 def test_the_reference_run_needs_19_gigabytes_per_second_for_5_percent_of_4_hours() -> None:
     report = requirements(document(targets={"recovery_seconds": "82.8 s"}))
     assert report.least.write_bytes_per_second == pytest.approx(13.8e12 / (0.05 * 14_400), rel=1e-12)
