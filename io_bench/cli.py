@@ -17,8 +17,9 @@ import typer
 from io_bench import interruption
 from io_bench.campaign.run import run as measure_run
 from io_bench.campaign.scan import scan as measure_scan
+from io_bench.engines import ENGINES
 from io_bench.errors import EXIT_FAILED, RunEnded, RunFailed, exit_code_of
-from io_bench.options import DEFAULT_ENGINE, DEFAULT_TIMEOUT
+from io_bench.options import DEFAULT_ENGINE, DEFAULT_SCAN_ENGINE, DEFAULT_TIMEOUT
 from io_bench.terminal import WIDTH_WITHOUT_TERMINAL, Terminal
 from sizing.errors import EXIT_BAD_INPUT, SizingError
 from sizing.storage.result_schema import result_schema
@@ -58,7 +59,7 @@ def ckpt_bench() -> None:
 def run(
     context: typer.Context,
     target: Annotated[str, typer.Option(metavar="DIR", help="Directory to measure. Left as it was found.")],
-    engine: Annotated[str, typer.Option(metavar="NAME", help="How to write: torch-save.")] = DEFAULT_ENGINE,
+    engine: Annotated[str, typer.Option(metavar="NAME", help=f"How to write: {', '.join(ENGINES)}.")] = DEFAULT_ENGINE,
     bytes_per_rank: Annotated[
         str | None,
         typer.Option(metavar="SIZE", help="Payload of each rank, 14 bytes per parameter.  [default: 256MiB]"),
@@ -149,7 +150,7 @@ def scan(
     target: Annotated[str, typer.Option(metavar="DIR", help="Directory to measure. Left as it was found.")],
     engine: Annotated[
         str, typer.Option(metavar="NAME,...", help="Ways to write; with `direct` among them, what each format costs.")
-    ] = DEFAULT_ENGINE,
+    ] = DEFAULT_SCAN_ENGINE,
     writers: Annotated[
         str | None,
         typer.Option(metavar="N,...", help="Ranks per node that write at once.  [default: 1,2,4,8,16 as there are]"),

@@ -28,6 +28,7 @@ MOST_THREADS = 256
 MOST_WRITERS_PER_NODE = 1024
 MOST_NODES = 100_000
 DEFAULT_ENGINE = "torch-save"
+DEFAULT_SCAN_ENGINE = "direct"
 MOST_DEFAULT_WRITERS = 16
 DEFAULT_BYTES_PER_RANK = "256MiB"
 DEFAULT_REPETITIONS = 5
@@ -142,7 +143,7 @@ class RunOptions(Options):
 class ScanOptions(Options):
     """Every combination of values of these."""
 
-    engines: Annotated[_Several[_EngineName], Field(alias="--engine")] = (DEFAULT_ENGINE,)
+    engines: Annotated[_Several[_EngineName], Field(alias="--engine")] = (DEFAULT_SCAN_ENGINE,)
     num_nodes: Annotated[_Several[Annotated[int, Field(ge=1, le=MOST_NODES)]] | None, Field(alias="--nodes")] = None
     writers_per_node: Annotated[
         _Several[Annotated[int, Field(ge=1, le=MOST_WRITERS_PER_NODE)]] | None, Field(alias="--writers")

@@ -115,7 +115,7 @@ def test_a_scan_is_not_begun_over_an_unfinished_one_nor_resumed_as_another(
     assert scan_here(target, output, "--max-bytes", "1MB") == 0
     assert scan_here(target, output) == 2
     assert "continue it with --resume" in capsys.readouterr().err
-    assert scan_here(target, output, "--resume", "--engine", "direct") == 2
+    assert scan_here(target, output, "--resume", "--engine", "torch-save") == 2
     assert "--engine must be as it was when the scan began" in capsys.readouterr().err
     assert len(result_in(output).measurements) == 2
 
@@ -124,7 +124,18 @@ def test_a_scan_of_a_scenario_writes_the_tensors_of_its_ranks(target: Path, tmp_
     scenario = tmp_path / "gpt2.json"
     scenario.write_text(json.dumps({"model": {"preset": "gpt2"}, "parallelism": {"tensor": 2}}))
     output = tmp_path / "s.json"
-    flags = ["--scenario", str(scenario), "--scale", "0.01", "--repetitions", "1", "--output", str(output)]
+    flags = [
+        "--scenario",
+        str(scenario),
+        "--scale",
+        "0.01",
+        "--repetitions",
+        "1",
+        "--output",
+        str(output),
+        "--engine",
+        "torch-save",
+    ]
     with pytest.raises(SystemExit) as end:
         cli.main(["scan", "--target", str(target), "--writers", "1", *flags])
     assert end.value.code == 0
