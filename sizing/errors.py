@@ -176,6 +176,10 @@ def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
             rule, remedy = f"must be at most {context['le']}", f"give {context['le']} or less"
         case "less_than":
             rule, remedy = f"must be less than {context['lt']}", f"give less than {context['lt']}"
+        case "too_short":
+            rule, remedy = f"must have at least {context['min_length']} entries", "add what is missing"
+        case "too_long":
+            rule, remedy = f"must have at most {context['max_length']} entries", "leave some out"
         case _ if kind in _REMEDIES:
             rule, remedy = _REMEDIES[kind]
         case _:

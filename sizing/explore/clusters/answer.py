@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from sizing.errors import InvalidInput
-from sizing.explore.clusters.bandwidth import SharedBandwidth
 from sizing.explore.clusters.elastic import Elastic, Traffic, elastic
+from sizing.explore.clusters.flows import file_system_use, restores, writes
 from sizing.explore.clusters.load import JobLoad, SharedStorage, job_loads, shared_storage
 from sizing.explore.clusters.overlap import Windows, collision_fraction, concurrent_quantile, mean_concurrent
-from sizing.explore.clusters.report import ClusterReport, Concurrency, FileSystemUse, JobFigures, RequiredBandwidth
+from sizing.explore.clusters.report import ClusterReport, Concurrency, JobFigures, RequiredBandwidth
 from sizing.explore.clusters.requirements import read_bytes_per_second_for_recovery, write_bytes_per_second_for_p99
 from sizing.explore.clusters.scenario import ClusterScenario, cluster_scenario_from
 from sizing.explore.clusters.simulation import Observed, Progress, simulate, unseen
-from sizing.explore.clusters.statistics import busiest_day, stalls_of, use_of
+from sizing.explore.clusters.statistics import busiest_day, stalls_of
 from sizing.explore.clusters.storms import storms
 from sizing.explore.clusters.warnings import cluster_warnings
 from sizing.units import seconds_text
@@ -37,48 +35,41 @@ def cluster_report(scenario: ClusterScenario, *, progress: Progress = unseen) ->
     write_rate, read_rate = storage.write_bytes_per_second, storage.read_bytes_per_second
     loads = job_loads(scenario)
     _require_simulable(loads, horizon)
-    searches = scenario.targets.p99_stall_seconds is not None
+    share = 0.5 if scenario.targets.p99_stall_seconds is not None else 1.0
     found = simulate(
         loads,
         write_bytes_per_second=write_rate,
         read_bytes_per_second=read_rate,
         horizon_seconds=horizon,
         seed=scenario.seed,
-        progress=(lambda done: progress(done / 2)) if searches else progress,
+        progress=lambda done: progress(share * done),
     )
     shared = elastic(
-        [
-            Traffic(f.num_jobs, f.num_jobs * f.num_bytes / f.period_seconds, f.most_bytes_per_second)
-            for f in _writes(loads)
-        ],
+        [Traffic(f.num_jobs, f.mean_bytes_per_second, f.most_bytes_per_second) for f in writes(loads)],
         bytes_per_second=write_rate,
     )
     windows = _windows(loads, write_rate)
-    jobs = [
-        _job_figures(
-            kind, load, found.groups[kind], storage=storage, horizon_seconds=horizon, shared=shared, windows=windows
-        )
-        for kind, load in enumerate(loads)
-    ]
+    reads = restores(loads)
     report = ClusterReport(
         num_jobs=sum(load.group.count for load in loads),
         num_nodes=sum(load.group.count * load.report.layout.num_nodes for load in loads),
         num_gpus=sum(load.group.count * load.report.layout.num_gpus for load in loads),
-        jobs=jobs,
-        write=_use(_writes(loads), found.write, horizon_seconds=horizon),
-        read=_use(_restores(loads), found.read, horizon_seconds=horizon) if found.read else None,
-        concurrency=Concurrency(
-            mean=mean_concurrent(windows),
-            p99=concurrent_quantile(windows, 0.99),
-            limited_fraction=shared.limited_fraction if shared else None,
-        ),
+        jobs=[
+            _job_figures(
+                kind, load, found.groups[kind], storage=storage, horizon_seconds=horizon, shared=shared, windows=windows
+            )
+            for kind, load in enumerate(loads)
+        ],
+        write=file_system_use(writes(loads), found.write, horizon_seconds=horizon),
+        read=file_system_use(reads, found.read, horizon_seconds=horizon) if found.read else None,
+        concurrency=_concurrency(windows, shared),
         storms=(
-            storms(loads, read_bytes_per_second=read_rate, nodes_per_rack=scenario.nodes_per_rack)
-            if read_rate is not None
-            else []
+            []
+            if read_rate is None
+            else storms(loads, read_bytes_per_second=read_rate, nodes_per_rack=scenario.nodes_per_rack)
         ),
-        required=_required(loads, scenario, progress=lambda done: progress((1 + done) / 2)),
-        capacity_bytes=sum(job.capacity_bytes for job in jobs),
+        required=_required(loads, scenario, progress=lambda done: progress(share + (1 - share) * done)),
+        capacity_bytes=sum(load.group.count * load.report.capacity.capacity_bytes for load in loads),
         written_bytes_per_day=sum(load.group.count * load.report.capacity.written_bytes_per_day for load in loads),
         horizon_seconds=horizon,
         num_checkpoints=sum(observed.num_written for observed in found.groups),
@@ -110,6 +101,14 @@ def _require_simulable(loads: Sequence[JobLoad], horizon_seconds: float) -> None
 
 def _windows(loads: Sequence[JobLoad], write_rate: float) -> list[Windows]:
     return [Windows(load.group.count, load.write.transfer_seconds(write_rate), load.interval_seconds) for load in loads]
+
+
+def _concurrency(windows: Sequence[Windows], shared: Elastic | None) -> Concurrency:
+    return Concurrency(
+        mean=mean_concurrent(windows),
+        p99=concurrent_quantile(windows, 0.99),
+        limited_fraction=shared.limited_fraction if shared else None,
+    )
 
 
 def _job_figures(
@@ -148,44 +147,6 @@ def _job_figures(
         simulated_goodput_fraction=observed.useful_seconds / (count * horizon_seconds),
         num_failures=observed.num_failures,
         capacity_bytes=count * report.capacity.capacity_bytes,
-    )
-
-
-class _Flow(NamedTuple):
-    """What a group's jobs move: each so many bytes once in a period, at most so fast."""
-
-    num_jobs: int
-    num_bytes: float
-    period_seconds: float
-    most_bytes_per_second: float
-
-
-def _writes(loads: Sequence[JobLoad]) -> list[_Flow]:
-    return [
-        _Flow(load.group.count, load.write.num_bytes, load.interval_seconds, load.write.most_bytes_per_second)
-        for load in loads
-    ]
-
-
-def _restores(loads: Sequence[JobLoad]) -> list[_Flow]:
-    return [
-        _Flow(
-            load.group.count, load.restore.num_bytes, load.mtbf_seconds or math.inf, load.restore.most_bytes_per_second
-        )
-        for load in loads
-        if load.restore
-    ]
-
-
-def _use(flows: Sequence[_Flow], storage: SharedBandwidth, *, horizon_seconds: float) -> FileSystemUse:
-    mean = sum(flow.num_jobs * flow.num_bytes / flow.period_seconds for flow in flows)
-    together = sum(flow.num_jobs * flow.most_bytes_per_second for flow in flows)
-    return FileSystemUse(
-        bytes_per_second=storage.bytes_per_second,
-        mean_bytes_per_second=mean,
-        utilization_fraction=mean / storage.bytes_per_second,
-        all_at_once_bytes_per_second=together if math.isfinite(together) else None,
-        simulated=use_of(storage, horizon_seconds=horizon_seconds),
     )
 
 

@@ -99,10 +99,13 @@ def test_every_scenario_is_explained_from_the_first() -> None:
 @pytest.mark.parametrize(
     ("document", "sentence"),
     [
-        ({"scenarios": []}, "scenarios"),
+        ({"scenarios": []}, "scenarios must have at least 2 entries"),
         ({"scenarios": [{"name": "a", "scenario": OTHER}]}, "scenarios"),
         ({"scenarios": [{"name": "a", "scenario": OTHER}] * 2}, "has two scenarios of one name"),
-        ({"scenarios": [{"name": str(i), "scenario": OTHER} for i in range(11)]}, "scenarios"),
+        (
+            {"scenarios": [{"name": str(i), "scenario": OTHER} for i in range(11)]},
+            "scenarios must have at most 10 entries",
+        ),
         (
             {
                 "scenarios": [
