@@ -72,6 +72,10 @@ def run(
     threads: Annotated[
         str | None, typer.Option(metavar="N", help="Threads per rank that move data, where the engine leaves it open.")
     ] = None,
+    stream: Annotated[
+        bool,
+        typer.Option("--stream", help="Make the payload while it is written; done anyway where memory cannot hold it."),
+    ] = False,
     repetitions: Annotated[
         str | None,
         typer.Option(

@@ -33,6 +33,11 @@ def warnings_about(measurement: Measurement, *, stopped_by: str = "") -> list[st
 
 
 def _about_cache(measurement: Measurement) -> Iterator[str]:
+    if measurement.operation == "write" and measurement.resident_pages:
+        yield (
+            f"Direct writes left {measurement.resident_pages:,} pages in memory: the file system took O_DIRECT and "
+            "went through the page cache all the same. Is the target in memory (tmpfs)?"
+        )
     if measurement.cache_policy == "cached":
         yield (
             "The restore read pages that stayed in memory although the kernel was asked to drop them: its rate "

@@ -88,7 +88,7 @@ def _measurement(
         null_sink_bytes_per_second=null_sink,
         generator_wait_fraction=wait_fraction,
         client_cpu_fraction=cpu_fraction,
-        resident_pages=max(sum(sample.resident_pages) for sample in kept) if operation == "restore" else None,
+        resident_pages=_resident_pages(kept, operation),
         counted_bytes=_counted_bytes(timings),
         equivalent_commands=equivalent_commands(
             operation,
@@ -133,9 +133,20 @@ def _reports(sample: Sample, operation: Operation) -> tuple[IoReport, ...]:
     return sample.write_reports if operation == "write" else sample.restore_reports
 
 
+def _resident_pages(samples: Sequence[Sample], operation: Operation) -> int | None:
+    """Most of any repetition; None of a buffered write, which leaves its pages in memory by design."""
+    if operation == "restore":
+        return max(sum(sample.resident_pages) for sample in samples)
+    if not any(report.is_direct for sample in samples for report in sample.write_reports):
+        return None
+    return max(sum(sample.written_pages) for sample in samples)
+
+
 def _write_cache_policy(samples: Sequence[Sample]) -> CachePolicy:
+    """Direct is what left no page in memory: some file systems take O_DIRECT and go through the page cache."""
     is_direct = all(report.is_direct for sample in samples for report in sample.write_reports)
-    return "o-direct" if is_direct else "buffered-fsync"
+    left_pages = any(pages for sample in samples for pages in sample.written_pages)
+    return "o-direct" if is_direct and not left_pages else "buffered-fsync"
 
 
 def _restore_cache_policy(samples: Samples) -> CachePolicy:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from io_bench.engines import ENGINES
+from io_bench.engines import ENGINES, STREAMING_ENGINES
 from io_bench.publishing.destination import Destination
 from sizing.errors import InvalidInput, broken_rule, explain
 from sizing.units import (
@@ -24,6 +24,7 @@ LEAST_BYTES_PER_RANK: int = parse_bytes("1 MiB")
 MOST_BYTES_PER_RANK: int = parse_bytes("16 TiB")
 LEAST_BLOCK_BYTES: int = parse_bytes("64 KiB")
 MOST_BLOCK_BYTES: int = parse_bytes("1 GiB")
+BLOCK_ALIGNMENT_BYTES: int = parse_bytes("4 KiB")
 MOST_THREADS = 256
 MOST_WRITERS_PER_NODE = 1024
 MOST_NODES = 100_000
@@ -56,6 +57,13 @@ def _between(least: int, most: int, example: str) -> Callable[[int], int]:
     return checked
 
 
+def _whole_pages(num_bytes: int) -> int:
+    if num_bytes % BLOCK_ALIGNMENT_BYTES:
+        unit = binary_bytes_text(BLOCK_ALIGNMENT_BYTES)
+        raise broken_rule(f"must be a multiple of {unit}, as O_DIRECT wants it", "give a size with a unit: 8MiB")
+    return num_bytes
+
+
 def _values(text: Any) -> Any:
     """The values of a flag that takes several, separated by commas."""
     if not isinstance(text, str):
@@ -75,7 +83,10 @@ _PayloadBytes = Annotated[
     int, BeforeValidator(parse_bytes), AfterValidator(_between(LEAST_BYTES_PER_RANK, MOST_BYTES_PER_RANK, "256MiB"))
 ]
 _BlockBytes = Annotated[
-    int, BeforeValidator(parse_bytes), AfterValidator(_between(LEAST_BLOCK_BYTES, MOST_BLOCK_BYTES, "8MiB"))
+    int,
+    BeforeValidator(parse_bytes),
+    AfterValidator(_between(LEAST_BLOCK_BYTES, MOST_BLOCK_BYTES, "8MiB")),
+    AfterValidator(_whole_pages),
 ]
 _Threads = Annotated[int, Field(ge=1, le=MOST_THREADS)]
 _Several = Annotated[tuple[_Value, ...], BeforeValidator(_values)]
@@ -132,7 +143,17 @@ class RunOptions(Options):
     block_bytes: Annotated[_BlockBytes | None, Field(alias="--block-size")] = None
     threads_per_rank: Annotated[_Threads | None, Field(alias="--threads")] = None
     num_ranks: Annotated[int | None, Field(alias="--ranks", ge=1, le=MOST_WRITERS_PER_NODE)] = None
+    stream: Annotated[bool, Field(alias="--stream")] = False
     keep: Annotated[bool, Field(alias="--keep")] = False
+
+    @classmethod
+    def of(cls, flags: Mapping[str, object]) -> Self:
+        """As for every campaign; an engine that must stream can."""
+        options = super().of(flags)
+        if options.stream and options.engine not in STREAMING_ENGINES:
+            remedy = f"give --engine {' or '.join(sorted(STREAMING_ENGINES))}, or leave it out"
+            raise InvalidInput.of("--stream", "needs an engine that can", value=options.engine, remedy=remedy)
+        return options
 
     @property
     def is_repeated_until_settled(self) -> bool:

@@ -18,6 +18,8 @@ from io_bench.workload import Workload
 from io_bench.writers import Writers
 from sizing.units import bytes_text
 
+_STREAMED = "made while it is written and read back into the same buffers"
+
 
 @dataclass(frozen=True, slots=True)
 class WriterPlan:
@@ -32,10 +34,13 @@ class WriterPlan:
     def of(
         cls, inventory: Inventory, engine: Engine, *, index: int, device: Device, target_host_bytes: int
     ) -> WriterPlan:
-        """Payload and pool stay in memory, on the GPU where there is one; engine and target add to that."""
+        """Payload and pool stay in memory, on the GPU where there is one; engine and target add to that.
+
+        Of a streamed payload the pool alone does, in host memory.
+        """
         engine_plan = engine.plan(inventory, rank=index, device=device)
-        resident = inventory.num_bytes + POOL_BYTES
-        on_host, on_gpu = (0, resident) if device.is_gpu else (resident, 0)
+        resident = POOL_BYTES + (0 if engine_plan.is_streamed else inventory.num_bytes)
+        on_host, on_gpu = (0, resident) if device.is_gpu and not engine_plan.is_streamed else (resident, 0)
         host_bytes = on_host + engine_plan.host_bytes + target_host_bytes
         return cls(inventory, engine_plan, host_bytes, on_gpu + engine_plan.gpu_bytes)
 
@@ -84,8 +89,8 @@ class Plan:
             gpu = f" and {bytes_text(self.own.gpu_bytes)} on its GPU" if self.device.is_gpu else ""
             memory += (
                 f"Needs per rank {bytes_text(self.own.host_bytes)} of memory{gpu}: a payload of "
-                f"{bytes_text(self.own.inventory.num_bytes)} in {self.own.inventory.num_tensors} tensors, and what it "
-                "restores. "
+                f"{bytes_text(self.own.inventory.num_bytes)} in {self.own.inventory.num_tensors} tensors, "
+                f"{_STREAMED if self.own.engine_plan.is_streamed else 'and what it restores'}. "
             )
         return (
             f"{memory}The ranks of this node together need {bytes_text(self.node_host_bytes)}; "
@@ -120,6 +125,11 @@ def plan_of(
         and len({row["fingerprint"] for row in rows}) == 1
         and all(row["engine"]["is_restorable_anywhere"] for row in rows),
     )
+
+
+def fits_memory(plan: Plan) -> bool:
+    """Whether this rank's node can hold what its ranks need."""
+    return plan.node_host_bytes <= host_memory.available_bytes()
 
 
 def check_room(plan: Plan, target: Target) -> None:

@@ -75,6 +75,11 @@ class RunDirectory:
         """The size of a file. Raises OSError."""
         return os.stat(name, dir_fd=self._fd, follow_symlinks=False).st_size
 
+    def num_resident_pages(self, name: str) -> int:
+        """Pages of a file in the page cache. Raises OSError."""
+        with self.open(name) as file:
+            return page_cache.num_resident_pages(file.fileno())
+
     def drop_from_memory(self, name: str) -> int:
         """Pages of a file that stay in the page cache. Raises OSError."""
         with self.open(name) as file:

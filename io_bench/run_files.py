@@ -56,6 +56,9 @@ class RunFiles(Protocol):
     def num_bytes(self, name: str) -> int:
         """The size of a file."""
 
+    def num_resident_pages(self, name: str) -> int:
+        """Pages of a file in this node's page cache."""
+
     def drop_from_memory(self, name: str) -> int:
         """Pages of a file that this node keeps in memory although asked not to."""
 

@@ -15,11 +15,11 @@ from io_bench.campaign.measured import Measured
 from io_bench.campaign.repetitions import Repeat, Samples, repeated
 from io_bench.device import Device
 from io_bench.doubts import warnings_about
-from io_bench.engines import ENGINES, Engine, EngineOptions
+from io_bench.engines import ENGINES, STREAMING_ENGINES, Engine, EngineOptions
 from io_bench.environment import environment_of
 from io_bench.findings import measurements_of, notices_of
 from io_bench.options import DEFAULT_BYTES_PER_RANK, DEFAULT_MAX_SECONDS, DEFAULT_REPETITIONS, Options
-from io_bench.plan import Plan, check_room, plan_of
+from io_bench.plan import Plan, check_room, fits_memory, plan_of
 from io_bench.process_group import ProcessGroup
 from io_bench.request import Request
 from io_bench.run_directory import DirectoryTarget
@@ -59,13 +59,26 @@ class Campaign:
         return self.request.target.run_title(self.request.run_id)
 
     def planned(self, configuration: Configuration) -> Planned:
-        """The plan of a configuration, on all ranks. Raises InvalidInput where it does not fit."""
-        options = EngineOptions(block_bytes=configuration.block_bytes, num_threads=configuration.threads_per_rank)
+        """The plan of a configuration, on all ranks, streamed where memory does not hold the payload.
+
+        Raises InvalidInput where it does not fit even so.
+        """
+        planned = self._planned(configuration)
+        fits = all(self.group.exchange(fits_memory(planned.plan), doing="looking for memory"))
+        if not fits and configuration.engine in STREAMING_ENGINES:
+            planned = self._planned(configuration.model_copy(update={"is_streamed": True}))
+        self.group.agree(lambda: check_room(planned.plan, self.request.target), doing="looking for room")
+        return planned
+
+    def _planned(self, configuration: Configuration) -> Planned:
+        options = EngineOptions(
+            block_bytes=configuration.block_bytes,
+            num_threads=configuration.threads_per_rank,
+            is_streamed=configuration.is_streamed,
+        )
         engine = ENGINES[configuration.engine](options)
         workload = self.group.agree(lambda: workload_of(self.request, configuration), doing="reading the scenario")
-        plan = plan_of(configuration, workload, engine, self.request.target, self.group)
-        self.group.agree(lambda: check_room(plan, self.request.target), doing="looking for room")
-        return Planned(plan, engine)
+        return Planned(plan_of(configuration, workload, engine, self.request.target, self.group), engine)
 
     def measured(self, planned: Planned, files: RunFiles, *, repeat: Repeat, progress: StepProgress) -> Measured:
         """What a configuration gives. Raises as Part, and as ProcessGroup."""

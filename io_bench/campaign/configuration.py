@@ -21,6 +21,7 @@ class Configuration(BaseModel):
     bytes_per_rank: int | None = None
     block_bytes: int | None = None
     threads_per_rank: int | None = None
+    is_streamed: bool = False
 
     @property
     def title(self) -> str:
@@ -33,6 +34,8 @@ class Configuration(BaseModel):
             parts.append(f"blocks {binary_bytes_text(self.block_bytes)}")
         if self.threads_per_rank is not None:
             parts.append(f"{self.threads_per_rank} threads")
+        if self.is_streamed:
+            parts.append("streamed")
         return ", ".join(parts)
 
 

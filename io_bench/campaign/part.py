@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from io_bench.device import Device
-from io_bench.engines import Engine, EnginePlan, IoReport, State
+from io_bench.engines import Engine, EnginePlan, IoReport, State, StreamingEngine
 from io_bench.errors import RunFailed, explained_io_errors
-from io_bench.payload import ResidentPayload, checksum
+from io_bench.payload import Payload, checksum
 from io_bench.plan import WriterPlan
 from io_bench.run_files import RunFiles
 
@@ -27,6 +27,9 @@ class Part(Protocol):
     def num_bytes(self) -> int:
         """Bytes on disk."""
 
+    def resident_pages(self) -> int:
+        """Pages of what was written that are in this node's page cache."""
+
     def drop(self, plan: EnginePlan) -> int:
         """Drop the files of a plan from this node's page cache; pages that stay."""
 
@@ -45,7 +48,7 @@ class WritingPart:
         own: WriterPlan,
         *,
         engine: Engine,
-        payload: ResidentPayload,
+        payload: Payload,
         files: RunFiles,
         device: Device,
         rank: int,
@@ -63,10 +66,7 @@ class WritingPart:
         self._restored = None
         with explained_io_errors("removing the previous checkpoint", rank=self._rank):
             self._files.remove_created()
-        self._payload.refill(repetition)
-        written = checksum(self._payload.state)
-        self._device.synchronize()
-        return written
+        return self._refilled(repetition)
 
     def write(self) -> IoReport:
         """By the engine."""
@@ -84,6 +84,12 @@ class WritingPart:
         with explained_io_errors(f"looking at {self._names(plan)}", rank=self._rank):
             return self._engine.bytes_on_disk(self._files, plan)
 
+    def resident_pages(self) -> int:
+        """File by file."""
+        plan = self._own.engine_plan
+        with explained_io_errors(f"looking for {self._names(plan)} in memory", rank=self._rank):
+            return sum(map(self._files.num_resident_pages, plan.files))
+
     def drop(self, plan: EnginePlan) -> int:
         """File by file."""
         with explained_io_errors(f"dropping {self._names(plan)} from memory", rank=self._rank):
@@ -99,14 +105,53 @@ class WritingPart:
 
     def check(self, plan: EnginePlan, expected: str) -> None:
         """Over every byte of every tensor."""
-        if self._restored is None or checksum(self._restored) != expected:
+        if not self._is_equal(plan, expected):
             raise RunFailed(
                 f"Verification failed: what rank {self._rank} restored from {self._names(plan)} is not what was "
                 "written. Do not trust this storage with checkpoints."
             )
 
+    def _refilled(self, repetition: int) -> str:
+        """The checksum of the next payload, once it is made."""
+        self._payload.refill(repetition)
+        written = checksum(self._payload.state)
+        self._device.synchronize()
+        return written
+
+    def _is_equal(self, plan: EnginePlan, expected: str) -> bool:  # noqa: ARG002 - it is in memory
+        return self._restored is not None and checksum(self._restored) == expected
+
     def _names(self, plan: EnginePlan) -> str:
         return ", ".join(map(self._files.location, plan.files))
+
+
+class StreamingPart(WritingPart):
+    """The part of a rank that makes its payload while it writes: its files are read again to be checked."""
+
+    def __init__(
+        self,
+        own: WriterPlan,
+        *,
+        engine: StreamingEngine,
+        payload: Payload,
+        source_payload: Payload,
+        files: RunFiles,
+        device: Device,
+        rank: int,
+    ) -> None:
+        """Args: `source_payload`, that of the writer whose files this rank restores."""
+        super().__init__(own, engine=engine, payload=payload, files=files, device=device, rank=rank)
+        self._streaming_engine = engine
+        self._source_payload = source_payload
+
+    def _refilled(self, repetition: int) -> str:
+        self._payload.refill(repetition)
+        self._source_payload.refill(repetition)
+        return ""
+
+    def _is_equal(self, plan: EnginePlan, expected: str) -> bool:  # noqa: ARG002 - there is no checksum
+        with explained_io_errors(f"checking {self._names(plan)}", rank=self._rank):
+            return self._streaming_engine.holds(self._source_payload, self._files, plan)
 
 
 class WaitingPart:
@@ -125,6 +170,10 @@ class WaitingPart:
 
     def num_bytes(self) -> int:
         """None."""
+        return 0
+
+    def resident_pages(self) -> int:
+        """None of its own."""
         return 0
 
     def drop(self, plan: EnginePlan) -> int:  # noqa: ARG002

@@ -19,7 +19,8 @@ from sizing.storage.measurement import Operation
 class Sample:
     """What one repetition gave, with one entry per writer.
 
-    `rank_bytes` are on disk. `resident_pages` were in memory when the restore began: 0 for a cold read.
+    `rank_bytes` are on disk. `written_pages` were in the page cache after a direct write: 0 where it was one.
+    `resident_pages` were there when the restore began: 0 for a cold read.
     """
 
     write: Timing
@@ -27,6 +28,7 @@ class Sample:
     write_reports: tuple[IoReport, ...]
     restore_reports: tuple[IoReport, ...]
     rank_bytes: tuple[int, ...]
+    written_pages: tuple[int, ...]
     resident_pages: tuple[int, ...]
 
     @property
@@ -52,6 +54,8 @@ class Bench:
         write_report, write = timed(self.part.write, writers, doing="writing", read=lambda: self._reading("write"))
         rank_bytes = writers.exchange(self.part.num_bytes(), doing="counting bytes on disk")
         self.progress.end(sum(rank_bytes) / write.seconds)
+        left_pages = self.part.resident_pages() if write_report.is_direct else 0
+        written_pages = writers.exchange(left_pages, doing="looking for pages in memory")
         resident_pages = writers.exchange(self.part.drop(source), doing="dropping cached pages")
         self.progress.begin("restoring")
         restore_report, restore = timed(
@@ -65,6 +69,7 @@ class Bench:
             self._reports(write_report),
             self._reports(restore_report),
             tuple(rank_bytes),
+            tuple(written_pages),
             tuple(resident_pages),
         )
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from io_bench.campaign.caps import Caps
-from io_bench.campaign.part import Part, WaitingPart, WritingPart
+from io_bench.campaign.part import Part, StreamingPart, WaitingPart, WritingPart
 from io_bench.campaign.repetition import Bench, Sample
-from io_bench.engines import Engine
-from io_bench.payload import ResidentPayload
+from io_bench.engines import Engine, StreamingEngine
+from io_bench.payload import ResidentPayload, StreamedPayload
 from io_bench.plan import Plan
 from io_bench.run_files import RunFiles
 from io_bench.spread import is_settled
@@ -93,13 +93,20 @@ def _part(plan: Plan, engine: Engine, files: RunFiles, *, seed: int) -> Part:
     index = plan.writers.index
     if plan.own is None or index is None:
         return WaitingPart()
-    payload = ResidentPayload(plan.own.inventory, seed=seed, rank=index, device=plan.device.name)
+    inventory, rank = plan.own.inventory, plan.writers.group.rank
+    if plan.own.engine_plan.is_streamed and isinstance(engine, StreamingEngine):
+        streamed = StreamedPayload(inventory, seed=seed, rank=index)
+        source = StreamedPayload(inventory, seed=seed, rank=plan.source_index)
+        engine.prepare(streamed, plan.own.engine_plan, device=plan.device, writers=plan.writers)
+        return StreamingPart(
+            plan.own,
+            engine=engine,
+            payload=streamed,
+            source_payload=source,
+            files=files,
+            device=plan.device,
+            rank=rank,
+        )
+    payload = ResidentPayload(inventory, seed=seed, rank=index, device=plan.device.name)
     engine.prepare(payload, plan.own.engine_plan, device=plan.device, writers=plan.writers)
-    return WritingPart(
-        plan.own,
-        engine=engine,
-        payload=payload,
-        files=files,
-        device=plan.device,
-        rank=plan.writers.group.rank,
-    )
+    return WritingPart(plan.own, engine=engine, payload=payload, files=files, device=plan.device, rank=rank)

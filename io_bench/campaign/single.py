@@ -62,4 +62,5 @@ def _configuration(options: RunOptions, group: ProcessGroup) -> Configuration:
         bytes_per_rank=options.bytes_per_rank,
         block_bytes=options.block_bytes,
         threads_per_rank=options.threads_per_rank,
+        is_streamed=options.stream,
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from io_bench.device import Device
@@ -53,6 +53,7 @@ class EnginePlan:
     gpu_bytes: int
     block_bytes: int | None = None
     num_threads: int = 1
+    is_streamed: bool = False
     is_restorable_anywhere: bool = False
 
 
@@ -109,6 +110,7 @@ class Engine(Protocol):
         """Let go of what `prepare` made. Never raises."""
 
 
+@runtime_checkable
 class StreamingEngine(Engine, Protocol):
     """An engine that also takes a payload which is generated while it is written."""
 
@@ -143,3 +145,6 @@ ENGINES: Mapping[str, Callable[[EngineOptions], Engine]] = {
     "safetensors": EngineEntry("safetensors", "Safetensors", "one safetensors file per rank: what inference loads"),
 }
 """Every engine by its name on the command line, and how to make it."""
+
+STREAMING_ENGINES = frozenset({"direct"})
+"""The names of those that are a StreamingEngine."""

@@ -75,6 +75,10 @@ class RunPrefix:
         """The size of an object. Raises OSError."""
         return self._store.num_bytes(self._key(name))
 
+    def num_resident_pages(self, name: str) -> int:
+        """Nothing is in the page cache."""
+        return 0
+
     def drop_from_memory(self, name: str) -> int:
         """Nothing is in the page cache."""
         return 0

@@ -41,6 +41,11 @@ def one_sentence(stderr: str) -> str:
         (["--repetitions", "0"], "--repetitions must be at least 1, got '0'"),
         (["--repetitions", "few"], "--repetitions must be a whole number, got 'few'"),
         (["--engine", "warp"], "--engine must be a known engine, got 'warp': choose torch-save"),
+        (["--stream"], "--stream needs an engine that can, got 'torch-save': give --engine direct, or leave it out"),
+        (
+            ["--block-size", "1000001"],
+            "--block-size must be a multiple of 4.000 KiB, as O_DIRECT wants it, got '1000001'",
+        ),
         (["--seed", "-1"], "--seed must be at least 0"),
         (["--timeout", "1s"], "--timeout must be at least 5"),
         (["--timeout", "soon"], "--timeout is not a duration, got 'soon'"),

@@ -14,7 +14,7 @@ from io_bench.stopwatch import Timing
 
 def sample(seconds: float, num_bytes: int = 100) -> Sample:
     timing = Timing((seconds,), 0.0)
-    return Sample(timing, timing, (), (), (num_bytes,), (0,))
+    return Sample(timing, timing, (), (), (num_bytes,), (0,), (0,))
 
 
 class Clock:

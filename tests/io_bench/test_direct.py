@@ -17,7 +17,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from io_bench import page_cache, run_files
+from io_bench import cli, host_memory, page_cache, run_files
 from io_bench.byte_source import Bytes
 from io_bench.device import Device
 from io_bench.engines import EngineOptions, EnginePlan, IoReport
@@ -34,10 +34,12 @@ from io_bench.payload import GivenPayload, Payload, ResidentPayload, StreamedPay
 from io_bench.process_group import ProcessGroup
 from io_bench.run_directory import DirectoryTarget, RunDirectory
 from io_bench.writers import Writers
-from tests.testbed.file_systems import buffered_disk
+from sizing.storage.measurement import BenchmarkResult, Measurement
+from tests.testbed.file_systems import buffered_disk, memory_disk
 
 if TYPE_CHECKING:
     from tests.conftest import Testbed
+    from tests.io_bench.conftest import Bench, Tree
 
 CPU = Device("cpu")
 INVENTORY = inventory_of(3 << 20)
@@ -306,28 +308,116 @@ def test_buffers_begin_at_pages() -> None:
     assert all(buffer.ctypes.data % 4096 == 0 for buffer in buffers)
 
 
-def test_a_streamed_shard_takes_the_memory_of_the_plan_whatever_its_size(tmp_path: Path) -> None:
-    code = (
-        "import sys; from io_bench.engines import EngineOptions; from io_bench.engines.direct.engine import Direct\n"
-        "from io_bench.inventory import inventory_of; from io_bench.payload import StreamedPayload\n"
-        "from io_bench.device import Device\n"
-        "engine, inventory = Direct(EngineOptions(is_streamed=True)), inventory_of(int(sys.argv[1]))\n"
-        "plan = engine.plan(inventory, rank=0, device=Device('cpu'))\n"
-        "payload = StreamedPayload(inventory, seed=1, rank=0)\n"
-        "engine.prepare(payload, plan, device=Device('cpu'), writers=None)\n"
-        "engine.write_to_null_sink(payload)\n"
-        "peak = next(line for line in open('/proc/self/status') if line.startswith('VmHWM')).split()[1]\n"
-        "print(int(peak) * 1024, plan.host_bytes)\n"
-    )
+def test_a_streamed_shard_takes_the_memory_of_the_plan_and_less_than_a_gibibyte(tmp_path: Path) -> None:
+    code = """
+import re, pathlib
+from io_bench.device import Device
+from io_bench.engines import EngineOptions
+from io_bench.engines.direct.engine import Direct
+from io_bench.inventory import inventory_of
+from io_bench.payload import StreamedPayload
 
-    def peak_and_plan(num_bytes: int) -> tuple[int, int]:
-        done = subprocess.run(
-            [sys.executable, "-c", code, str(num_bytes)], capture_output=True, text=True, check=True, cwd=tmp_path
-        )
-        peak, planned = map(int, done.stdout.split())
-        return peak, planned
+def resident(key):
+    return int(re.search(key + r":\\s+(\\d+)", pathlib.Path("/proc/self/status").read_text())[1]) * 1024
 
-    (small, planned), (large, planned_for_large) = peak_and_plan(64 << 20), peak_and_plan(1500 << 20)
-    assert planned == planned_for_large
-    assert large < 1 << 30
-    assert large - small < 32 << 20
+engine, inventory = Direct(EngineOptions(is_streamed=True)), inventory_of(1500 << 20)
+plan, payload = engine.plan(inventory, rank=0, device=Device("cpu")), StreamedPayload(inventory, seed=1, rank=0)
+before = resident("VmRSS")
+engine.prepare(payload, plan, device=Device("cpu"), writers=None)
+engine.write_to_null_sink(payload)
+print(resident("VmHWM"), before, plan.host_bytes)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    peak, before, planned = map(int, done.stdout.split())
+    assert peak < 1 << 30
+    assert 0.9 * planned < peak - before < planned + (32 << 20)
+
+
+class Run:
+    """`ckpt-bench run` in this process, which has torch already, with a small payload."""
+
+    def __init__(self, directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self._output, self._capsys = directory / "r.json", capsys
+        self.said = ""
+
+    def __call__(self, target: Path, *flags: str, size: str = "16MiB") -> int:
+        common = ["run", "--target", str(target), "--engine", "direct", "--bytes-per-rank", size, "--repetitions", "2"]
+        with pytest.raises(SystemExit) as ended:
+            cli.main([*common, "--output", str(self._output), *flags])
+        self.said = self._capsys.readouterr().err
+        return int(str(ended.value.code))
+
+    @property
+    def measurements(self) -> list[Measurement]:
+        return BenchmarkResult.model_validate_json(self._output.read_text()).measurements
+
+
+@pytest.fixture
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    return Run(tmp_path, capsys)
+
+
+@pytest.mark.parametrize("stream", [[], ["--stream"]])
+def test_a_run_is_direct_and_says_with_what(
+    stream: list[str], run: Run, target: Path, tree: Callable[[Path], Tree]
+) -> None:
+    before = tree(target)
+    assert run(target, "--block-size", "1MiB", "--threads", "3", *stream) == 0
+    assert tree(target) == before
+    write, restore = run.measurements
+    assert (write.cache_policy, restore.cache_policy) == ("o-direct", "o-direct")
+    assert (write.block_bytes, write.threads_per_rank, write.num_files, write.resident_pages) == (1 << 20, 3, 1, 0)
+    assert set(write.phase_seconds or {}) == {"create", "write", "fsync", "close", "commit"}
+    assert set(restore.phase_seconds or {}) == {"open", "read", "close"}
+    assert write.null_sink_bytes_per_second is not None
+    assert (write.generator_wait_fraction is not None) == bool(stream)
+    assert ("made while it is written" in run.said) == bool(stream)
+
+
+def test_two_ranks_stream(bench: Bench, target: Path) -> None:
+    flags = ("--engine", "direct", "--stream", "--bytes-per-rank", "16MiB", "--repetitions", "1", "--output", "r.json")
+    done = bench.run("run", "--target", str(target), *flags, num_ranks=2)
+    assert done.returncode == 0, done.stderr
+    (write, _) = BenchmarkResult.model_validate_json((bench.directory / "r.json").read_text()).measurements
+    assert (write.num_ranks, write.num_files) == (2, 2)
+
+
+def test_a_payload_that_memory_cannot_hold_is_streamed(run: Run, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_memory, "available_bytes", lambda: 400 << 20)
+    assert run(target, size="64MiB") == 0
+    assert run.measurements[0].generator_wait_fraction is None
+    assert run(target, size="160MiB") == 0
+    assert "made while it is written" in run.said
+    assert run.measurements[0].generator_wait_fraction is not None
+
+
+def test_a_byte_that_storage_changes_fails_a_streamed_run(
+    run: Run, target: Path, tree: Callable[[Path], Tree], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.preadv
+
+    def with_an_error(fd: int, views: list[memoryview], offset: int) -> int:
+        read = real(fd, views, offset)
+        if offset == 8 << 20:
+            views[0][5] ^= 1
+        return read
+
+    monkeypatch.setattr(os, "preadv", with_an_error)
+    before = tree(target)
+    assert run(target, "--stream") == 1
+    assert "Verification failed: what rank 0 restored" in run.said
+    assert tree(target) == before
+
+
+def test_o_direct_that_goes_through_memory_is_called_buffered(run: Run, testbed: Testbed, tmp_path: Path) -> None:
+    assert run(testbed(memory_disk(tmp_path, num_bytes=64 << 20))) == 0
+    write, restore = run.measurements
+    assert (write.cache_policy, restore.cache_policy) == ("buffered-fsync", "cached")
+    assert write.resident_pages
+    assert "Direct writes left" in run.said
+
+
+def test_a_run_where_o_direct_is_refused_says_so_once(run: Run, testbed: Testbed, tmp_path: Path) -> None:
+    assert run(testbed(buffered_disk(tmp_path))) == 0
+    assert run.said.count("refuses O_DIRECT: direct went through the page cache.") == 1
+    assert run.measurements[0].cache_policy == "buffered-fsync"

@@ -63,6 +63,7 @@ def sample(
     write: tuple[float, ...],
     restore: tuple[float, ...] = (9.0, 9.0),
     resident: int = 0,
+    written: int = 0,
     direct: bool = False,
     report: dict[str, Any] | None = None,
     **counted: Any,
@@ -74,6 +75,7 @@ def sample(
         write_reports=tuple(IoReport(is_direct=direct, **(report or {})) for _ in write),
         restore_reports=tuple(IoReport(is_direct=direct) for _ in restore),
         rank_bytes=rank_bytes[: len(write)],
+        written_pages=(0, written, *[0] * (len(write) - 2))[: len(write)],
         resident_pages=(0, resident, *[0] * (len(write) - 2))[: len(write)],
     )
 
@@ -121,6 +123,15 @@ def test_only_ranks_that_all_bypassed_the_page_cache_count_as_direct() -> None:
     direct, buffered = sample(write=(6.0, 6.0), direct=True), sample(write=(6.0, 6.0))
     assert [m.cache_policy for m in measured([direct, direct])] == ["o-direct", "o-direct"]
     assert [m.cache_policy for m in measured([direct, buffered])] == ["buffered-fsync", "fadvise-dontneed"]
+
+
+def test_a_direct_write_that_left_pages_in_memory_was_not_direct() -> None:
+    clean, silent = sample(write=(6.0, 6.0), direct=True), sample(write=(6.0, 6.0), direct=True, written=7)
+    write, _ = measured([clean, silent, clean])
+    assert (write.cache_policy, write.resident_pages) == ("buffered-fsync", 7)
+    assert "Direct writes left 7 pages in memory" in " ".join(warnings_about(write))
+    assert measured([clean, clean])[0].resident_pages == 0
+    assert measured([sample(write=(6.0, 6.0))])[0].resident_pages is None
 
 
 def test_a_restore_from_another_node_is_called_so_unless_pages_stayed() -> None:

@@ -55,19 +55,21 @@ class Direct:
         """One file per rank; a buffer per thread, and a restored file where the payload lives."""
         most_disk_bytes = inventory.num_bytes + inventory.num_tensors * _MOST_BYTES_PER_RECORD + _MOST_FIXED_BYTES
         image_bytes = 0 if self._is_streamed else most_disk_bytes
+        num_threads = min(self._num_threads, -(-most_disk_bytes // self._block_bytes))
         return EnginePlan(
             files=(f"rank-{rank:05d}.pt",),
             most_disk_bytes=most_disk_bytes,
-            host_bytes=2 * self._num_threads * self._block_bytes + (0 if device.is_gpu else image_bytes),
+            host_bytes=2 * num_threads * self._block_bytes + (0 if device.is_gpu else image_bytes),
             gpu_bytes=image_bytes if device.is_gpu else 0,
             block_bytes=self._block_bytes,
-            num_threads=self._num_threads,
+            num_threads=num_threads,
+            is_streamed=self._is_streamed,
         )
 
     def prepare(self, payload: Payload, plan: EnginePlan, *, device: Device, writers: Writers) -> None:
         """Lay out the file, which is the same in every repetition; take and touch all memory."""
         self._layout = FileLayout(payload.state)
-        self._threads = Threads(self._num_threads, block_bytes=self._block_bytes, is_pinned=device.is_gpu)
+        self._threads = Threads(plan.num_threads, block_bytes=self._block_bytes, is_pinned=device.is_gpu)
         self._image = None if self._is_streamed else _image(padded(self._layout.num_bytes), device)
 
     def write(self, payload: Payload, files: RunFiles, plan: EnginePlan) -> IoReport:
@@ -84,7 +86,7 @@ class Direct:
                 file.close()
         with phases.phase("commit"):
             files.sync()
-        num_waiting = self._num_threads if file.takes_any_order else 1
+        num_waiting = plan.num_threads if file.takes_any_order else 1
         waited = waiting.seconds / (num_waiting * phases.seconds["write"])
         return IoReport(
             is_direct=file.is_direct,
