@@ -21,14 +21,17 @@ def validation_table(compared: list[Comparison]) -> Table:
         table.add_section()
         table.add_row(f"[bold cyan]{source}[/bold cyan]")
         for row in rows:
-            ratio = f"{row.ratio:.6f}"
-            table.add_row(f"  {row.fact}", _number(row.predicted), _number(row.truth), ratio, _verdict(row))
+            ratio = "-" if row.ratio is None else f"{row.ratio:.6f}"
+            predicted = "-" if row.predicted is None else _number(row.predicted)
+            table.add_row(f"  {row.fact}", predicted, _number(row.truth), ratio, _verdict(row))
     return table
 
 
 def _verdict(comparison: Comparison) -> str:
     if not comparison.as_expected:
         return "[red]differs[/red]"
+    if comparison.unpublished:
+        return f"[yellow]no prediction: {comparison.unpublished}[/yellow]"
     if comparison.miss:
         return f"[yellow]differs: {comparison.miss}[/yellow]"
     return "equal" if comparison.tolerance == 0 else f"within {comparison.tolerance:.2g}"

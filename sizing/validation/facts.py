@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from sizing.model import Architecture, catalog, num_parameters
@@ -26,35 +24,8 @@ from sizing.run.interval import (
 )
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.units import SECONDS_PER_DAY
-
-EXACT = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """A prediction beside its published truth. `miss` explains why the two are known to differ."""
-
-    fact: str
-    predicted: float
-    truth: float
-    tolerance: float
-    source: str
-    miss: str = ""
-
-    @property
-    def ratio(self) -> float:
-        """Predicted over published."""
-        return self.predicted / self.truth
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the two are within the tolerance, relative to the truth."""
-        return math.isclose(self.predicted, self.truth, rel_tol=self.tolerance)
-
-    @property
-    def as_expected(self) -> bool:
-        """Whether it agrees, or differs where an explained miss is known."""
-        return self.agrees != bool(self.miss)
+from sizing.validation.comparison import EXACT, Comparison
+from sizing.validation.storage_times import storage_times
 
 
 def comparisons() -> list[Comparison]:
@@ -67,6 +38,7 @@ def comparisons() -> list[Comparison]:
         *_gpt3_writers(),
         *_gpu_state(),
         *_mlperf(),
+        *storage_times(),
         *_framework_checkpoints(),
         *_intervals(),
     ]

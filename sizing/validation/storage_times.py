@@ -1,0 +1,95 @@
+"""Published times of saves and restores beside what the model says from what is published of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sizing.published import published
+from sizing.report import answer
+from sizing.scenario import scenario_from
+from sizing.storage.limits import transfer
+from sizing.storage.profile import StorageProfile
+from sizing.storage.terms import Demand, Direction
+from sizing.units import parse_bytes, rate_text
+from sizing.validation.comparison import Comparison
+
+_MLPERF = "MLPerf Storage v3.0 results: bytes of the workload at the printed rate"
+_SAVES = "Save times of BLOOM and Megatron-DeepSpeed"
+_LOCKWOOD = "Lockwood 2025: three asynchronous tiers"
+_KNOWN_MISSES = {
+    (
+        "Everpure FBEXA, 32 hosts",
+        "read",
+    ): "the printed rate is a mean of rates, not bytes over seconds"
+}
+
+_WITHIN = 0.05
+
+
+def storage_times() -> Iterator[Comparison]:
+    """Every published time of a save or a restore."""
+    yield from _mlperf_times()
+    yield from _save_times()
+    yield from _drain_rate()
+
+
+def _mlperf_times() -> Iterator[Comparison]:
+    workloads = published("mlperf_storage_checkpoint")["workloads"]
+    directions: tuple[Direction, ...] = ("write", "read")
+    for row in published("storage_guidance")["mlperf_storage_v3_results"]["rows"]:
+        for direction in directions:
+            if f"{direction}_seconds" in row:
+                yield _mlperf_time(row, direction, workloads.get(row["model"]))
+
+
+def _mlperf_time(row: dict[str, Any], direction: Direction, workload: dict[str, Any] | None) -> Comparison:
+    fact, truth = f"{row['system']}: {direction} {row['model']}, seconds", row[f"{direction}_seconds"]
+    if workload is None:
+        missing = "the layers of this workload, and so its bytes, are not published with it"
+        return Comparison(fact, None, truth, _WITHIN, _MLPERF, unpublished=missing)
+    total_bytes = workload["total_gib"] * parse_bytes("1 GiB")
+    seconds = _seconds(total_bytes, bytes_per_second=row[direction] * parse_bytes("1 GiB"), direction=direction)
+    return Comparison(fact, seconds, truth, _WITHIN, _MLPERF, _KNOWN_MISSES.get((row["system"], direction), ""))
+
+
+def _save_times() -> Iterator[Comparison]:
+    """What is known of these saves: bytes, writers or nodes, seconds. Their storage is not published."""
+    facts = published("published_checkpoints")
+    rows, gib = facts["measured_save_times"], parse_bytes("1 GiB")
+    known_bytes = {"bloom-176b": 2298.0 * gib, "megatron-deepspeed-181b": 256 * (1.4 + 8.0) * gib}
+    for row in rows:
+        if row["model"] in known_bytes:
+            needed = rate_text(known_bytes[row["model"]] / row["seconds"])
+            reason = f"the storage is not published; the time takes {needed}"
+            yield Comparison(
+                f"{row['model']} saved, seconds", None, row["seconds"], _WITHIN, _SAVES, unpublished=reason
+            )
+    small, large = (row for row in rows if row["model"] == "52b")
+    fact = f"52b saved on {large['nodes']} nodes, seconds, as on {small['nodes']}: more replicas add no bytes"
+    yield Comparison(fact, small["seconds"], large["seconds"], _WITHIN, _SAVES)
+
+
+def _drain_rate() -> Iterator[Comparison]:
+    """The least rate of the shared store: one checkpoint drained before the next begins."""
+    tiers = published("storage_guidance")["three_async_tiers"]
+    report = answer(
+        scenario_from(
+            {
+                "model": {"num_parameters": 10**9},
+                "checkpoint": {"mode": "async", "observed_bytes": tiers["checkpoint_bytes"], "interval_seconds": 600},
+                "training": {"framework": "fsdp2"},
+                "targets": {"max_overhead_fraction": 1},
+            }
+        )
+    )
+    yield Comparison(
+        "shared store drained every 600 s, B/s", report.required.write_bytes_per_second, 0.83e9, 0.01, _LOCKWOOD
+    )
+
+
+def _seconds(total_bytes: float, *, bytes_per_second: float, direction: Direction) -> float:
+    profile = StorageProfile.model_validate({f"{direction}_bytes_per_second": bytes_per_second})
+    found = transfer(profile, [Demand(total_bytes, 1, 1, 1)], direction=direction)
+    assert found is not None  # noqa: S101 - the profile has the rate
+    return float(found.seconds)
