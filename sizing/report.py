@@ -30,6 +30,7 @@ from sizing.run.resharding import check_resharding
 from sizing.run.restore import Restore
 from sizing.run.retention import Capacity
 from sizing.run.targets import TargetCheck
+from sizing.run.tiers import TierRow
 from sizing.run.write import Write
 from sizing.scenario import Scenario
 from sizing.storage.storage import resolve_storage
@@ -75,6 +76,7 @@ class SizingReport(BaseModel):
     overhead: Overhead
     interval: Interval
     required: Required
+    tiers: list[TierRow]
     targets: list[TargetCheck]
     capacity: Capacity
     cost: Cost | None
@@ -101,7 +103,7 @@ def answer(scenario: Scenario) -> SizingReport:
     node = resolve_node(scenario.cluster)
     laid_out = _laid_out(scenario, model, node)
     memory = gpu_memory(training, laid_out, parallelism=parallelism, node=node)
-    memory_of_hosts = host_memory(laid_out, node=node, mode=scenario.checkpoint.mode)
+    memory_of_hosts = host_memory(laid_out, node=node, checkpoint=scenario.checkpoint)
     inputs = scenario.run_inputs
     demands = demands_of(laid_out, parallelism, node=node, restored=_restored(scenario, model, node, laid_out))
     run = evaluate(demands, inputs)
@@ -116,6 +118,7 @@ def answer(scenario: Scenario) -> SizingReport:
         overhead=run.overhead,
         interval=run.interval,
         required=run.required,
+        tiers=run.tiers,
         targets=run.targets,
         capacity=run.capacity,
         cost=run.cost,

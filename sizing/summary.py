@@ -10,6 +10,8 @@ from sizing.report import SizingReport
 from sizing.run.costs import Cost
 from sizing.run.restore import Restore
 from sizing.run.retention import Capacity
+from sizing.run.tier import ARCHIVE
+from sizing.run.tiers import TierRow
 from sizing.storage.limits import Limit
 from sizing.units import bytes_text, decimal_bytes_text, percent_text, rate_text, seconds_text
 
@@ -70,7 +72,8 @@ def checkpoint_section(report: SizingReport) -> Section:
 
 def grids(report: SizingReport) -> list[Grid]:
     """The tables that the figures rest on."""
-    made = [rank_classes(report)]
+    made = [_tiers(report.tiers)] if report.tiers else []
+    made.append(rank_classes(report))
     if report.write is not None:
         made.append(_limits("What limits the write", report.write.limits))
     if report.restore.limits:
@@ -96,6 +99,35 @@ def rank_classes(report: SizingReport) -> Grid:
             for rank_class in report.layout.rank_classes
         ),
     )
+
+
+def _tiers(rows: Iterable[TierRow]) -> Grid:
+    return Grid(
+        "Tiers",
+        ("tier", "every", "best", "stall", "drain", "restore", "recovers", "a failure undoes", "brings", "holds", "of"),
+        tuple(
+            (
+                row.kind,
+                seconds_text(row.effective_interval_seconds),
+                "" if row.optimal_interval_seconds is None else seconds_text(row.optimal_interval_seconds),
+                seconds_text(row.stall_seconds) if row.stall_seconds else "-",
+                seconds_text(row.drain_seconds) if row.drain_seconds else "-",
+                UNKNOWN if row.restore_seconds is None else seconds_text(row.restore_seconds),
+                "" if row.used_fraction is None else percent_text(row.used_fraction),
+                "" if row.kind == ARCHIVE else seconds_text(row.rework_seconds),
+                rate_text(row.mean_bytes_per_second),
+                _held_text(row),
+                "" if row.capacity_bytes is None else decimal_bytes_text(row.capacity_bytes),
+            )
+            for row in rows
+        ),
+    )
+
+
+def _held_text(row: TierRow) -> str:
+    if row.node_bytes is None:
+        return decimal_bytes_text(row.stored_bytes)
+    return f"{decimal_bytes_text(row.node_bytes)} a node"
 
 
 def assumed(report: SizingReport) -> str:
@@ -253,9 +285,16 @@ def _cost_rows(report: SizingReport) -> Iterator[Row]:
         yield Row(
             "best goodput",
             percent_text(interval.goodput_at_optimum_fraction),
-            f"at one checkpoint every {seconds_text(interval.optimal_period_seconds)} "
-            f"({seconds_text(interval.optimal_seconds or 0)} of compute between saves)",
+            _best_text(report),
         )
+
+
+def _best_text(report: SizingReport) -> str:
+    if report.tiers:
+        return "with each tier saved to at its best interval"
+    interval = report.interval
+    period, compute = interval.optimal_period_seconds or 0.0, interval.optimal_seconds or 0.0
+    return f"at one checkpoint every {seconds_text(period)} ({seconds_text(compute)} of compute between saves)"
 
 
 def _required_rows(report: SizingReport) -> Iterator[Row]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sizing.cluster import ResolvedNode
+from sizing.cluster import NodeSpec, ResolvedNode
 from sizing.cluster.node import PCIE_BYTES_PER_SECOND
 from sizing.layout import CheckpointSize, LaidOut, Parallelism
 from sizing.run.readings import STRATEGIES, RestorePlan, RestoreStrategy, restore_plan
@@ -17,8 +17,7 @@ from sizing.storage.limits import Demand
 class Demands:
     """What one layout asks of any storage. A sweep over storage, failures and targets derives it once.
 
-    `gpu_link_bytes_per_second` is the line rate from one GPU to its host, `network_bytes_per_second` that of a node's
-    ports to the other nodes, if published.
+    `max_node_bytes` is what the fullest node writes of a checkpoint.
     """
 
     write: Demand
@@ -28,9 +27,25 @@ class Demands:
     num_gpus: int
     num_nodes: int
     num_writing_nodes: int
+    max_node_bytes: int
     largest_over_mean: float
-    gpu_link_bytes_per_second: float | None
-    network_bytes_per_second: float | None
+    node: NodeSpec
+
+    @property
+    def gpu_link_bytes_per_second(self) -> float | None:
+        """Line rate from one GPU to its host, if published."""
+        return PCIE_BYTES_PER_SECOND.get(self.node.pcie_generation or 0)
+
+    @property
+    def network_bytes_per_second(self) -> float | None:
+        """Line rate of a node's ports to the other nodes, if published."""
+        return self.node.compute_network_bytes_per_second
+
+    @property
+    def own_restore(self) -> RestorePlan:
+        """How the ranks that saved read back what lies in their own nodes, once, and pass it on."""
+        all_wrote = self.write.num_streams == self.num_gpus
+        return self.restores["parallel-read-exchange" if all_wrote else "read-once-broadcast"]
 
 
 def demands_of(
@@ -47,9 +62,9 @@ def demands_of(
         num_gpus=layout.num_gpus,
         num_nodes=layout.num_nodes,
         num_writing_nodes=layout.num_writing_nodes,
+        max_node_bytes=layout.max_writers_per_node * layout.max_rank_bytes,
         largest_over_mean=layout.largest_over_mean,
-        gpu_link_bytes_per_second=PCIE_BYTES_PER_SECOND.get(node.spec.pcie_generation or 0),
-        network_bytes_per_second=node.spec.compute_network_bytes_per_second,
+        node=node.spec,
     )
 
 

@@ -13,13 +13,24 @@ from sizing.run.costs import Cost, Costs, cost_of
 from sizing.run.demands import Demands
 from sizing.run.failures import Reliability
 from sizing.run.goodput import Interval, interval_of, interval_warnings
+from sizing.run.levels import Level
 from sizing.run.overhead import Overhead, overhead_of, overhead_warnings
 from sizing.run.requirements import Required, required_of, required_warnings
 from sizing.run.restore import Restore, restore_of, restore_warnings
 from sizing.run.retention import Capacity, Retention, capacity_of
 from sizing.run.targets import TargetCheck, Targets, check_targets
+from sizing.run.tiers import (
+    TierRow,
+    levels_of,
+    longest_stall_seconds,
+    saved_tiers,
+    stalled_fraction,
+    tier_rows,
+    tier_warnings,
+)
 from sizing.run.write import Write, write_of, write_warnings
 from sizing.storage.profile import StorageProfile
+from sizing.storage.transfer import Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,64 +47,81 @@ class RunInputs:
 
 @dataclass(frozen=True, slots=True)
 class RunFigures:
-    """The blocks of the report that come after the layout. Their numbers are arrays where those of the inputs are."""
+    """The blocks of the report that come after the layout. Their numbers are arrays where those of the inputs are.
+
+    `levels` is what the goodput was computed from, none where write times or failures are not known.
+    """
 
     write: Write | None
     restore: Restore
     overhead: Overhead
     interval: Interval
     required: Required
+    tiers: list[TierRow]
     targets: list[TargetCheck]
     capacity: Capacity
     cost: Cost | None
+    levels: tuple[Level, ...]
 
 
 def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
     """Times, cost to the run, required rates and capacity.
 
     `Scenario.run_inputs` gives the inputs of one answer; `figures.with_arrays` sets arrays in a Scenario first.
-    Which fields are None, the mode and the tiers must be the same for all rows.
+    Which fields are None, the modes and the tiers must be the same for all rows.
     """
-    checkpoint, profile, targets = inputs.checkpoint, inputs.profile, inputs.targets
+    checkpoint, profile, reliability, targets = inputs.checkpoint, inputs.profile, inputs.reliability, inputs.targets
     write = write_of(profile, demands=demands, checkpoint=checkpoint)
-    restore = restore_of(
-        profile, demands=demands, strategy=checkpoint.restore, write=write, reliability=inputs.reliability
-    )
+    restore = restore_of(profile, demands=demands, strategy=checkpoint.restore, write=write, reliability=reliability)
+    saved = saved_tiers(checkpoint, profile, demands=demands, write=write, restore=restore)
+    levels = levels_of(saved, reliability, demands=demands)
+    mtbf = _job_mtbf_seconds(reliability, demands)
+    main = next((one for one in saved if one.tier is None), None)
     interval = interval_of(
-        write, restore, inputs.reliability, interval_seconds=checkpoint.interval_seconds, demands=demands
+        levels,
+        mtbf_seconds=mtbf,
+        interval_seconds=checkpoint.interval_seconds,
+        effective_interval_seconds=main.effective_interval_seconds if main else None,
     )
-    overhead = overhead_of(write, interval, targets)
-    period = interval.effective_interval_seconds
+    overhead = overhead_of(stalled_fraction(saved), interval, targets)
     capacity = capacity_of(
         inputs.retention,
         demands=demands,
-        interval_seconds=checkpoint.interval_seconds if period is None else period,
+        interval_seconds=main.effective_interval_seconds if main else checkpoint.interval_seconds,
     )
     return RunFigures(
         write=write,
         restore=restore,
         overhead=overhead,
         interval=interval,
-        required=required_of(
-            targets, demands=demands, profile=profile, checkpoint=checkpoint, reliability=inputs.reliability
-        ),
+        required=required_of(targets, demands=demands, profile=profile, checkpoint=checkpoint, reliability=reliability),
+        tiers=tier_rows(saved, levels, mtbf_seconds=mtbf, demands=demands, main_stored_bytes=capacity.capacity_bytes),
         targets=check_targets(
             targets,
             overhead_fraction=overhead.fraction,
-            stall_seconds=write.stall_seconds if write else None,
+            stall_seconds=longest_stall_seconds(saved),
             goodput_fraction=interval.goodput_at_interval_fraction,
             recovery_seconds=restore.time_to_first_step_seconds,
         ),
         capacity=capacity,
         cost=cost_of(inputs.costs, profile=profile, capacity=capacity, interval=interval, demands=demands),
+        levels=tuple(levels),
     )
+
+
+def _job_mtbf_seconds(reliability: Reliability | None, demands: Demands) -> Numbers | None:
+    if reliability is None:
+        return None
+    return reliability.job_mtbf_seconds(num_nodes=demands.num_nodes, num_gpus=demands.num_gpus)
 
 
 def run_assumptions(demands: Demands, inputs: RunInputs) -> Iterator[Assumption]:
     """What the figures rest on that neither the scenario nor its defaults state."""
     profile, rate = inputs.profile, demands.gpu_link_bytes_per_second
-    copies = inputs.checkpoint.mode == "async" and profile and profile.device_to_host_bytes_per_second is None
-    if copies and rate is not None:
+    checkpoint = inputs.checkpoint
+    copies = checkpoint.mode == "async" or checkpoint.front_tiers
+    is_given = profile is None or profile.device_to_host_bytes_per_second is not None
+    if copies and not is_given and rate is not None:
         yield Assumption(
             field="storage.profile.device_to_host_bytes_per_second",
             value=rate,
@@ -108,5 +136,6 @@ def run_warnings(
     yield from write_warnings(run.write, layout=layout, node=node)
     yield from restore_warnings(run.restore, inputs.profile, demands=demands)
     yield from interval_warnings(run.interval, run.write)
+    yield from tier_warnings(run.tiers)
     yield from overhead_warnings(run.overhead, run.interval, reliability=inputs.reliability, restore=run.restore)
     yield from required_warnings(run.required, inputs.targets)

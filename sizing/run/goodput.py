@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
-from sizing.run.demands import Demands
-from sizing.run.failures import Reliability
 from sizing.run.figures import Figures
 from sizing.run.interval import (
     availability_period_seconds,
@@ -19,21 +18,24 @@ from sizing.run.interval import (
     optimal_seconds,
     young_seconds,
 )
-from sizing.run.restore import Restore
+from sizing.run.levels import Level, first_order_level_intervals, level_mtbf_seconds, multilevel_goodput_fraction
 from sizing.run.write import Write
 from sizing.storage.transfer import Numbers
 from sizing.units import seconds_text
+
+Method = Literal["exact", "first-order"]
 
 
 class Interval(Figures):
     """The `interval` block of the report.
 
     `interval_seconds` is asked for; `effective_interval_seconds` is longer where an asynchronous save has not drained
-    by then. `optimal_seconds`, `young_seconds` and the `daly_` ones are compute time between two saves; periods run
-    from start to start, as `checkpoint.interval_seconds` does.
+    by then. `optimal_seconds`, `young_seconds` and the `daly_` ones are time between the end of a save to the main
+    storage and the start of the next; periods run from start to start, as `checkpoint.interval_seconds` does. With
+    tiers in front they are for the failures that need the main storage; `recovery_seconds` is the mean of all.
     """
 
-    method: Literal["exact"] = "exact"
+    method: Method = Field("exact", description="of the optimum: first-order where there are tiers")
     interval_seconds: float
     effective_interval_seconds: float | None = None
     mtbf_seconds: float | None = None
@@ -49,64 +51,65 @@ class Interval(Figures):
     lost_at_interval_fraction: float | None = Field(None, description="1 - goodput: stall and rework")
 
 
-def effective_interval_seconds(interval_seconds: Numbers, *, stall_seconds: Numbers, drain_seconds: Numbers) -> Numbers:
-    """Period from start to start in effect: a save starts once the one before has drained, max(T, d + D) where D > 0.
-
-    Source: PyTorch 2.13, torch.distributed.checkpoint.async_save, whose caller waits for the save before.
-
-    >>> float(effective_interval_seconds(60.0, stall_seconds=2.0, drain_seconds=98.0))
-    100.0
-    """
-    drained = np.where(np.greater(drain_seconds, 0), np.add(stall_seconds, drain_seconds), 0.0)
-    return np.maximum(interval_seconds, drained)
-
-
 def interval_of(
-    write: Write | None,
-    restore: Restore,
-    reliability: Reliability | None,
+    levels: Sequence[Level],
     *,
+    mtbf_seconds: Numbers | None,
     interval_seconds: Numbers,
-    demands: Demands,
+    effective_interval_seconds: Numbers | None,
 ) -> Interval:
-    """Goodput at the interval asked for and at the optimum; unknown without write time or failures.
+    """Goodput at the interval asked for and at the optimum; unknown without `levels`.
 
-    Draining makes every interval lose the same, so the best one is that of the stall alone, if the drain ends in it.
+    The last level is the main storage. Draining makes every interval of a single level lose the same, so the best one
+    is that of the stall alone, if the drain ends in it.
     """
-    if write is None:
-        return Interval.of(interval_seconds=interval_seconds)
-    stall, drain = write.stall_seconds, write.drain_seconds
-    period = effective_interval_seconds(interval_seconds, stall_seconds=stall, drain_seconds=drain)
-    if reliability is None:
-        return Interval.of(interval_seconds=interval_seconds, effective_interval_seconds=period)
-    mtbf = reliability.job_mtbf_seconds(num_nodes=demands.num_nodes, num_gpus=demands.num_gpus)
-    recovery = reliability.recovery_seconds(0.0 if restore.seconds is None else restore.seconds)
-    optimum = np.maximum(optimal_seconds(stall, mtbf_seconds=mtbf), drain)
-
-    def goodput(compute_seconds: Numbers) -> Numbers:
-        return goodput_fraction(
-            compute_seconds,
-            stall_seconds=stall,
-            mtbf_seconds=mtbf,
-            recovery_seconds=recovery,
-            drain_seconds=drain,
-        )
-
-    at_interval = goodput(np.maximum(0.0, period - stall))
+    if not levels or mtbf_seconds is None:
+        return Interval.of(interval_seconds=interval_seconds, effective_interval_seconds=effective_interval_seconds)
+    main = levels[-1]
+    mtbf_of_main = level_mtbf_seconds(main, mtbf_seconds=mtbf_seconds)
+    best, method = best_levels(levels, mtbf_seconds=mtbf_seconds)
+    at_interval = _goodput(levels, mtbf_seconds)
+    period = best[-1].interval_seconds
     return Interval.of(
+        method=method,
         interval_seconds=interval_seconds,
-        effective_interval_seconds=period,
-        mtbf_seconds=mtbf,
-        recovery_seconds=recovery,
-        optimal_seconds=optimum,
-        optimal_period_seconds=optimum + stall,
-        young_seconds=young_seconds(stall, mtbf_seconds=mtbf),
-        daly_first_order_seconds=daly_first_order_seconds(stall, mtbf_seconds=mtbf),
-        daly_seconds=daly_seconds(stall, mtbf_seconds=mtbf),
-        availability_period_seconds=availability_period_seconds(stall, mtbf_seconds=mtbf, recovery_seconds=recovery),
+        effective_interval_seconds=effective_interval_seconds,
+        mtbf_seconds=mtbf_seconds,
+        recovery_seconds=sum((level.used_fraction * level.recovery_seconds for level in levels), start=0.0),
+        optimal_seconds=period - main.stall_seconds,
+        optimal_period_seconds=period,
+        young_seconds=young_seconds(main.stall_seconds, mtbf_seconds=mtbf_of_main),
+        daly_first_order_seconds=daly_first_order_seconds(main.stall_seconds, mtbf_seconds=mtbf_of_main),
+        daly_seconds=daly_seconds(main.stall_seconds, mtbf_seconds=mtbf_of_main),
+        availability_period_seconds=availability_period_seconds(
+            main.stall_seconds, mtbf_seconds=mtbf_of_main, recovery_seconds=main.recovery_seconds
+        ),
         goodput_at_interval_fraction=at_interval,
-        goodput_at_optimum_fraction=goodput(optimum),
+        goodput_at_optimum_fraction=_goodput(best, mtbf_seconds),
         lost_at_interval_fraction=1 - at_interval,
+    )
+
+
+def best_levels(levels: Sequence[Level], *, mtbf_seconds: Numbers) -> tuple[list[Level], Method]:
+    """The levels at the intervals that lose least: exact for one, to first order for more."""
+    if len(levels) == 1:
+        (main,) = levels
+        compute = np.maximum(optimal_seconds(main.stall_seconds, mtbf_seconds=mtbf_seconds), main.drain_seconds)
+        return [replace(main, interval_seconds=compute + main.stall_seconds)], "exact"
+    intervals = first_order_level_intervals(levels, mtbf_seconds=mtbf_seconds)
+    return [replace(level, interval_seconds=t) for level, t in zip(levels, intervals, strict=True)], "first-order"
+
+
+def _goodput(levels: Sequence[Level], mtbf_seconds: Numbers) -> Numbers:
+    if len(levels) > 1:
+        return multilevel_goodput_fraction(levels, mtbf_seconds=mtbf_seconds)
+    (main,) = levels
+    return goodput_fraction(
+        np.maximum(0.0, main.interval_seconds - main.stall_seconds),
+        stall_seconds=main.stall_seconds,
+        mtbf_seconds=mtbf_seconds,
+        recovery_seconds=main.recovery_seconds,
+        drain_seconds=main.drain_seconds,
     )
 
 

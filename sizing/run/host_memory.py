@@ -8,7 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.cluster import ResolvedNode
 from sizing.layout import LaidOut
-from sizing.layout.formats import FORMATS, Mode
+from sizing.layout.formats import FORMATS
+from sizing.run.checkpoint import Checkpoint
+from sizing.run.tier import MEMORY_KINDS
 from sizing.units import decimal_bytes_text
 
 
@@ -19,19 +21,21 @@ class HostMemory(BaseModel):
 
     gathered_bytes: int = Field(description="of other ranks' state that the node's writers gather, at most")
     staged_bytes: int = Field(description="copied from the GPUs and kept until drained, at most")
+    tier_bytes: int = Field(0, description="that tiers in memory keep, what they receive included")
     node_bytes: int | None
     fits: bool | None
 
     @property
     def needed_bytes(self) -> int:
         """Beside what the training itself takes."""
-        return self.gathered_bytes + self.staged_bytes
+        return self.gathered_bytes + self.staged_bytes + self.tier_bytes
 
 
-def host_memory(laid_out: LaidOut, *, node: ResolvedNode, mode: Mode) -> HostMemory:
-    """What one node's writers gather (the largest file that is gathered x the most writers on a node) and stage.
+def host_memory(laid_out: LaidOut, *, node: ResolvedNode, checkpoint: Checkpoint) -> HostMemory:
+    """What one node's writers gather (the largest file that is gathered x the most writers on a node), stage and keep.
 
-    Asynchronous saving stages what each of them writes, once: the next save waits until the last one has drained.
+    Asynchronous saving stages what each of them writes, once: the next save waits until the last one has drained. A
+    tier in memory keeps its checkpoints, of which one is in flight, and is drained from.
     Source: the formats' own, `layout/formats.py`; an upper estimate where the writers' files differ.
     """
     most_writers = laid_out.layout.max_writers_per_node
@@ -39,12 +43,15 @@ def host_memory(laid_out: LaidOut, *, node: ResolvedNode, mode: Mode) -> HostMem
         (file.num_bytes for w in laid_out.writers for file in w.files if _is_gathered(laid_out, file.name)), default=0
     )
     gathered, capacity = largest * most_writers, node.spec.host_memory_bytes
-    staged = most_writers * laid_out.layout.max_rank_bytes if mode == "async" else 0
+    written = most_writers * laid_out.layout.max_rank_bytes
+    kept = sum(written * tier.num_copies * (tier.keep + 1) for tier in checkpoint.tiers if tier.kind in MEMORY_KINDS)
+    staged = written if checkpoint.mode == "async" and not kept else 0
     return HostMemory(
         gathered_bytes=gathered,
         staged_bytes=staged,
+        tier_bytes=kept,
         node_bytes=capacity,
-        fits=None if capacity is None else gathered + staged <= capacity,
+        fits=None if capacity is None else gathered + staged + kept <= capacity,
     )
 
 
@@ -52,8 +59,8 @@ def host_memory_warnings(memory: HostMemory) -> Iterator[str]:
     """What a reader must know before believing that the state can be gathered or staged."""
     if memory.fits is False:
         remedy = (
-            "spread the writing over more nodes, or save synchronously"
-            if memory.staged_bytes
+            "spread the writing over more nodes, keep less in tiers of memory, or save synchronously"
+            if memory.staged_bytes or memory.tier_bytes
             else "choose a format in which every rank writes its share"
         )
         yield (

@@ -112,6 +112,18 @@ def lost_to_failures_fraction(goodput: Numbers, *, compute_seconds: Numbers, sta
     return 1.0 - goodput * np.divide(np.add(compute_seconds, stall_seconds), compute_seconds)
 
 
+def effective_interval_seconds(interval_seconds: Numbers, *, stall_seconds: Numbers, drain_seconds: Numbers) -> Numbers:
+    """Period from start to start in effect: a save starts once the one before has drained, max(T, d + D) where D > 0.
+
+    Source: PyTorch 2.13, torch.distributed.checkpoint.async_save, whose caller waits for the save before.
+
+    >>> float(effective_interval_seconds(60.0, stall_seconds=2.0, drain_seconds=98.0))
+    100.0
+    """
+    drained = np.where(np.greater(drain_seconds, 0), np.add(stall_seconds, drain_seconds), 0.0)
+    return np.maximum(interval_seconds, drained)
+
+
 def availability_period_seconds(stall_seconds: Numbers, *, mtbf_seconds: Numbers, recovery_seconds: Numbers) -> Numbers:
     """Period, from start to start, at which the availability is greatest: T = d + sqrt(2 (M + R) d + d^2).
 

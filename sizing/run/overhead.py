@@ -12,7 +12,6 @@ from sizing.run.goodput import Interval
 from sizing.run.interval import lost_to_failures_fraction
 from sizing.run.restore import Restore
 from sizing.run.targets import Targets
-from sizing.run.write import Write
 from sizing.storage.transfer import Numbers
 from sizing.units import percent_text, seconds_text
 
@@ -43,18 +42,16 @@ def overhead_fraction(stall_seconds: Numbers, *, interval_seconds: Numbers) -> N
     return np.divide(stall_seconds, interval_seconds)
 
 
-def overhead_of(write: Write | None, interval: Interval, targets: Targets) -> Overhead:
-    """The overhead at the interval in effect, against its target, and the rework beside it."""
+def overhead_of(stalled: Numbers | None, interval: Interval, targets: Targets) -> Overhead:
+    """The share of the time that saves stall, None where not known, against its target; beside it the rework."""
     limit = targets.max_overhead_fraction
-    if write is None or interval.effective_interval_seconds is None:
+    if stalled is None:
         return Overhead.of(fraction=None, max_overhead_fraction=limit, meets_target=None, rework_fraction=None)
-    period, stall = interval.effective_interval_seconds, write.stall_seconds
-    fraction = overhead_fraction(stall, interval_seconds=period)
     return Overhead.of(
-        fraction=fraction,
+        fraction=stalled,
         max_overhead_fraction=limit,
-        meets_target=fraction <= limit,
-        rework_fraction=_rework(interval.goodput_at_interval_fraction, period=period, stall=stall),
+        meets_target=stalled <= limit,
+        rework_fraction=_rework(interval.goodput_at_interval_fraction, stalled),
     )
 
 
@@ -79,10 +76,14 @@ def overhead_warnings(
         return
     at_interval, best = interval.goodput_at_interval_fraction, interval.goodput_at_optimum_fraction
     if at_interval is not None and best is not None and best - at_interval > NOTABLE_GOODPUT_LOSS:
+        better = (
+            f"a checkpoint every {seconds_text(interval.optimal_period_seconds or 0)}"
+            if interval.method == "exact"
+            else "each tier at its best interval"
+        )
         yield (
             f"at this interval the run loses {percent_text(1 - at_interval)} of its time "
-            f"({percent_text(overhead.rework_fraction or 0)} to failures); a checkpoint every "
-            f"{seconds_text(interval.optimal_period_seconds or 0)} would lose {percent_text(1 - best)}"
+            f"({percent_text(overhead.rework_fraction or 0)} to failures); {better} would lose {percent_text(1 - best)}"
         )
 
 
@@ -97,8 +98,8 @@ def _recovery_warnings(reliability: Reliability, restore: Restore) -> Iterator[s
         yield "the lost work counts no reading, as no read rate is known: give reliability.restart_seconds"
 
 
-def _rework(goodput: Numbers | None, *, period: Numbers, stall: Numbers) -> Numbers | None:
+def _rework(goodput: Numbers | None, stalled: Numbers) -> Numbers | None:
     if goodput is None:
         return None
-    compute = np.where(np.greater(period, stall), np.subtract(period, stall), np.nan)
-    return lost_to_failures_fraction(goodput, compute_seconds=compute, stall_seconds=stall)
+    compute = np.where(np.less(stalled, 1), 1.0 - stalled, np.nan)
+    return lost_to_failures_fraction(goodput, compute_seconds=compute, stall_seconds=stalled)

@@ -13,7 +13,7 @@ from sizing.run.checkpoint import Checkpoint
 from sizing.run.demands import Demands
 from sizing.run.failures import Reliability, seconds_before_reading
 from sizing.run.figures import Figures
-from sizing.run.restore import exchange_seconds
+from sizing.run.restore import exchange_of
 from sizing.run.targets import Targets
 from sizing.storage.limits import Demand, Direction, longest, serial_steps
 from sizing.storage.profile import StorageProfile
@@ -98,9 +98,8 @@ def _restore_rate(
     """The least read rate for the recovery target, if there is one."""
     if targets.recovery_seconds is None:
         return None
-    plan, network = demands.restores[checkpoint.restore], demands.network_bytes_per_second
-    passed_on = exchange_seconds(plan.exchanged_bytes_per_node, network_bytes_per_second=network)
-    reading = targets.recovery_seconds - seconds_before_reading(reliability) - passed_on
+    plan = demands.restores[checkpoint.restore]
+    reading = targets.recovery_seconds - seconds_before_reading(reliability) - exchange_of(plan, demands)
     return _rate(profile, plan.demands, reading, direction="read")
 
 

@@ -91,15 +91,14 @@ def restore_of(
     arXiv 2402.15627) reads once and broadcasts; the formats' own in `layout/formats.py`.
     """
     plan = demands.restores[strategy]
-    total = plan.read_bytes
     moved = transfer(profile, plan.demands, direction="read") if profile else None
-    passed_on = _exchange(demands, plan)
+    passed_on = exchange_of(plan, demands)
     seconds = moved.seconds + passed_on if moved else None
     is_one = moved is not None and np.ndim(moved.seconds) == 0
     return Restore.of(
         strategy=strategy,
         num_gpus=plan.num_gpus,
-        read_bytes=total,
+        read_bytes=plan.read_bytes,
         mean_rank_read_bytes=plan.read_bytes / plan.num_gpus,
         max_rank_read_bytes=plan.max_rank_read_bytes,
         parts={
@@ -110,28 +109,39 @@ def restore_of(
         read_seconds=moved.seconds if moved else None,
         exchange_seconds=passed_on if moved else None,
         time_to_first_step_seconds=None if seconds is None else seconds + seconds_before_reading(reliability),
-        bytes_per_second=total / moved.seconds if moved else None,
-        bytes_per_second_for_write_time=total / write.seconds if write else None,
+        bytes_per_second=plan.read_bytes / moved.seconds if moved else None,
+        bytes_per_second_for_write_time=plan.read_bytes / write.seconds if write else None,
         bottleneck=moved.bottleneck if moved else None,
         limits=list(moved.limits) if moved and is_one else [],
-        strategies=list(_alternatives(profile, demands)) if profile and is_one else [],
+        strategies=[_alternative(name, profile, demands) for name in demands.restores] if profile and is_one else [],
     )
 
 
-def _alternatives(profile: StorageProfile, demands: Demands) -> Iterator[RestoreAlternative]:
-    for strategy, plan in demands.restores.items():
-        moved, passed_on = transfer(profile, plan.demands, direction="read"), _exchange(demands, plan)
-        if moved is not None:
-            yield RestoreAlternative.of(
-                strategy=strategy,
-                read_bytes=plan.read_bytes,
-                read_seconds=moved.seconds,
-                exchange_seconds=passed_on,
-                seconds=moved.seconds + passed_on,
-            )
+def _alternative(strategy: RestoreStrategy, profile: StorageProfile, demands: Demands) -> RestoreAlternative:
+    """One strategy on a profile that has read rates."""
+    plan = demands.restores[strategy]
+    moved, passed_on = transfer(profile, plan.demands, direction="read"), exchange_of(plan, demands)
+    assert moved is not None  # noqa: S101  rates that served one strategy serve all
+    return RestoreAlternative.of(
+        strategy=strategy,
+        read_bytes=plan.read_bytes,
+        read_seconds=moved.seconds,
+        exchange_seconds=passed_on,
+        seconds=moved.seconds + passed_on,
+    )
 
 
-def _exchange(demands: Demands, plan: RestorePlan) -> Numbers:
+def exchange_of(plan: RestorePlan, demands: Demands) -> Numbers:
+    """The time in which a plan's nodes pass on what they read.
+
+    Source: `exchange_seconds`.
+
+    >>> from sizing.report import demands_of_scenario
+    >>> from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+    >>> demands = demands_of_scenario(scenario_from(REFERENCE_SCENARIO))
+    >>> round(float(exchange_of(demands.restores["read-once-broadcast"], demands)), 4)
+    1.0781
+    """
     rate = demands.network_bytes_per_second
     return exchange_seconds(plan.exchanged_bytes_per_node, network_bytes_per_second=rate)
 

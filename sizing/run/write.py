@@ -53,7 +53,10 @@ def write_of(profile: StorageProfile | None, *, demands: Demands, checkpoint: Ch
     background.
     """
     is_async = checkpoint.mode == "async"
-    moved = _moved(_with_copy_rate(profile, demands) if is_async else profile, demands)
+    if profile is not None and is_async:
+        rate = copy_bytes_per_second(profile, demands)
+        profile = profile.model_copy(update={"device_to_host_bytes_per_second": rate})
+    moved = transfer(profile, [demands.write], direction="write") if profile else None
     if moved is None:
         return None
     stall = moved.serial["device-to-host"] if is_async else moved.seconds
@@ -75,25 +78,26 @@ def write_of(profile: StorageProfile | None, *, demands: Demands, checkpoint: Ch
     )
 
 
-def _moved(profile: StorageProfile | None, demands: Demands) -> Transfer | None:
-    return transfer(profile, [demands.write], direction="write") if profile else None
+def copy_bytes_per_second(profile: StorageProfile | None, demands: Demands) -> Numbers:
+    """Rate at which one GPU copies to host memory: that of the profile, else the line rate of the GPU's link.
 
+    Source: `PCIE_BYTES_PER_SECOND` for the link. Raises InvalidInput where neither is known.
 
-def _with_copy_rate(profile: StorageProfile | None, demands: Demands) -> StorageProfile | None:
-    """The profile with the rate of a GPU's link to its host where none is given.
-
-    Raises InvalidInput where neither is known.
+    >>> from sizing.report import demands_of_scenario
+    >>> from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+    >>> copy_bytes_per_second(None, demands_of_scenario(scenario_from(REFERENCE_SCENARIO)))
+    31500000000.0
     """
-    if profile is None or profile.device_to_host_bytes_per_second is not None:
-        return profile
-    if demands.gpu_link_bytes_per_second is None:
+    given = profile.device_to_host_bytes_per_second if profile else None
+    rate = demands.gpu_link_bytes_per_second if given is None else given
+    if rate is None:
         raise InvalidInput.of(
             "storage.profile.device_to_host_bytes_per_second",
-            "is needed with mode async on a node whose links from GPU to host are not published",
+            "is needed for copies to host memory on a node whose links from GPU to host are not published",
             value=None,
             remedy="give the rate at which one GPU copies to host memory: 20 GB/s",
         )
-    return profile.model_copy(update={"device_to_host_bytes_per_second": demands.gpu_link_bytes_per_second})
+    return rate
 
 
 def write_warnings(write: Write | None, *, layout: Layout, node: ResolvedNode) -> Iterator[str]:

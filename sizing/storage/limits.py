@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.storage.profile import StorageProfile
-from sizing.storage.terms import Demand, Direction, Resource, Terms, once_terms, serial_terms, shared_terms
+from sizing.storage.terms import Demand, Direction, Rates, Resource, Terms, once_terms, serial_terms, shared_terms
 from sizing.storage.transfer import Numbers, transfer_seconds
 
 __all__ = ["Demand", "Direction", "Limit", "Resource", "Transfer", "longest", "serial_steps", "transfer"]
@@ -56,7 +56,7 @@ class Transfer:
     @property
     def bottleneck(self) -> Resource:
         """The resource that decides longest; for arrays an array of names."""
-        return longest(self.serial | _decided(self.steps))
+        return longest(self.serial | (self.steps[0] if len(self.steps) == 1 else _decided(self.steps)))
 
     @property
     def limits(self) -> tuple[Limit, ...]:
@@ -84,7 +84,7 @@ def transfer(profile: StorageProfile, demands: Sequence[Demand], *, direction: D
     steps = tuple(shared_terms(rates, demand, direction=direction) for demand in demands)
     if not steps[0]:
         return None
-    serial = serial_steps(profile, demands, direction=direction)
+    serial = _serial_steps(rates, demands, direction)
     serial_seconds = sum(serial.values(), start=0.0)
     slowest = sum(functools.reduce(np.maximum, step.values()) for step in steps)
     total_bytes = sum(demand.total_bytes for demand in demands)
@@ -96,13 +96,19 @@ def longest(seconds: Mapping[_Name, Numbers]) -> _Name:
     names = list(seconds)
     if not any(map(np.ndim, seconds.values())):
         return max(names, key=lambda name: seconds[name])
-    found: _Name = np.array(names)[np.argmax(np.stack(np.broadcast_arrays(*seconds.values())), axis=0)]
-    return found
+    most, index = seconds[names[0]], np.zeros((), np.int8)
+    for number, name in enumerate(names[1:], start=1):
+        index = np.where(np.greater(seconds[name], most), np.int8(number), index)
+        most = np.maximum(most, seconds[name])
+    return cast("_Name", np.array(names, dtype=object)[index])
 
 
 def serial_steps(profile: StorageProfile, demands: Sequence[Demand], *, direction: Direction) -> Terms:
     """Seconds of each step that nothing overlaps, whatever rates are known."""
-    rates = profile.rates()
+    return _serial_steps(profile.rates(), demands, direction)
+
+
+def _serial_steps(rates: Rates, demands: Sequence[Demand], direction: Direction) -> Terms:
     seconds = once_terms(rates, direction=direction)
     for demand in demands:
         for resource, step in serial_terms(rates, demand, direction=direction).items():

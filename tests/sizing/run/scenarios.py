@@ -41,3 +41,27 @@ def report(base: dict[str, Any] = REFERENCE_SCENARIO, **blocks: dict[str, Any] |
 def write_of(report: SizingReport) -> Write:
     assert report.write is not None
     return report.write
+
+
+def tiered(
+    *tiers: dict[str, Any], mode: str = "async", interval: str = "1h", **blocks: dict[str, Any]
+) -> dict[str, Any]:
+    """The asynchronous scenario with tiers."""
+    checkpoint = {"mode": mode, "interval_seconds": interval, "tiers": list(tiers)}
+    return document(ASYNC, checkpoint=checkpoint, **blocks)
+
+
+PEERS = {"kind": "peer-memory", "interval_seconds": "1min", "recovered_fraction": 0.8}
+NVME = {
+    "kind": "local-nvme",
+    "interval_seconds": "10min",
+    "recovered_fraction": 0.9,
+    "storage": {"preset": "local-nvme-raid0-8x-gen5"},
+}
+ARCHIVE = {
+    "kind": "object-store",
+    "interval_seconds": "1d",
+    "keep": 30,
+    "storage": {"profile": {"write_bytes_per_second": "10 GB/s"}},
+    "cost_per_terabyte": 20.0,
+}

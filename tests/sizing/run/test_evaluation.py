@@ -14,7 +14,7 @@ from sizing.report import SizingReport, answer, demands_of_scenario
 from sizing.run.evaluation import RunFigures, evaluate
 from sizing.run.figures import with_arrays
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
-from tests.sizing.run.scenarios import ASYNC
+from tests.sizing.run.scenarios import ARCHIVE, ASYNC, NVME, PEERS, tiered
 
 PROFILE = {
     "write_bytes_per_second": (1e9, 1e13),
@@ -43,9 +43,20 @@ OTHERS = {
 }
 FIELDS = {f"storage.profile.{name}": bounds for name, bounds in PROFILE.items()} | OTHERS
 NUM_ROWS = 3
-BASES = {
+BASES: dict[str, tuple[dict[str, Any], dict[str, tuple[float, float]]]] = {
     "synchronous": (REFERENCE_SCENARIO, {"reliability.restart_seconds": (0, 3600)}),
     "asynchronous": (ASYNC, {"reliability.relaunch_seconds": (0, 3600)}),
+    "tiers": (
+        tiered(PEERS, NVME, ARCHIVE),
+        {
+            "checkpoint.interval_seconds": (1200, 80_000),
+            "checkpoint.tiers.0.interval_seconds": (1, 300),
+            "checkpoint.tiers.1.interval_seconds": (301, 1199),
+            "checkpoint.tiers.0.recovered_fraction": (0, 0.5),
+            "checkpoint.tiers.1.recovered_fraction": (0.5, 1),
+            "checkpoint.tiers.2.storage.profile.write_bytes_per_second": (1e9, 1e12),
+        },
+    ),
 }
 
 
@@ -59,9 +70,9 @@ def document_of(base: dict[str, Any], row: dict[str, float]) -> dict[str, Any]:
     changed = copy.deepcopy(base)
     for path, value in row.items():
         *blocks, name = path.split(".")
-        block = changed
+        block: Any = changed
         for part in blocks:
-            block = block.setdefault(part, {})
+            block = block[int(part)] if isinstance(block, list) else block.setdefault(part, {})
         block[name] = value
     return changed
 
@@ -83,6 +94,8 @@ def assert_row_is_answer(together: RunFigures, index: int, alone: SizingReport) 
     blocks = ("write", "restore", "overhead", "interval", "required", "capacity")
     for name in blocks:
         compare(getattr(together, name), index, getattr(alone, name), name)
+    for number, row_of_tier in enumerate(alone.tiers):
+        compare(together.tiers[number], index, row_of_tier, row_of_tier.kind)
     for number, check in enumerate(alone.targets):
         compare(together.targets[number], index, check, check.target)
 

@@ -1,0 +1,109 @@
+"""One of `checkpoint.tiers`: storage in front of the main one, or behind it, with its own interval."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sizing.errors import broken_rule
+from sizing.layout.formats import Mode
+from sizing.run.failures import LOSS_DOMAINS, LossDomain
+from sizing.storage.storage import Storage
+from sizing.units import ByteCount, PositiveSeconds
+
+TierKind = Literal["host-memory", "peer-memory", "local-nvme", "shared-file-system", "object-store"]
+
+LOSS_DOMAIN_OF_KIND: dict[TierKind, LossDomain] = {
+    "host-memory": "node",
+    "peer-memory": "rack",
+    "local-nvme": "node",
+    "shared-file-system": "site",
+    "object-store": "site",
+}
+"""What takes a tier's copies with it, where the tier does not say: a peer stands in another node of the same rack."""
+
+ARCHIVE: TierKind = "object-store"
+"""The kind that stands behind the main storage; all others stand in front of it."""
+
+MEMORY_KINDS: tuple[TierKind, ...] = ("host-memory", "peer-memory")
+NODE_KINDS: tuple[TierKind, ...] = (*MEMORY_KINDS, "local-nvme")
+"""Those that lie in the nodes that train."""
+
+
+class Tier(BaseModel):
+    """Where checkpoints also go, how often, and which failures that survives.
+
+    A tier in front of the main storage is written more often than it and read after the failures that it survives; an
+    object store behind it keeps copies. `replicas` are all copies, the own one included. A tier survives the failures
+    that take down less than its `loss_domain`; `recovered_fraction` says how many of all failures that are, where
+    `reliability.components` does not.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: TierKind
+    interval_seconds: PositiveSeconds = Field(description="from the start of one save to the start of the next")
+    mode: Mode | None = Field(None, description="checkpoint.mode where not given")
+    replicas: Annotated[int, Field(ge=1, le=64)] | None = Field(None, description="2 in peer-memory, else 1")
+    keep: Annotated[int, Field(ge=1, le=1_000_000)] = Field(1, description="whole checkpoints beside the one in flight")
+    capacity_bytes: ByteCount | None = Field(None, description="of one node for tiers in the nodes, else of all")
+    loss_domain: LossDomain | None = Field(None, description="by kind where not given")
+    recovered_fraction: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
+    storage: Storage | None = Field(None, description="its rates; those of the node's links for memory")
+    cost_per_terabyte: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)] | None = Field(
+        None, description="in any currency"
+    )
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        if self.storage is None and self.kind not in MEMORY_KINDS:
+            raise broken_rule(f"needs the rates of a {self.kind}", "give storage.profile or storage.preset")
+        if self.kind == "peer-memory" and self.num_copies < 2:
+            raise broken_rule("must have 2 or more replicas in peer-memory", "use host-memory for one copy")
+        if self.kind == "host-memory" and self.num_copies > 1:
+            raise broken_rule("must have 1 replica in host-memory", "use peer-memory for more")
+        return self
+
+    @property
+    def num_copies(self) -> int:
+        """All copies of a checkpoint."""
+        return self.replicas or (2 if self.kind == "peer-memory" else 1)
+
+    @property
+    def domain(self) -> LossDomain:
+        """What takes the tier's copies with it."""
+        return self.loss_domain or LOSS_DOMAIN_OF_KIND[self.kind]
+
+
+def check_tiers(tiers: tuple[Tier, ...], *, interval_seconds: float) -> None:
+    """Refuse tiers out of order, as a validator does.
+
+    Raises PydanticCustomError.
+    """
+    front = [tier for tier in tiers if tier.kind != ARCHIVE]
+    behind = [tier for tier in tiers if tier.kind == ARCHIVE]
+    if tiers != (*front, *behind):
+        raise broken_rule("has a tier behind an object-store", "put object stores last")
+    intervals = [tier.interval_seconds for tier in front]
+    if intervals != sorted(set(intervals)):
+        raise broken_rule("has tiers that are not in the order of their intervals", "put the most frequent first")
+    if front and intervals[-1] >= interval_seconds:
+        raise broken_rule(
+            f"has a {front[-1].kind} tier every {intervals[-1]:g} s, not more often than the main storage every "
+            f"{interval_seconds:g} s",
+            "lengthen checkpoint.interval_seconds, or save to the tier more often",
+        )
+    if behind and behind[0].interval_seconds < interval_seconds:
+        raise broken_rule(
+            f"has an object-store behind the main storage that is written more often than it, every "
+            f"{interval_seconds:g} s",
+            "copy to it as often or less",
+        )
+    fractions = [tier.recovered_fraction for tier in front if tier.recovered_fraction is not None]
+    domains = [LOSS_DOMAINS.index(tier.domain) for tier in front]
+    if fractions != sorted(fractions) or (not fractions and domains != sorted(domains)):
+        raise broken_rule(
+            "has a tier that is written less often and survives less than the one before",
+            "leave it out, or correct recovered_fraction or loss_domain",
+        )

@@ -1,0 +1,84 @@
+"""The goodput of several levels: the known formula for one, and what a simulation finds for more."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sizing.run.interval import goodput_fraction
+from sizing.run.levels import Level, first_order_level_intervals, multilevel_goodput_fraction
+from sizing.run.simulation import simulate
+
+CASES = {
+    "one, synchronous": ([Level(14_400, 50.55, 0, 300, 1)], 34_615),
+    "one, asynchronous": ([Level(600, 2, 300, 300, 1)], 11_000),
+    "one, drained as long as it computes, often failing": ([Level(600, 2, 500, 3000, 1)], 5_000),
+    "two, synchronous": ([Level(600, 5, 0, 60, 0.8), Level(3600, 60, 0, 300, 0.2)], 11_136),
+    "two, often failing": ([Level(600, 5, 0, 60, 0.8), Level(6000, 60, 0, 300, 0.2)], 3_000),
+    "two, asynchronous": ([Level(60, 1, 9, 60, 0.8), Level(600, 0, 120, 300, 0.2)], 11_136),
+    "three, synchronous": ([Level(60, 1, 0, 60, 0.7), Level(600, 5, 0, 300, 0.2), Level(3600, 50, 0, 900, 0.1)], 4_000),
+    "three, asynchronous": (
+        [Level(60, 1, 9, 60, 0.7), Level(600, 0, 120, 300, 0.2), Level(3600, 0, 600, 900, 0.1)],
+        11_136,
+    ),
+}
+
+
+@pytest.mark.parametrize(("levels", "mtbf"), CASES.values(), ids=CASES)
+def test_a_simulation_agrees_within_its_own_error_bars(levels: list[Level], mtbf: float) -> None:
+    runs = simulate(levels, mtbf_seconds=mtbf, run_seconds=30 * 86_400, num_runs=1000, seed=7)
+    expected = float(multilevel_goodput_fraction(levels, mtbf_seconds=mtbf))
+    assert runs.standard_error_fraction < 0.002
+    assert abs(runs.goodput_fraction - expected) < 3.5 * runs.standard_error_fraction
+
+
+@given(st.floats(60, 1e5), st.floats(1e-3, 50), st.floats(1e3, 1e7), st.floats(0, 1e4), st.floats(0, 1))
+def test_one_level_is_dalys_formula(
+    interval: float, stall: float, mtbf: float, recovery: float, drained: float
+) -> None:
+    drain = drained * (interval - stall)
+    level = Level(interval, stall, drain, recovery, 1.0)
+    expected = goodput_fraction(
+        interval - stall, stall_seconds=stall, mtbf_seconds=mtbf, recovery_seconds=recovery, drain_seconds=drain
+    )
+    assert multilevel_goodput_fraction([level], mtbf_seconds=mtbf) == pytest.approx(expected, rel=1e-9, abs=1e-25)
+
+
+@given(st.floats(2, 50), st.floats(0.01, 1), st.floats(0, 1))
+def test_a_level_that_recovers_nothing_only_costs_its_stall(ratio: float, stall: float, recovery: float) -> None:
+    main = Level(60 * ratio, 20.0, 0.0, 300.0, 1.0)
+    useless = Level(60.0, stall, 0.0, recovery, 0.0)
+    both = float(multilevel_goodput_fraction([useless, main], mtbf_seconds=1e4))
+    alone = float(multilevel_goodput_fraction([main], mtbf_seconds=1e4))
+    overhead = stall / 60 / (1 - 20 / (60 * ratio))
+    assert both == pytest.approx(alone * (1 - overhead), rel=1e-6)
+
+
+def test_a_first_level_that_recovers_all_leaves_the_second_only_its_stall() -> None:
+    levels = [Level(60.0, 1.0, 0.0, 10.0, 1.0), Level(600.0, 5.0, 0.0, 100.0, 0.0)]
+    alone = float(multilevel_goodput_fraction(levels[:1], mtbf_seconds=1e5))
+    both = float(multilevel_goodput_fraction(levels, mtbf_seconds=1e5))
+    assert both == pytest.approx(alone * (1 - 5 / 600 / (59 / 60)), rel=1e-4)
+
+
+def test_levels_of_arrays_give_what_their_rows_give() -> None:
+    interval, stall = np.array([600.0, 900.0]), np.array([2.0, 3.0])
+    drain, recovery = np.array([0.0, 50.0]), np.array([60.0, 90.0])
+    mtbf = np.array([1e4, 2e4])
+
+    def goodput(rows: slice | int) -> Any:
+        fast = Level(interval[rows], stall[rows], drain[rows], recovery[rows], 0.7)
+        slow = Level(4 * interval[rows], 10 * stall[rows], drain[rows], 5 * recovery[rows], 0.3)
+        return multilevel_goodput_fraction([fast, slow], mtbf_seconds=mtbf[rows])
+
+    apart = [goodput(0), goodput(1)]
+    together = goodput(slice(None))
+    assert np.asarray(together) == pytest.approx(np.array(apart), rel=1e-12)
+
+
+def test_the_published_two_levels_are_spaced_to_first_order() -> None:
+    levels = [Level(1.0, 5.0, 0.0, 0.0, 0.8), Level(2.0, 60.0, 0.0, 0.0, 0.2)]
+    first, second = first_order_level_intervals(levels, mtbf_seconds=11_136)
+    assert (first - 5, second - 60) == pytest.approx((373.1, 2584.9), abs=0.05)

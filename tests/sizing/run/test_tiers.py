@@ -1,0 +1,155 @@
+"""Tiers in front of the storage save what they survive; each takes, holds and costs what its row says."""
+
+from typing import Any
+
+import pytest
+
+from sizing.errors import InvalidInput
+from sizing.report import SizingReport
+from sizing.run.tiers import TierRow
+from sizing.scenario import scenario_from
+from tests.sizing.run.scenarios import ARCHIVE, ASYNC, NVME, PEERS, report, tiered, write_of
+
+BYTES = 14 * 405_853_388_800
+COPY_SECONDS = BYTES / 16_384 / 20e9
+NODE_BYTES = BYTES / 2048
+
+
+def rows(found: SizingReport) -> dict[str, TierRow]:
+    return {row.kind: row for row in found.tiers}
+
+
+def test_without_tiers_there_are_no_rows() -> None:
+    assert report(ASYNC).tiers == []
+
+
+def test_each_tier_has_a_row_with_its_times() -> None:
+    found = report(tiered(PEERS, NVME, ARCHIVE))
+    peers, nvme, storage, archive = found.tiers
+    assert [row.kind for row in found.tiers] == ["peer-memory", "local-nvme", "storage", "object-store"]
+    assert peers.stall_seconds == pytest.approx(COPY_SECONDS, rel=1e-6)
+    assert peers.drain_seconds == pytest.approx(NODE_BYTES / 400e9, rel=1e-6)
+    assert nvme.stall_seconds == storage.stall_seconds == archive.stall_seconds == 0
+    assert nvme.drain_seconds == pytest.approx(NODE_BYTES / 26e9, rel=1e-6)
+    assert storage.drain_seconds == pytest.approx(BYTES / 100e9, rel=1e-6)
+    assert archive.drain_seconds == pytest.approx(BYTES / 10e9, rel=1e-6)
+
+
+def test_the_fastest_tier_that_survives_a_failure_recovers_it() -> None:
+    peers, nvme, storage, archive = report(tiered(PEERS, NVME, ARCHIVE)).tiers
+    assert [row.used_fraction for row in (peers, nvme, storage)] == pytest.approx([0.8, 0.1, 0.1])
+    assert [row.recovered_fraction for row in (peers, nvme, storage)] == pytest.approx([0.8, 0.9, 1.0])
+    assert archive.used_fraction is None
+    assert peers.recovery_seconds == pytest.approx(360 + (peers.restore_seconds or 0))
+    assert (peers.restore_seconds or 0) < (nvme.restore_seconds or 0) < (storage.restore_seconds or 0)
+
+
+def test_components_say_what_a_tier_survives() -> None:
+    components = [
+        {"name": "software", "mtbf_seconds": "10h", "loss_domain": "process"},
+        {"name": "node", "per": "node", "mtbf_seconds": "40960h", "loss_domain": "node"},
+        {"name": "rack", "mtbf_seconds": "100h", "loss_domain": "rack"},
+    ]
+    rates = [1 / 10, 2048 / 40_960, 1 / 100]
+    host = {"kind": "host-memory", "interval_seconds": 30}
+    peers = {key: value for key, value in PEERS.items() if key != "recovered_fraction"}
+    found = rows(report(tiered(host, peers, reliability={"failures_per_node_day": None, "components": components})))
+    assert [row.used_fraction for row in found.values()] == pytest.approx([rate / sum(rates) for rate in rates])
+
+
+def test_tiers_raise_the_goodput() -> None:
+    slow = report(ASYNC, checkpoint={"interval_seconds": "1h"}).interval
+    fast = report(tiered(PEERS, NVME)).interval
+    assert fast.method == "first-order"
+    assert (fast.goodput_at_interval_fraction or 0) > (slow.goodput_at_interval_fraction or 0) + 0.1
+
+
+def test_the_overhead_adds_up_over_the_tiers() -> None:
+    found = report(tiered(PEERS, NVME, mode="sync"))
+    assert found.overhead.fraction == pytest.approx(sum(row.overhead_fraction for row in found.tiers))
+    assert {check.target: check.found for check in report(tiered(PEERS, targets={"max_stall_seconds": 9})).targets}[
+        "max_stall_seconds"
+    ] == pytest.approx(COPY_SECONDS, rel=1e-6)
+
+
+def test_a_synchronous_tier_stalls_for_its_whole_write() -> None:
+    found = rows(report(tiered(NVME, mode="sync")))
+    assert found["local-nvme"].stall_seconds == pytest.approx(NODE_BYTES / 26e9, rel=1e-6)
+    assert found["storage"].stall_seconds == pytest.approx(write_of(report(ASYNC)).seconds)
+
+
+def test_each_tier_is_held_against_its_capacity() -> None:
+    found = rows(report(tiered(PEERS | {"keep": 2}, NVME | {"capacity_bytes": "1 GB"}, ARCHIVE)))
+    assert found["peer-memory"].node_bytes == pytest.approx(NODE_BYTES * 2 * 3, rel=0.2)
+    assert found["peer-memory"].capacity_bytes == 2e12
+    assert found["peer-memory"].fits
+    assert found["local-nvme"].fits is False
+    assert found["object-store"].stored_bytes == pytest.approx(BYTES * 31, rel=1e-6)
+    assert found["object-store"].cost == pytest.approx(BYTES * 31 / 1e12 * 20, rel=1e-6)
+    assert found["object-store"].mean_bytes_per_second == pytest.approx(BYTES / 86_400, rel=1e-6)
+    warnings = report(tiered(NVME | {"capacity_bytes": "1 GB"})).warnings
+    assert any("the local-nvme tier has to hold" in warning for warning in warnings)
+
+
+def test_tiers_in_memory_count_against_the_host() -> None:
+    memory = report(tiered(PEERS | {"keep": 2})).host_memory
+    assert memory.staged_bytes == 0
+    assert memory.tier_bytes == pytest.approx(NODE_BYTES * 2 * 3, rel=0.2)
+
+
+def test_a_tier_that_drains_for_longer_than_its_interval_says_so() -> None:
+    slow = {
+        "preset": None,
+        "profile": {"node_write_bytes_per_second": "30 MB/s", "node_read_bytes_per_second": "1 GB/s"},
+    }
+    found = report(tiered(NVME | {"interval_seconds": 60, "storage": slow}))
+    assert any("the local-nvme tier drains for 92." in warning for warning in found.warnings)
+
+
+def test_a_tier_that_adds_nothing_is_named() -> None:
+    found = report(tiered(PEERS, NVME | {"recovered_fraction": 0.8}))
+    assert any("the local-nvme tier recovers no failure that a faster one does not" in w for w in found.warnings)
+
+
+def test_three_tiers_as_published_need_an_average_rate() -> None:
+    """500 GB every 600 s to the shared store: 0.83 GB/s on average, 4.2 to 8.3 GB/s to drain in 60 to 120 s."""
+    blocks: dict[str, Any] = {"checkpoint": {"observed_bytes": "500 GB"}}
+    found = report(tiered({"kind": "host-memory", "interval_seconds": 60, "recovered_fraction": 0.5}, interval="10min"))
+    assert found.tiers[-1].mean_bytes_per_second == pytest.approx(BYTES / 600, rel=1e-6)
+    document = tiered({"kind": "host-memory", "interval_seconds": 60, "recovered_fraction": 0.5}, interval="10min")
+    document["checkpoint"] |= blocks["checkpoint"]
+    small = report(document, storage={"profile": {"write_bytes_per_second": "4.2 GB/s"}})
+    assert small.tiers[-1].mean_bytes_per_second == pytest.approx(0.83e9, rel=0.01)
+    assert small.tiers[-1].drain_seconds == pytest.approx(120, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("tiers", "message"),
+    [
+        ([NVME, PEERS], "has tiers that are not in the order of their intervals"),
+        ([PEERS | {"interval_seconds": "1h"}], "not more often than the main storage every 3600 s"),
+        ([ARCHIVE, PEERS], "has a tier behind an object-store.*put object stores last"),
+        ([ARCHIVE | {"interval_seconds": 60}], "is written more often than it"),
+        ([PEERS, NVME | {"recovered_fraction": 0.5}], "survives less than the one before"),
+        ([PEERS | {"replicas": 1}], "must have 2 or more replicas in peer-memory"),
+        ([{"kind": "host-memory", "interval_seconds": 1, "replicas": 2}], "must have 1 replica in host-memory"),
+        ([{"kind": "local-nvme", "interval_seconds": 60}], "needs the rates of a local-nvme"),
+        ([{"kind": "host-memory", "interval_seconds": 60}], r"tiers\.0\.recovered_fraction is needed, as reliability"),
+        ([PEERS | {"interval_seconds": 0}], "interval_seconds must be at least 0.001"),
+        ([PEERS | {"recovered_fraction": 1.5}], "recovered_fraction must be at most 1"),
+    ],
+)
+def test_tiers_that_make_no_sense_are_refused(tiers: list[dict[str, Any]], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        report(tiered(*tiers))
+
+
+def test_peer_memory_needs_the_network_between_nodes() -> None:
+    cluster = {"node": None, "node_spec": {"gpus_per_node": 8}}
+    with pytest.raises(InvalidInput, match=r"needs the network between the nodes for peer-memory"):
+        report(tiered(PEERS), cluster=cluster)
+
+
+def test_a_scenario_with_tiers_survives_its_own_json() -> None:
+    scenario = scenario_from(tiered(PEERS, NVME, ARCHIVE))
+    assert type(scenario).model_validate_json(scenario.model_dump_json()) == scenario
