@@ -24,10 +24,9 @@ INCLUDED: dict[Scope, tuple[Scope, ...]] = {
 _bearer = HTTPBearer(auto_error=False, description="A token from `ckpt-serve token create`")
 
 
-def database_of(request: Request) -> Database:
-    """The database of the service that got the request."""
-    database: Database = request.app.state.database
-    return database
+async def database_of(request: Request) -> Database:
+    """The database of the service that got the request; asynchronous, for that costs no thread."""
+    return _database_of(request)
 
 
 OpenDatabase = Annotated[Database, Depends(database_of)]
@@ -55,7 +54,7 @@ def holder_of(request: Request) -> Actor:
     known: Actor | None = getattr(request.state, "holder", None)
     if known is None:
         scheme, bearer = get_authorization_scheme_param(request.headers.get("authorization"))
-        token = token_of(database_of(request), bearer) if scheme.lower() == "bearer" else None
+        token = token_of(_database_of(request), bearer) if scheme.lower() == "bearer" else None
         if token is None:
             raise NotAuthenticated.of(
                 "authorization",
@@ -65,6 +64,11 @@ def holder_of(request: Request) -> Actor:
             )
         known = request.state.holder = Actor(token, REQUEST_ID.get())
     return known
+
+
+def _database_of(request: Request) -> Database:
+    database: Database = request.app.state.database
+    return database
 
 
 Publisher = Annotated[Actor, Depends(TokenWith("publish"))]

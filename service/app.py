@@ -20,6 +20,7 @@ from service.openapi import correct
 from service.problems import add_problem_handlers, responses
 from service.routes import (
     audit_log,
+    calibrations,
     catalogs,
     explorations,
     health,
@@ -38,6 +39,7 @@ ROUTERS = (
     catalogs.router,
     storage_systems.router,
     runs.router,
+    calibrations.router,
     scenarios.router,
     audit_log.router,
     monitoring.router,

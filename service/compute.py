@@ -9,9 +9,10 @@ import time
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Annotated, Any
 
 from anyio import CapacityLimiter, to_thread
+from fastapi import Depends, Request
 
 from service.errors import Busy, TakesTooLong
 from service.metrics import Metrics
@@ -73,6 +74,15 @@ class ComputePool:
     def _count_waiting(self, change: int) -> None:
         self._num_waiting += change
         self._metrics.compute_waiting.inc(change)
+
+
+async def compute_of(request: Request) -> ComputePool:
+    """The processes for heavy questions."""
+    pool: ComputePool = request.app.state.compute
+    return pool
+
+
+Compute = Annotated[ComputePool, Depends(compute_of)]
 
 
 class ComputeWorker:

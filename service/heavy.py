@@ -1,11 +1,18 @@
-"""The heavy questions as functions from question to JSON, for the processes of `service.compute`."""
+"""The heavy questions as functions from question to answer, for the processes of `service.compute`."""
 
 from __future__ import annotations
+
+import csv
+import io
+from typing import Any
 
 from sizing.explore.clusters.answer import cluster_report
 from sizing.explore.clusters.scenario import ClusterScenario
 from sizing.explore.requirements.answer import requirements_of
+from sizing.explore.sweeps.answer import sweep
 from sizing.scenario import Scenario
+from sizing.storage.calibration import calibrate
+from sizing.storage.measurement import BenchmarkResult
 
 
 def requirements_json(scenario: Scenario) -> bytes:
@@ -16,3 +23,24 @@ def requirements_json(scenario: Scenario) -> bytes:
 def cluster_json(scenario: ClusterScenario) -> bytes:
     """The ClusterReport of many jobs."""
     return cluster_report(scenario).model_dump_json().encode()
+
+
+def sweep_json(document: dict[str, Any]) -> bytes:
+    """The SweepReport of a SweepRequest document."""
+    return sweep(document).model_dump_json().encode()
+
+
+def sweep_csv(document: dict[str, Any]) -> bytes:
+    """Its rows alone."""
+    report = sweep(document)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(report.columns)
+    writer.writerows(report.rows)
+    return text.getvalue().encode()
+
+
+def calibration_json(documents: list[str], engine: str | None) -> bytes:
+    """The Calibration that result documents give."""
+    results = [BenchmarkResult.model_validate_json(document) for document in documents]
+    return calibrate(results, engine=engine).model_dump_json().encode()

@@ -12,6 +12,8 @@ from sizing.cluster.node import node_catalog
 from sizing.explore.clusters.answer import answer_cluster
 from sizing.explore.clusters.scenario import REFERENCE_CLUSTER
 from sizing.explore.requirements.answer import requirements_of
+from sizing.explore.sweeps.answer import sweep
+from sizing.explore.sweeps.request import REFERENCE_SWEEP
 from sizing.model.catalog import catalog
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
@@ -38,6 +40,7 @@ def _examples() -> Iterator[tuple[str, BaseModel]]:
     scenario = scenario_from(REFERENCE_SCENARIO)
     yield "SizingReport", answer(scenario)
     yield "RequirementsReport", requirements_of(scenario)
+    yield "SweepReport", sweep(REFERENCE_SWEEP)
     yield "ClusterReport", answer_cluster(REFERENCE_CLUSTER | {"horizon_seconds": "1d"})
     yield "CatalogModel", next(iter(catalog().values()))
     yield "CatalogNode", next(iter(node_catalog().values()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from uuid import UUID
@@ -11,8 +11,20 @@ from uuid import UUID
 import httpx
 from pydantic import BaseModel, TypeAdapter
 
-from service_client.documents import Page, RunSummary, SavedScenario, ScenarioSummary, StorageSystem
+from service_client.documents import (
+    CalibrationSummary,
+    Page,
+    RunSummary,
+    SavedScenario,
+    ScenarioSummary,
+    StorageSystem,
+    StoredCalibration,
+)
 from service_client.errors import Unavailable, raise_for
+from sizing.explore.clusters.report import ClusterReport
+from sizing.explore.clusters.scenario import ClusterScenario
+from sizing.explore.requirements.report import RequirementsReport
+from sizing.explore.sweeps.report import SweepReport
 from sizing.model.catalog import CatalogModel
 from sizing.report import SizingReport
 from sizing.scenario import Scenario
@@ -81,6 +93,31 @@ class Client:
         """The result document of a run."""
         return self._read(BenchmarkResult, self._send("GET", f"{_runs(system)}/{run_id}"))
 
+    def calibrate(self, system: str, run_ids: Sequence[str] | None = None) -> StoredCalibration:
+        """Fit a profile to runs of a storage system, or to all of them, and keep it."""
+        body = {"run_ids": None if run_ids is None else list(run_ids)}
+        return self._read(StoredCalibration, self._send("POST", _calibrations(system), json=body))
+
+    def calibrations(self, system: str) -> Iterator[CalibrationSummary]:
+        """The calibrations of a storage system, the newest first."""
+        return self._items(CalibrationSummary, _calibrations(system))
+
+    def calibration(self, system: str, calibration_id: UUID) -> StoredCalibration:
+        """A calibration with its fit, its intervals and its warnings."""
+        return self._read(StoredCalibration, self._send("GET", f"{_calibrations(system)}/{calibration_id}"))
+
+    def sweep(self, request: Mapping[str, Any]) -> SweepReport:
+        """A row for each scenario of a sweep, and the rows that no other beats."""
+        return self._read(SweepReport, self._send("POST", "/v1/sweeps", json=request))
+
+    def requirements(self, scenario: Scenario | Mapping[str, Any]) -> RequirementsReport:
+        """The least bandwidth and capacity, and the intervals, that meet the targets of a scenario."""
+        return self._read(RequirementsReport, self._send("POST", "/v1/requirements", json=_document(scenario)))
+
+    def cluster(self, scenario: ClusterScenario | Mapping[str, Any]) -> ClusterReport:
+        """What many jobs on one storage system do to each other."""
+        return self._read(ClusterReport, self._send("POST", "/v1/clusters", json=_document(scenario)))
+
     def save_scenario(self, name: str, scenario: Scenario | Mapping[str, Any]) -> SavedScenario:
         """Save a scenario under a name."""
         body = {"name": name, "scenario": _document(scenario)}
@@ -119,5 +156,9 @@ def _runs(system: str) -> str:
     return f"/v1/storage-systems/{system}/runs"
 
 
-def _document(scenario: Scenario | Mapping[str, Any]) -> Any:
+def _calibrations(system: str) -> str:
+    return f"/v1/storage-systems/{system}/calibrations"
+
+
+def _document(scenario: BaseModel | Mapping[str, Any]) -> Any:
     return scenario.model_dump(mode="json", exclude_unset=True) if isinstance(scenario, BaseModel) else scenario

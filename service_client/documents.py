@@ -9,7 +9,9 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.scenario import REFERENCE_SCENARIO
+from sizing.storage.calibration.calibration import Calibration, Grade
 from sizing.storage.measurement import Operation
+from sizing.storage.profile import StorageProfile
 
 _Item = TypeVar("_Item")
 
@@ -97,3 +99,34 @@ class SavedScenario(ScenarioSummary):
     model_config = ConfigDict(json_schema_extra={"examples": [_SCENARIO | {"scenario": REFERENCE_SCENARIO}]})
 
     scenario: dict[str, Any]
+
+
+_CALIBRATION: dict[str, Any] = {
+    "id": _ID,
+    "created_at": _MOMENT,
+    "code_version": "0.1.0",
+    "run_ids": ["20261121T120000Z-1a2b3c"],
+    "engine": "torch-save",
+    "grade": "B",
+    "profile": {"write_bytes_per_second": 2.73e11, "node_write_bytes_per_second": 8e9},
+}
+
+
+class CalibrationSummary(BaseModel):
+    """A stored calibration: the profile, and where it comes from."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_CALIBRATION]})
+
+    id: UUID
+    created_at: datetime
+    code_version: str = Field(description="of the code that made it")
+    run_ids: list[str] = Field(description="of the runs that it rests on")
+    engine: str
+    grade: Grade
+    profile: StorageProfile
+
+
+class StoredCalibration(CalibrationSummary):
+    """A stored calibration with its fit, its intervals and its warnings."""
+
+    calibration: Calibration

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Select, and_, select
+from sqlalchemy import Select, and_, func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import undefer
 
@@ -20,7 +20,13 @@ from service.database.pages import newest_first
 from service.database.storage_systems import storage_system, system_named
 from service.database.tables import MeasurementRow, RunRow, StorageSystemRow, new_id, now
 from service.errors import Conflict, NotFound
+from sizing.errors import InvalidInput
 from sizing.storage.measurement import BenchmarkResult, Measurement
+from sizing.units import binary_bytes_text
+
+MOST_RUNS = 1000
+MOST_DOCUMENT_BYTES = 256 * 1024**2
+"""Of the runs that are looked at together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +101,27 @@ def list_runs(
         return newest_first(session, query, RunRow.id, limit=limit, before=before)
 
 
-def runs_with_documents(
-    database: Database, system_name: str, run_ids: Iterable[str] | None, *, most: int
-) -> Sequence[RunRow]:
-    """The runs of those ids with their documents, or without ids all of a storage system; `most` at the most.
+def runs_with_documents(database: Database, system_name: str, run_ids: Sequence[str] | None) -> Sequence[RunRow]:
+    """The runs of those ids with their documents, or without ids all of a storage system.
 
-    Raises NotFound where an id is not that of a run, Conflict where it is one of another storage system.
+    Raises NotFound where an id is not that of a run of the system, InvalidInput where they are too many.
     """
+    query = _of_system(storage_system(database, system_name))
     if run_ids is not None:
-        return [published_run(database, system_name, run_id, with_document=True) for run_id in run_ids]
-    query = _of_system(storage_system(database, system_name)).options(undefer(RunRow.document))
+        query = query.where(RunRow.run_id.in_(run_ids))
     with database.reading() as session:
-        return newest_first(session, query, RunRow.id, limit=most, before=None)
+        num_runs, num_characters = session.execute(
+            query.with_only_columns(func.count(RunRow.id), func.sum(func.length(RunRow.document)))
+        ).one()
+        if num_runs > MOST_RUNS or (num_characters or 0) > MOST_DOCUMENT_BYTES:
+            raise _too_many_runs(num_runs, num_characters)
+        rows = newest_first(session, query.options(undefer(RunRow.document)), RunRow.id, limit=MOST_RUNS, before=None)
+    missing = set(run_ids or ()) - {row.run_id for row in rows}
+    if missing:
+        raise NotFound.of(
+            "run_ids", f"must be those of runs of {system_name}", value=min(missing), remedy="see the list of runs"
+        )
+    return rows
 
 
 def digest_of(document: bytes) -> bytes:
@@ -138,6 +153,15 @@ def _measurement(position: int, measurement: Measurement) -> MeasurementRow:
         **measurement.model_dump(
             include={"engine", "operation", "num_nodes", "num_ranks", "bytes_per_second", "verified"}
         ),
+    )
+
+
+def _too_many_runs(num_runs: int, num_characters: int) -> InvalidInput:
+    return InvalidInput.of(
+        "run_ids",
+        f"must be at most {MOST_RUNS:,} runs with {binary_bytes_text(MOST_DOCUMENT_BYTES)} of documents",
+        value=f"{num_runs:,} with {binary_bytes_text(num_characters)}",
+        remedy="name the runs to use",
     )
 
 

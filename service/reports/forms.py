@@ -12,7 +12,7 @@ from service.accept import preferred
 from service.database.tables import ScenarioRow
 from service.reports import figures, page, pdf
 from sizing.report import SizingReport, answer
-from sizing.scenario import Scenario, scenario_from
+from sizing.scenario import Scenario
 
 FormName = Literal["json", "html", "pdf", "csv"]
 
@@ -35,16 +35,15 @@ FORMS: dict[FormName, Form] = {
 """Every form; the first is sent to who takes anything."""
 
 
-def sent(row: ScenarioRow, *, name: FormName | None, accept: str | None) -> Response:
+def sent(row: ScenarioRow, scenario: Scenario, *, name: FormName | None, accept: str | None) -> Response:
     """The answer of today to a saved scenario, in the form that was named or that the Accept header prefers.
 
-    Raises InvalidInput where this version no longer takes the scenario, NotAcceptable, and NotReady where a form
-    cannot be made here.
+    Args: `scenario`, that of the row as this version reads it, with its calibration in place.
+    Raises InvalidInput where it has no answer, NotAcceptable, and NotReady where a form cannot be made here.
     """
     by_media_type = {form.media_type: form for form in FORMS.values()}
     form = FORMS[name] if name else by_media_type[preferred(accept, list(by_media_type))]
     extension = next(name for name, known in FORMS.items() if known is form)
-    scenario = scenario_from(row.scenario)
     headers = {
         "Content-Disposition": f'inline; filename="checkpoint-sizing-{row.id}.{extension}"',
         "Vary": "Accept",

@@ -1,34 +1,33 @@
-"""What if: the inverse questions, and many jobs on one storage system. Nothing is stored."""
+"""What if: the inverse questions, sweeps, and many jobs on one storage system. Nothing is stored."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Depends, Request
+from fastapi import APIRouter, Body, Header
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from service import heavy
-from service.compute import ComputePool
+from service.accept import preferred
+from service.access import OpenDatabase
+from service.calibrated import cluster_with_calibration, document_with_calibrations, with_calibration
+from service.compute import Compute
 from service.errors import explained
 from service.json_bodies import JsonRoute
 from service.problems import responses
 from sizing.explore.clusters.report import ClusterReport
 from sizing.explore.clusters.scenario import REFERENCE_CLUSTER, ClusterScenario
 from sizing.explore.requirements.report import RequirementsReport
+from sizing.explore.sweeps.report import SweepReport
+from sizing.explore.sweeps.request import REFERENCE_SWEEP, SweepRequest
 from sizing.scenario import REFERENCE_SCENARIO, Scenario
 
 router = APIRouter(prefix="/v1", tags=["what if"], route_class=JsonRoute)
 
+CSV = "text/csv"
+_SWEEP_FORMS = {"application/json": heavy.sweep_json, CSV: heavy.sweep_csv}
 _REFUSALS = responses(400, 408, 413, 415, 422, 503)
-
-
-def compute_of(request: Request) -> ComputePool:
-    """The processes for heavy questions."""
-    pool: ComputePool = request.app.state.compute
-    return pool
-
-
-Compute = Annotated[ComputePool, Depends(compute_of)]
 
 
 @router.post(
@@ -44,9 +43,11 @@ async def create_requirements(
         Body(openapi_examples={"reference": {"summary": "A published run of 1T", "value": REFERENCE_SCENARIO}}),
     ],
     compute: Compute,
+    database: OpenDatabase,
 ) -> Response:
     """The least bandwidth and capacity, and the shortest and longest interval, that meet the scenario's targets."""
-    return _json(await compute.run(heavy.requirements_json, scenario))
+    calibrated = await run_in_threadpool(with_calibration, database, scenario)
+    return _json(await compute.run(heavy.requirements_json, calibrated))
 
 
 @router.post(
@@ -62,9 +63,37 @@ async def create_cluster(
         Body(openapi_examples={"reference": {"summary": "1T beside forty of 8B", "value": REFERENCE_CLUSTER}}),
     ],
     compute: Compute,
+    database: OpenDatabase,
 ) -> Response:
     """What many jobs on one storage system do to each other: stalls, peak, restore storms, what to buy."""
-    return _json(await compute.run(heavy.cluster_json, scenario))
+    calibrated = await run_in_threadpool(cluster_with_calibration, database, scenario)
+    return _json(await compute.run(heavy.cluster_json, calibrated))
+
+
+@router.post(
+    "/sweeps",
+    response_model=SweepReport,
+    responses={200: {"content": {CSV: {}}}, **responses(400, 406, 408, 413, 415, 422, 503)},
+    summary="Answer many scenarios at once",
+)
+async def create_sweep(
+    request: Annotated[
+        SweepRequest,
+        explained(SweepRequest),
+        Body(openapi_examples={"reference": {"summary": "What bandwidth buys in goodput", "value": REFERENCE_SWEEP}}),
+    ],
+    compute: Compute,
+    database: OpenDatabase,
+    accept: Annotated[str | None, Header(include_in_schema=False)] = None,
+) -> Response:
+    """A scenario in which any field is a list or a range: a row for each combination, and the rows no other beats.
+
+    As JSON, or as CSV by `Accept`.
+    """
+    form = preferred(accept, list(_SWEEP_FORMS))
+    scenario = await run_in_threadpool(document_with_calibrations, database, request.scenario)
+    asked = request.model_dump(mode="json", exclude_unset=True) | {"scenario": scenario}
+    return Response(await compute.run(_SWEEP_FORMS[form], asked), headers={"Vary": "Accept"}, media_type=form)
 
 
 def _json(document: bytes) -> Response:

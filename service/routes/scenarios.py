@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from service.access import OpenDatabase, Writer
+from service.calibrated import with_calibration
 from service.database import scenarios
 from service.database.names import Name
 from service.errors import explained
@@ -19,7 +20,7 @@ from service.reports.forms import FORMS, FormName, sent
 from service.routes.pages import PageWanted, page_of
 from service_client.documents import Page, SavedScenario, ScenarioSummary
 from sizing.report import SizingReport, answer
-from sizing.scenario import REFERENCE_SCENARIO, Scenario
+from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
 
 router = APIRouter(prefix="/v1/scenarios", tags=["scenarios"], route_class=JsonRoute)
 
@@ -61,7 +62,7 @@ def save_scenario(
     response: Response,
 ) -> SavedScenario:
     """Keep a scenario that has an answer. Anyone with its link can read it."""
-    answer(new.scenario)
+    answer(with_calibration(database, new.scenario))
     row = scenarios.save_scenario(database, new.name, request.document["scenario"], by=by)
     response.headers["Location"] = f"{router.prefix}/{row.id}"
     return SavedScenario.model_validate(row)
@@ -101,7 +102,8 @@ def get_report(
     accept: Annotated[str | None, Header(include_in_schema=False)] = None,
 ) -> Response:
     """The answer of today as JSON, as a page, as PDF or as a table: 422 should this version no longer take it."""
-    return sent(scenarios.saved_scenario(database, saved_id), name=wanted.form, accept=accept)
+    row = scenarios.saved_scenario(database, saved_id)
+    return sent(row, with_calibration(database, scenario_from(row.scenario)), name=wanted.form, accept=accept)
 
 
 @router.delete(

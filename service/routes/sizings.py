@@ -7,6 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Request
 from starlette.responses import Response
 
+from service.access import OpenDatabase
+from service.calibrated import with_calibration
 from service.errors import explained
 from service.json_bodies import JsonRoute
 from service.metrics import Metrics
@@ -32,9 +34,10 @@ def create_sizing(
         Body(openapi_examples={"reference": {"summary": "A published run of 1T", "value": REFERENCE_SCENARIO}}),
     ],
     request: Request,
+    database: OpenDatabase,
 ) -> Response:
     """What the scenario's checkpoints weigh, take, cost and need. Nothing is stored."""
-    report = answer(scenario)
+    report = answer(with_calibration(database, scenario))
     metrics: Metrics = request.app.state.metrics
     metrics.sizings.inc()
     return report_response(report)

@@ -57,7 +57,7 @@ def test_every_code_is_in_the_guide() -> None:
 def test_every_route_is_in_the_guide(client: httpx.Client) -> None:
     for path, operations in client.get("/openapi.json").json()["paths"].items():
         for method in operations:
-            assert f"{method.upper()} {path.replace('scenario_id', 'id')}`" in GUIDE
+            assert f"{method.upper()} {re.sub('(scenario|calibration)_id', 'id', path)}`" in GUIDE
 
 
 def test_the_commands_of_the_guide_do_what_it_says(server: str, database_url: str, tmp_path: Path) -> None:

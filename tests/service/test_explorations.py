@@ -1,5 +1,6 @@
 """The heavy questions over HTTP: answered as by the library, beside the server, within their limits."""
 
+import csv
 import threading
 import time
 from pathlib import Path
@@ -14,6 +15,8 @@ from sizing.errors import InvalidInput
 from sizing.explore.clusters.answer import answer_cluster
 from sizing.explore.clusters.scenario import REFERENCE_CLUSTER
 from sizing.explore.requirements.answer import requirements
+from sizing.explore.sweeps.answer import sweep
+from sizing.explore.sweeps.request import REFERENCE_SWEEP
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.service.computed import eat, fail, refuse, sleep
 from tests.service.conftest import serving
@@ -104,3 +107,21 @@ def test_a_process_that_is_stopped_is_replaced() -> None:
         assert worker.ask(eat, (3,)) == b"xxx"
     finally:
         worker.stop()
+
+
+def test_a_sweep_is_that_of_the_library_as_json_and_as_csv(client: httpx.Client) -> None:
+    expected = sweep(REFERENCE_SWEEP)
+    found = client.post("/v1/sweeps", json=REFERENCE_SWEEP)
+    assert found.json() == expected.model_dump(mode="json")
+    table = client.post("/v1/sweeps", json=REFERENCE_SWEEP, headers={"accept": "text/csv"})
+    assert table.headers["content-type"].startswith("text/csv")
+    heading, *rows = csv.reader(table.text.splitlines())
+    assert heading == expected.columns
+    assert len(rows) == expected.num_rows
+    assert client.post("/v1/sweeps", json=REFERENCE_SWEEP, headers={"accept": "image/png"}).status_code == 406
+
+
+def test_a_sweep_of_too_many_rows_is_refused_before_any_work(client: httpx.Client) -> None:
+    scenario = {"model": {"preset": "gpt2"}, "checkpoint": {"interval_seconds": {"from": 60, "to": 3600, "num": 10**9}}}
+    refused = client.post("/v1/sweeps", json={"scenario": scenario})
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid-input")

@@ -1,0 +1,46 @@
+"""Scenarios that name a stored calibration: the name is replaced by what it stands for, before anything is answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from service.database import Database
+from service.database.calibrations import calibration_of_id
+from sizing.explore.clusters.scenario import ClusterScenario
+from sizing.scenario import Scenario
+from sizing.storage.storage import Storage
+
+
+def with_calibration(database: Database, scenario: Scenario) -> Scenario:
+    """The scenario with its calibration in place of an id. Raises InvalidInput where there is none of that id."""
+    storage = _with_calibration(database, scenario.storage)
+    return scenario if storage is scenario.storage else scenario.model_copy(update={"storage": storage})
+
+
+def cluster_with_calibration(database: Database, scenario: ClusterScenario) -> ClusterScenario:
+    """The same of a cluster's scenario."""
+    storage = _with_calibration(database, scenario.storage)
+    return scenario if storage is scenario.storage else scenario.model_copy(update={"storage": storage})
+
+
+def document_with_calibrations(database: Database, document: dict[str, Any]) -> dict[str, Any]:
+    """The same of a document in which the calibration may be a list of ids, as in a sweep."""
+    storage = document.get("storage")
+    named = storage.get("calibration") if isinstance(storage, dict) else None
+    if isinstance(named, str):
+        found: Any = _as_document(database, named)
+    elif isinstance(named, list):
+        found = [_as_document(database, each) if isinstance(each, str) else each for each in named]
+    else:
+        return document
+    return {**document, "storage": {**document["storage"], "calibration": found}}
+
+
+def _with_calibration(database: Database, storage: Storage | None) -> Storage | None:
+    if storage is None or not isinstance(storage.calibration, str):
+        return storage
+    return storage.model_copy(update={"calibration": calibration_of_id(database, storage.calibration)})
+
+
+def _as_document(database: Database, calibration_id: str) -> dict[str, Any]:
+    return calibration_of_id(database, calibration_id).model_dump(mode="json")

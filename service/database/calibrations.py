@@ -1,0 +1,89 @@
+"""Calibrations: what was fitted, from which runs, by which version of the code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from sqlalchemy import select
+
+from service.database.audit import Actor
+from service.database.engine import Database
+from service.database.pages import newest_first
+from service.database.storage_systems import storage_system, system_named
+from service.database.tables import CalibrationRow, RunRow, new_id, now
+from service.errors import NotFound
+from sizing import __version__
+from sizing.errors import InvalidInput
+from sizing.storage.calibration import Calibration
+
+
+def save_calibration(
+    database: Database, system_name: str, calibration: Calibration, *, runs: Sequence[RunRow], by: Actor
+) -> CalibrationRow:
+    """The row of a new calibration, made from `runs` by this version.
+
+    Raises NotFound for the storage system.
+    """
+    with database.writing() as session:
+        row = CalibrationRow(
+            id=new_id(),
+            system=system_named(session, system_name),
+            calibration=calibration.model_dump(mode="json"),
+            code_version=__version__,
+            created_at=now(),
+            token_id=by.token_id,
+            runs=[session.merge(run, load=False) for run in runs],
+        )
+        session.add(row)
+        by.record(session, "calibrate", f"storage system {system_name}: calibration {row.id}")
+    return row
+
+
+def saved_calibration(database: Database, system_name: str, calibration_id: UUID) -> CalibrationRow:
+    """The calibration of that id. Raises NotFound."""
+    system = storage_system(database, system_name)
+    with database.reading() as session:
+        row = session.get(CalibrationRow, calibration_id)
+    if row is None or row.system_id != system.id:
+        raise NotFound.of(
+            "id",
+            f"must be that of a calibration of {system_name}",
+            value=calibration_id,
+            remedy="see the list of calibrations",
+        )
+    return row
+
+
+def calibration_of_id(database: Database, text: str) -> Calibration:
+    """The calibration that a scenario names by its id. Raises InvalidInput where there is none."""
+    row = None
+    if _is_id(text):
+        with database.reading() as session:
+            row = session.get(CalibrationRow, UUID(text))
+    if row is None:
+        raise InvalidInput.of(
+            "storage.calibration",
+            "must be the id of a stored calibration",
+            value=text,
+            remedy="see GET /v1/storage-systems/NAME/calibrations for them",
+        )
+    return Calibration.model_validate(row.calibration)
+
+
+def list_calibrations(
+    database: Database, system_name: str, *, limit: int, before: UUID | None
+) -> Sequence[CalibrationRow]:
+    """At most `limit` calibrations of a storage system, the newest first. Raises NotFound for the system."""
+    system = storage_system(database, system_name)
+    query = select(CalibrationRow).where(CalibrationRow.system_id == system.id)
+    with database.reading() as session:
+        return newest_first(session, query, CalibrationRow.id, limit=limit, before=before)
+
+
+def _is_id(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True

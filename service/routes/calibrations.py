@@ -1,0 +1,109 @@
+"""Calibrations of a storage system: profiles fitted to its published runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from anyio import from_thread
+from fastapi import APIRouter, Body, Depends, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from service import heavy
+from service.access import OpenDatabase, Writer
+from service.compute import Compute
+from service.database import calibrations, runs
+from service.database.runs import MOST_RUNS
+from service.database.tables import CalibrationRow
+from service.errors import NotFound, explained
+from service.json_bodies import JsonRoute
+from service.problems import responses
+from service.routes.pages import PageWanted, page_of
+from service_client.documents import CalibrationSummary, Page, StoredCalibration
+from sizing.storage.calibration import Calibration
+
+router = APIRouter(prefix="/v1/storage-systems/{name}/calibrations", tags=["calibrations"], route_class=JsonRoute)
+
+RunId = Annotated[str, Field(min_length=1, max_length=64)]
+
+
+class NewCalibration(BaseModel):
+    """From which runs to calibrate, and where they have several engines, for which."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, json_schema_extra={"examples": [{"run_ids": ["20261121T120000Z-1a2b3c"]}]}
+    )
+
+    run_ids: Annotated[tuple[RunId, ...], Field(min_length=1, max_length=MOST_RUNS)] | None = Field(
+        None, description="all of the storage system's, where it is null"
+    )
+    engine: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+
+
+class CalibrationPage(Page[CalibrationSummary]):
+    """Some of the calibrations, the newest first."""
+
+
+def id_in_path(calibration_id: str) -> UUID:
+    """The id of a calibration. What is no id is that of nothing."""
+    try:
+        return UUID(calibration_id)
+    except ValueError:
+        raise NotFound.of(
+            "id", "must be that of a calibration", value=calibration_id, remedy="see the list of calibrations"
+        ) from None
+
+
+@router.post(
+    "",
+    status_code=201,
+    responses=responses(400, 401, 403, 404, 408, 409, 413, 415, 422, 503, 507),
+    summary="Calibrate a storage system",
+)
+def create_calibration(
+    name: str,
+    new: Annotated[NewCalibration, explained(NewCalibration), Body()],
+    by: Writer,
+    database: OpenDatabase,
+    compute: Compute,
+    response: Response,
+) -> StoredCalibration:
+    """Fit a profile to published runs and keep it. A scenario takes it as `{"storage": {"calibration": ID}}`."""
+    chosen = runs.runs_with_documents(database, name, new.run_ids)
+    fitted = from_thread.run(compute.run, heavy.calibration_json, [run.document for run in chosen], new.engine)
+    calibration = Calibration.model_validate_json(fitted)
+    used = sorted((run for run in chosen if run.run_id in calibration.run_ids), key=lambda run: run.id)
+    row = calibrations.save_calibration(database, name, calibration, runs=used, by=by)
+    response.headers["Location"] = f"{router.prefix.format(name=name)}/{row.id}"
+    return StoredCalibration(**_summary(row).model_dump(), calibration=calibration)
+
+
+@router.get("", responses=responses(404, 422, 503), summary="List the calibrations of a storage system")
+def list_calibrations(
+    name: str, page: Annotated[PageWanted, explained(PageWanted), Query()], database: OpenDatabase
+) -> CalibrationPage:
+    """A page of the calibrations, the newest first."""
+    rows = calibrations.list_calibrations(database, name, limit=page.limit + 1, before=page.cursor)
+    return page_of(CalibrationPage, rows, page.limit, _summary, lambda row: str(row.id))
+
+
+@router.get("/{calibration_id}", responses=responses(404, 503), summary="A calibration")
+def get_calibration(
+    name: str, saved_id: Annotated[UUID, Depends(id_in_path)], database: OpenDatabase
+) -> StoredCalibration:
+    """The calibration with its fit, its intervals and its warnings."""
+    row = calibrations.saved_calibration(database, name, saved_id)
+    return StoredCalibration(**_summary(row).model_dump(), calibration=Calibration.model_validate(row.calibration))
+
+
+def _summary(row: CalibrationRow) -> CalibrationSummary:
+    return CalibrationSummary(
+        id=row.id,
+        created_at=row.created_at,
+        code_version=row.code_version,
+        run_ids=[run.run_id for run in row.runs],
+        engine=row.calibration["engine"],
+        grade=row.calibration["grade"],
+        profile=row.calibration["profile"],
+    )

@@ -1,0 +1,123 @@
+"""Calibrations: fitted to published runs, kept with their origin, and taken by any question that names them."""
+
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+
+from service_client.client import Client
+from service_client.documents import StoredCalibration
+from sizing import __version__
+from sizing.explore.clusters.scenario import REFERENCE_CLUSTER
+from sizing.report import answer
+from sizing.scenario import scenario_from
+from sizing.storage.calibration import calibrate
+from tests.service.conftest import BOTH, bearer
+from tests.sizing.storage.calibration.simulation import FULL_SCAN, result
+
+DATABASES = BOTH
+RUNS = [
+    result(FULL_SCAN[:20], run_id="20261120T120000Z-abc"),
+    result(FULL_SCAN[20:], run_id="20261121T120000Z-abc", seed=1),
+]
+SYSTEM = "/v1/storage-systems/calibrated/calibrations"
+
+
+@pytest.fixture(scope="session")
+def stored(server: str, token: str) -> StoredCalibration:
+    with Client(server, token=token) as service:
+        service.add_storage_system("calibrated")
+        for run in RUNS:
+            service.publish("calibrated", run)
+        return service.calibrate("calibrated")
+
+
+def scenario(calibration: object) -> dict[str, Any]:
+    return {"model": {"preset": "llama-3.1-8b"}, "parallelism": {"data": 8}, "storage": {"calibration": calibration}}
+
+
+def test_a_calibration_is_the_librarys_and_says_where_it_comes_from(server: str, stored: StoredCalibration) -> None:
+    assert stored.calibration == calibrate(list(reversed(RUNS)))
+    assert stored.profile == stored.calibration.profile
+    assert sorted(stored.run_ids) == [run.run_id for run in RUNS]
+    assert stored.code_version == __version__
+    with Client(server) as service:
+        assert service.calibration("calibrated", stored.id) == stored
+        assert [found.id for found in service.calibrations("calibrated")] == [stored.id]
+
+
+def test_a_scenario_takes_a_calibration_by_its_id(client: httpx.Client, stored: StoredCalibration) -> None:
+    document = stored.calibration.model_dump(mode="json")
+    expected = answer(scenario_from(scenario(document))).model_dump(mode="json")
+    assert client.post("/v1/sizings", json=scenario(str(stored.id))).json() == expected
+
+
+def test_every_question_takes_a_calibration_by_its_id(client: httpx.Client, stored: StoredCalibration) -> None:
+    asked = scenario(str(stored.id))
+    sweep = {"scenario": asked | {"storage": {"calibration": [str(stored.id)]}, "parallelism": {"data": [8, 16]}}}
+    cluster = REFERENCE_CLUSTER | {"storage": asked["storage"], "horizon_seconds": "1d"}
+    for path, question in (("requirements", asked), ("sweeps", sweep), ("clusters", cluster)):
+        answered = client.post(f"/v1/{path}", json=question)
+        assert answered.status_code == 200, (path, answered.text)
+
+
+def test_a_saved_scenario_keeps_the_id_and_its_report_has_the_figures(
+    client: httpx.Client, token: str, stored: StoredCalibration
+) -> None:
+    body = {"name": "calibrated", "scenario": scenario(str(stored.id))}
+    link = client.post("/v1/scenarios", json=body, headers=bearer(token)).headers["location"]
+    assert client.get(link).json()["scenario"] == body["scenario"]
+    expected = client.post("/v1/sizings", json=body["scenario"]).json()
+    assert client.get(f"{link}/report").json() == expected
+
+
+def test_a_calibration_may_rest_on_chosen_runs(server: str, token: str, stored: StoredCalibration) -> None:
+    assert stored
+    with Client(server, token=token) as service:
+        service.add_storage_system("calibrated-apart")
+        whole = result(run_id="20261122T120000Z-abc")
+        service.publish("calibrated-apart", whole)
+        service.publish("calibrated-apart", result(run_id="20261123T120000Z-abc", seed=2))
+        chosen = service.calibrate("calibrated-apart", [whole.run_id])
+    assert chosen.run_ids == [whole.run_id]
+    assert chosen.calibration == calibrate([whole])
+
+
+@pytest.mark.parametrize("named", ["x", "01a1fda6-c9fb-7539-b154-418eb9e9d223", "'; DROP TABLE runs; --"])
+def test_an_id_of_nothing_is_refused(client: httpx.Client, named: str) -> None:
+    for path, question in (("sizings", scenario(named)), ("sweeps", {"scenario": scenario(named)})):
+        refused = client.post(f"/v1/{path}", json=question)
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid-input")
+        assert "storage.calibration must be the id of a stored calibration" in refused.json()["detail"]
+    assert client.get(f"{SYSTEM}/{named}").status_code == 404
+
+
+def test_a_calibration_belongs_to_its_storage_system(
+    client: httpx.Client, token: str, stored: StoredCalibration
+) -> None:
+    client.post("/v1/storage-systems", json={"name": "uncalibrated"}, headers=bearer(token))
+    assert isinstance(stored.id, UUID)
+    assert client.get(f"/v1/storage-systems/uncalibrated/calibrations/{stored.id}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "sentence"),
+    [
+        ({"run_ids": ["nothing"]}, 404, "run_ids must be those of runs of calibrated, got 'nothing'"),
+        ({"run_ids": []}, 422, "run_ids is invalid"),
+        ({"run_ids": ["20261120T120000Z-abc"], "engine": "none"}, 422, "measurements must have at least"),
+    ],
+)
+def test_what_cannot_be_calibrated_is_refused(
+    client: httpx.Client,
+    token: str,
+    stored: StoredCalibration,
+    body: dict[str, Any],
+    status: int,
+    sentence: str,
+) -> None:
+    assert stored
+    refused = client.post(SYSTEM, json=body, headers=bearer(token))
+    assert refused.status_code == status
+    assert sentence in refused.json()["detail"]
