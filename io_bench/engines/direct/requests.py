@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
-import functools
 import os
 
+from io_bench.allocation import allocate
 from io_bench.engines.direct.layout import ALIGNMENT_BYTES
-
-_NO_FALLOCATE = (errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 def preallocate(fd: int, num_bytes: int) -> None:
-    """Give a new file its size, and its space where the file system can. Raises OSError, ENOSPC among others.
-
-    By fallocate(2) itself: the C library's posix_fallocate would write zeros where it is not supported.
-    """
-    if _libc().fallocate(fd, 0, 0, num_bytes) != 0:
-        reason = ctypes.get_errno()
-        if reason not in _NO_FALLOCATE:
-            raise OSError(reason, os.strerror(reason))
+    """Give a new file its size, and its space where the file system can. Raises OSError, ENOSPC among others."""
+    if not allocate(fd, num_bytes):
         os.ftruncate(fd, num_bytes)
 
 
@@ -48,10 +39,3 @@ def _aligned_part(num_bytes: int) -> int:
     if num_bytes < ALIGNMENT_BYTES:
         raise OSError(errno.EIO, f"only {num_bytes} bytes of a request were written")
     return num_bytes // ALIGNMENT_BYTES * ALIGNMENT_BYTES
-
-
-@functools.cache
-def _libc() -> ctypes.CDLL:
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
-    return libc
