@@ -222,6 +222,25 @@ def check(
 
 
 @app.command()
+def clean(
+    target: Annotated[str, typer.Option(metavar="DIR_OR_URL", help="Where runs were killed.")],
+    run_id: Annotated[
+        str | None, typer.Option(metavar="ID", help="This run alone; also one whose checkpoint was kept.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, and change nothing.")] = False,
+) -> None:
+    """Remove what killed runs have left in a target, file by file as their manifests say; never a running one's."""
+    from io_bench.cleaning.clean import cleaned  # noqa: PLC0415 - the rest needs none of this
+
+    interruption.expect()
+    try:
+        exit_code = cleaned(target, run_id, Terminal(is_speaker=True), is_dry=dry_run)
+    except (SizingError, interruption.Interrupted) as error:
+        raise _exit(str(error), exit_code_of(error), is_speaker=True) from None
+    raise typer.Exit(exit_code)
+
+
+@app.command()
 def calibrate(
     results: Annotated[list[Path] | None, typer.Argument(metavar="RESULT...", help="Results of run or scan.")] = None,
     engine: Annotated[

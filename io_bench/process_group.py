@@ -61,6 +61,7 @@ class ProcessGroup:
         self._timeout_seconds = timeout_seconds
         self._farewell_seconds = min(MOST_FAREWELL_SECONDS, timeout_seconds / 4)
         self._losses: list[RanksLost] = []
+        self._heard_lost: frozenset[int] = frozenset()
         self._store = store
         self._round = 0
 
@@ -81,8 +82,13 @@ class ProcessGroup:
 
     @property
     def lost(self) -> frozenset[int]:
-        """The ranks that died or hang, as far as this rank knows."""
-        return frozenset(rank for loss in self._losses for rank in loss.ranks)
+        """The ranks that died or hang, as far as this rank has seen or heard."""
+        return frozenset(rank for loss in self._losses for rank in loss.ranks) | self._heard_lost
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether this rank can no longer hear of the others."""
+        return self._store.is_lost
 
     def introduce(self) -> None:
         """Learn who the peers are and where."""
@@ -189,6 +195,8 @@ class ProcessGroup:
                 self._store.set(_gone(0), "")
             else:
                 self._await_leaving([0])
+        if self.is_cut_off:
+            self._heard_lost |= set(self._dead_neighbours())
 
     def ended(self, error: BaseException) -> RunEnded:
         """The end of the run for all: the first failure published, and the ranks that were lost."""
@@ -219,15 +227,17 @@ class ProcessGroup:
     def _raise_published(self) -> None:
         failure = self._published()
         if failure:
+            self._heard_lost |= set(failure.lost)
             raise PeerFailed(failure.message, failure.exit_code)
 
     def _is_speaker(self) -> bool:
-        """Rank 0; where it is lost, the first survivor to ask, or each where the store went with rank 0."""
-        if 0 not in self.lost:
+        """Rank 0; where it is lost, the first survivor to ask; one on each node where none can be asked."""
+        if not self.is_cut_off and 0 not in self.lost:
             return self.rank == 0
         with contextlib.suppress(RanksLost):
             return self._store.compare_set(_SPEAKER, "", str(self.rank)) == str(self.rank).encode()
-        return True
+        gone = self.lost | set(self._dead_neighbours())
+        return self.rank == min((peer.rank for peer in self._neighbours() if peer.rank not in gone), default=self.rank)
 
     def _await_leaving(self, ranks: range | list[int]) -> None:
         """Wait until the ranks have left, and note those that do not."""
@@ -239,6 +249,8 @@ class ProcessGroup:
                 self._wait(list(expected.values()), expected, seconds=remaining, doing="its part")
             except RanksLost as loss:
                 self._losses.append(loss)
+                if self.is_cut_off:
+                    return
             else:
                 return
 
@@ -276,8 +288,11 @@ class ProcessGroup:
             raise RanksLost(lost, f"{self._titles(lost)} was killed or crashed before it finished {doing}.")
 
     def _dead_neighbours(self) -> list[int]:
-        peers = [peer for peer in self.placements if peer.is_neighbour_of(self.placement)]
-        return [peer.rank for peer in peers if peer.is_dead()]
+        return [peer.rank for peer in self._neighbours() if peer.is_dead()]
+
+    def _neighbours(self) -> list[Placement]:
+        """The ranks whose processes this rank can see, itself among them."""
+        return [peer for peer in self.placements if peer.is_neighbour_of(self.placement)]
 
     def _absent(self, key_of_rank: Mapping[int, str]) -> list[int]:
         absent = [rank for rank, key in key_of_rank.items() if not self._store.check([key])]

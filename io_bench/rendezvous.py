@@ -25,7 +25,12 @@ _Answer = TypeVar("_Answer")
 
 
 class Store(Protocol):
-    """What ranks need of a store. Values are text going in, bytes coming out."""
+    """What ranks need of a store. Values are text going in, bytes coming out.
+
+    `is_lost` says that it no longer answers.
+    """
+
+    is_lost: bool
 
     def set(self, key: str, value: str, /) -> None:
         """Set a key."""
@@ -45,6 +50,8 @@ class Store(Protocol):
 
 class LocalStore:
     """The store of a rank that is alone: needs neither torch nor a network."""
+
+    is_lost = False
 
     def __init__(self) -> None:
         self._values: dict[str, bytes] = {}
@@ -81,13 +88,15 @@ class BoundedStore:
     A TCPStore client waits for ever, deaf to signals, where the host of the store is stopped; so each
     question is asked by a thread of its own. After one question without an answer, no more are asked.
 
-    Methods raise RanksLost for rank 0, which is the store's host unless a launcher hosts it.
+    Methods raise RanksLost: for rank 0 where it is the store's host, for no rank where the launcher is.
     """
 
-    def __init__(self, store: TorchStore, limit_seconds: float) -> None:
+    def __init__(self, store: TorchStore, limit_seconds: float, *, is_hosted_by_launcher: bool) -> None:
         self._store = store
         self._limit_seconds = limit_seconds
-        self._is_dead = False
+        self._host = "The launcher of rank 0, through which the ranks meet," if is_hosted_by_launcher else "Rank 0"
+        self._hosting_ranks = () if is_hosted_by_launcher else (0,)
+        self.is_lost = False
 
     def set(self, key: str, value: str, /) -> None:
         """Set a key."""
@@ -112,19 +121,20 @@ class BoundedStore:
         return PrefixStore(prefix, self._store.clone())  # type: ignore[attr-defined]  # torch's stubs lack it
 
     def _asked(self, question: Callable[[], _Answer]) -> _Answer:
-        if self._is_dead:
-            raise RanksLost([0], "Rank 0 cannot be reached.")
+        if self.is_lost:
+            raise self._lost("cannot be reached")
         answer: Future[_Answer] = Future()
         threading.Thread(target=_answer, args=(question, answer), daemon=True).start()
         try:
             return answer.result(self._limit_seconds)
         except TimeoutError:
-            self._is_dead = True
-            message = f"Rank 0 has not answered for {seconds_text(self._limit_seconds)}: it hangs."
-            raise RanksLost([0], message) from None
+            raise self._lost(f"has not answered for {seconds_text(self._limit_seconds)}: it hangs") from None
         except RuntimeError as error:
-            self._is_dead = True
-            raise RanksLost([0], "Rank 0 cannot be reached: it was killed or crashed.") from error
+            raise self._lost("cannot be reached: it was killed or crashed") from error
+
+    def _lost(self, what: str) -> RanksLost:
+        self.is_lost = True
+        return RanksLost(self._hosting_ranks, f"{self._host} {what}.")
 
 
 def store_for(placement: Placement, *, limit_seconds: float) -> Store:
@@ -150,7 +160,9 @@ def store_for(placement: Placement, *, limit_seconds: float) -> Store:
         message = f"The {placement.num_ranks} ranks did not all start within {seconds_text(limit_seconds)}."
         raise RanksLost([], message) from error
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    return BoundedStore(PrefixStore(f"ckpt-bench/{attempt}", store), limit_seconds)
+    is_hosted_by_launcher = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    store = PrefixStore(f"ckpt-bench/{attempt}", store)
+    return BoundedStore(store, limit_seconds, is_hosted_by_launcher=is_hosted_by_launcher)
 
 
 def _answer(question: Callable[[], _Answer], answer: Future[_Answer]) -> None:

@@ -15,7 +15,7 @@ class ResultFile:
     """A draft beside the output, which takes the output's place once it is complete."""
 
     def __init__(self, text: str, *, flag: str = "--output") -> None:
-        """Create the draft. Raises InvalidInput where the output cannot be written."""
+        """Prove that a draft can be made, and leave none yet. Raises InvalidInput where it cannot."""
         self.path = Path(text).resolve()
         self._flag = flag
         self._draft = self.path.parent / f".ckpt-bench-{secrets.token_hex(4)}.part"
@@ -23,6 +23,7 @@ class ResultFile:
             raise self._unwritable(text, "it is not a regular file")
         try:
             self._draft.touch(exist_ok=False)
+            self._draft.unlink()
         except OSError as error:
             raise self._unwritable(text, str(error.strerror)) from error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import BinaryIO
 
 from io_bench import page_cache
 from io_bench.errors import too_small, unwritable
+from io_bench.manifest import RUN_PREFIX
 from io_bench.mount import mount_of
 from sizing.errors import InvalidInput
 from sizing.units import bytes_text, percent_text
@@ -84,6 +86,18 @@ class RunDirectory:
         """Pages of a file that stay in the page cache. Raises OSError."""
         with self.open(name) as file:
             return page_cache.drop(file.fileno())
+
+    def touch(self, name: str) -> None:
+        """Make a file look as if changed now. Raises OSError."""
+        os.utime(name, dir_fd=self._fd, follow_symlinks=False)
+
+    def age_seconds(self, name: str) -> float:
+        """Seconds since a file was changed; where there is no such file, since the directory was. Raises OSError."""
+        try:
+            status = os.stat(name, dir_fd=self._fd, follow_symlinks=False)
+        except FileNotFoundError:
+            status = os.fstat(self._fd)
+        return time.time() - status.st_mtime
 
     def remove_created(self) -> None:
         """Remove the files that this rank created. Raises OSError."""
@@ -168,6 +182,11 @@ class DirectoryTarget:
         """The mount that holds it."""
         return mount_of(self.path)
 
+    def run_ids(self) -> list[str]:
+        """The runs that have a directory here, by what the directories are called. Raises OSError."""
+        found = (path for path in self.path.glob(f"{RUN_PREFIX}*") if path.is_dir() and not path.is_symlink())
+        return sorted(path.name.removeprefix(RUN_PREFIX) for path in found)
+
     def run_title(self, run_id: str) -> str:
         """The path of a run's directory."""
         return str(self._run_path(run_id))
@@ -192,4 +211,4 @@ class DirectoryTarget:
         return RunDirectory(self._run_path(run_id))
 
     def _run_path(self, run_id: str) -> Path:
-        return self.path / f"ckpt-bench-{run_id}"
+        return self.path / f"{RUN_PREFIX}{run_id}"

@@ -6,23 +6,21 @@ removes those that it created; rank 0 removes the manifest and the place last. N
 
 from __future__ import annotations
 
-import datetime
+import contextlib
+import functools
+import itertools
 import json
-import os
-import socket
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO, Protocol
 
-import psutil
-
 from io_bench import interruption
-from io_bench.errors import RunFailed, explained_io_errors, reason_of
+from io_bench.dismantling import cleared, dismantled, dismantled_by_survivors, orphans_of
+from io_bench.errors import RunFailed, explained_io_errors
+from io_bench.heartbeat import beating
+from io_bench.manifest import MANIFEST, Manifest
 from io_bench.process_group import ProcessGroup
 from io_bench.target import Target
-
-MANIFEST = "ckpt-bench.json"
-_NAMES_SHOWN = 5
 
 
 class RunFiles(Protocol):
@@ -65,6 +63,12 @@ class RunFiles(Protocol):
     def names(self) -> list[str]:
         """What is there."""
 
+    def touch(self, name: str) -> None:
+        """Make a file look as if changed now."""
+
+    def age_seconds(self, name: str) -> float:
+        """Seconds since a file was changed; where there is no such file, since the place was."""
+
     def remove_created(self) -> None:
         """Remove the files that this rank created."""
 
@@ -93,15 +97,17 @@ def opened(
     What could not be removed is said in the group's notes. Raises InvalidInput where the target does not
     let it be made, RunFailed where a rank does not see what rank 0 made.
     """
-    title = target.run_title(run_id)
     files: RunFiles | None = None
     is_kept = False
     try:
-        if group.rank == 0:
-            files = _made(target, run_id)
-        group.exchange(None, doing="making the run directory")
-        files = files or _seen(target, run_id, group)
-        yield files
+        with contextlib.ExitStack() as led:
+            if group.rank == 0:
+                names = itertools.chain.from_iterable(files_of_rank)
+                files = made(target, Manifest.of_this_process(run_id, files=names, is_kept=keep))
+                led.enter_context(beating(functools.partial(files.touch, MANIFEST)))
+            group.exchange(None, doing="making the run directory")
+            files = files or _seen(target, run_id, group)
+            yield files
         is_kept = keep
     except BaseException as error:
         group.publish(error)
@@ -109,36 +115,29 @@ def opened(
     finally:
         interruption.ignore()
         if files and not is_kept:
-            group.notes += _cleared(files)
+            group.notes += cleared(files)
         group.roll_call()
-        if files and not is_kept and group.rank == 0:
-            orphans = [name for rank in group.lost for name in files_of_rank[rank]]
-            group.notes += _dismantled(files, orphans)
+        if files and not is_kept and group.rank == 0 and not group.is_cut_off:
+            group.notes += dismantled(files, orphans_of(files_of_rank, group))
         group.farewell()
-        if 0 in group.lost:
-            group.notes.append(f"{title} is left in place: rank 0, which made it, is gone.")
+        if files and not is_kept and (group.is_cut_off or 0 in group.lost):
+            group.notes += dismantled_by_survivors(files, files_of_rank, group)
         if files:
             files.close()
 
 
-def _made(target: Target, run_id: str) -> RunFiles:
-    files = target.made(run_id)
+def made(target: Target, manifest: Manifest) -> RunFiles:
+    """A place in the target with its manifest. Raises InvalidInput, RunFailed where that cannot be."""
+    files = target.made(manifest.run_id)
     try:
-        with explained_io_errors(f"writing {files.location(MANIFEST)}", rank=0):
-            _write_manifest(files, run_id)
+        with explained_io_errors(f"writing {files.location(MANIFEST)}", rank=0), files.create(MANIFEST) as file:
+            file.write(manifest.model_dump_json().encode())
+        files.disown(MANIFEST)
     except BaseException:
-        _dismantled(files, [])
+        dismantled(files, [])
         files.close()
         raise
     return files
-
-
-def _write_manifest(files: RunFiles, run_id: str) -> None:
-    owner = {"user": psutil.Process().username(), "host": socket.gethostname(), "pid": os.getpid()}
-    created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    with files.create(MANIFEST) as file:
-        file.write(json.dumps({"run_id": run_id, "owner": owner, "created": created}).encode())
-    files.disown(MANIFEST)
 
 
 def _seen(target: Target, run_id: str, group: ProcessGroup) -> RunFiles:
@@ -159,27 +158,3 @@ def _seen(target: Target, run_id: str, group: ProcessGroup) -> RunFiles:
 def _unshared(place: str, group: ProcessGroup, reason: str) -> RunFailed:
     title = group.placement.title
     return RunFailed(f"{title} does not see {place} as rank 0 made it: is the target shared? ({reason})")
-
-
-def _cleared(files: RunFiles) -> list[str]:
-    """Remove this rank's files; what went wrong, if anything."""
-    try:
-        files.remove_created()
-    except OSError as error:
-        return [f"Files in {files.title} could not be removed: {reason_of(error)}."]
-    return []
-
-
-def _dismantled(files: RunFiles, orphans: list[str]) -> list[str]:
-    """Remove what lost ranks left, the manifest and the place; what went wrong, if anything."""
-    try:
-        files.remove_of_lost(orphans)
-        foreign = [name for name in files.names() if name != MANIFEST]
-        if foreign:
-            names = ", ".join(foreign[:_NAMES_SHOWN]) + (", ..." if len(foreign) > _NAMES_SHOWN else "")
-            return [f"{files.title} is left in place: it holds {names}, which this run did not make."]
-        files.remove([MANIFEST])
-        files.unmake()
-    except OSError as error:
-        return [f"{files.title} could not be removed: {reason_of(error)}."]
-    return []

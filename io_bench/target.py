@@ -38,6 +38,9 @@ class Target(Protocol):
     def description(self) -> dict[str, str]:
         """What a result says of it: a mount, or an endpoint."""
 
+    def run_ids(self) -> list[str]:
+        """The runs that have a place here, by what the places are called. Raises OSError."""
+
     def run_title(self, run_id: str) -> str:
         """Where a run's place will be."""
 

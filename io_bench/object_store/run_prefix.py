@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import io
+import math
+import time
 from collections.abc import Iterable
 from typing import BinaryIO, cast
 
@@ -86,6 +88,17 @@ class RunPrefix:
     def names(self) -> list[str]:
         """What is under the prefix, listed. Raises OSError."""
         return [path.removeprefix(f"{self._path}/") for path in self._store.paths(self._path)]
+
+    def touch(self, name: str) -> None:
+        """Put a small object again. Raises OSError."""
+        self._store.put(self._key(name), self._store.get(self._key(name), 0, self.num_bytes(name)))
+
+    def age_seconds(self, name: str) -> float:
+        """Seconds since an object was put; infinite where there is none. Raises OSError."""
+        try:
+            return time.time() - self._store.changed_at(self._key(name))
+        except FileNotFoundError:
+            return math.inf
 
     def remove_created(self) -> None:
         """Remove the objects that this rank created, and what was begun of them. Raises OSError."""

@@ -70,6 +70,11 @@ class S3Store(ObjectStore):
         bucket, key = _split(path)
         return int(self._call("head_object", Bucket=bucket, Key=key)["ContentLength"])
 
+    def changed_at(self, path: str) -> float:
+        """When an object was put, in seconds since 1970. Raises FileNotFoundError where there is none."""
+        bucket, key = _split(path)
+        return float(self._call("head_object", Bucket=bucket, Key=key)["LastModified"].timestamp())
+
     def rename(self, old: str, new: str) -> None:
         """Copy within the store and remove the old one."""
         with _as_os_errors():

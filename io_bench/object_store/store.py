@@ -53,6 +53,10 @@ class ObjectStore:
         """The size of an object. Raises FileNotFoundError where there is none."""
         return int(self._fs.info(path)["size"])
 
+    def changed_at(self, path: str) -> float:
+        """When an object was put, in seconds since 1970. Raises FileNotFoundError where there is none."""
+        return float(self._fs.modified(path).timestamp())
+
     def exists(self, path: str) -> bool:
         """Whether there is an object of this name."""
         try:

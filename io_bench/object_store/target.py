@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import fsspec
 
 from io_bench.errors import reason_of, unwritable
+from io_bench.manifest import RUN_PREFIX
 from io_bench.object_store.run_prefix import RunPrefix
 from io_bench.object_store.store import ObjectStore, Transfer
 from sizing.errors import InvalidInput
@@ -61,9 +62,15 @@ class UrlTarget:
         """The protocol, and where the requests go."""
         return {"type": urlsplit(self.title).scheme, "endpoint": self.store.endpoint, "path": self.title}
 
+    def run_ids(self) -> list[str]:
+        """The runs that have objects here, by what their prefixes are called. Raises OSError."""
+        names = (path.removeprefix(f"{self.path}/") for path in self.store.paths(self.path))
+        prefixes = {prefix for prefix, slash, _ in (name.partition("/") for name in names) if slash}
+        return sorted(name.removeprefix(RUN_PREFIX) for name in prefixes if name.startswith(RUN_PREFIX))
+
     def run_title(self, run_id: str) -> str:
         """The URL of a run's prefix."""
-        return f"{self.title}/ckpt-bench-{run_id}"
+        return f"{self.title}/{RUN_PREFIX}{run_id}"
 
     def made(self, run_id: str) -> RunPrefix:
         """A new prefix. Raises InvalidInput where there are objects under it already."""
@@ -78,7 +85,7 @@ class UrlTarget:
 
     def seen(self, run_id: str) -> RunPrefix:
         """The prefix that another rank has made."""
-        path = f"{self.path}/ckpt-bench-{run_id}"
+        path = f"{self.path}/{RUN_PREFIX}{run_id}"
         return RunPrefix(self.store, url=self.run_title(run_id), path=path, transfer=self.transfer)
 
     def _reach(self) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import secrets
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from io_bench.errors import explained_io_errors, unwritable
 from io_bench.preflight import directory
 from io_bench.preflight.findings import Finding, exit_code_of, tried
-from io_bench.preflight.probe import probe_directory
+from io_bench.preflight.probe import probe_in
 from io_bench.preflight.request import CheckRequest, num_launched_ranks
 from io_bench.preflight.table import advice, findings_table
 from io_bench.run_directory import DirectoryTarget
@@ -46,16 +45,14 @@ def findings_of(request: CheckRequest) -> list[Finding]:
 def _of_directory(target: DirectoryTarget, request: CheckRequest) -> Iterator[Finding]:
     yield tried("file system", lambda: directory.file_system(target))
     yield tried("space", lambda: directory.space(target, needed_bytes=request.total_bytes, num_files=request.num_ranks))
-    try:
-        with probe_directory(target.path) as probe:
-            yield tried("permissions", lambda: directory.permissions(probe))
-            yield tried("largest file", lambda: directory.largest_file(probe, num_bytes=request.bytes_per_rank))
-            yield tried("O_DIRECT", lambda: directory.direct_io(probe))
-            yield tried("fallocate", lambda: directory.allocation(probe))
-            yield tried("fsync", lambda: directory.sync_cost(probe))
-            yield tried("clock", lambda: directory.clock(probe))
-    except OSError as error:
-        raise unwritable(target.title, str(error.strerror)) from error
+    with probe_in(target, names=directory.PROBE_NAMES) as files:
+        probe = Path(files.title)
+        yield tried("permissions", lambda: directory.permissions(probe))
+        yield tried("largest file", lambda: directory.largest_file(probe, num_bytes=request.bytes_per_rank))
+        yield tried("O_DIRECT", lambda: directory.direct_io(probe))
+        yield tried("fallocate", lambda: directory.allocation(probe))
+        yield tried("fsync", lambda: directory.sync_cost(probe))
+        yield tried("clock", lambda: directory.clock(probe))
     yield tried("open files", directory.open_files)
 
 
@@ -63,16 +60,11 @@ def _of_object_store(target: UrlTarget, request: CheckRequest) -> Iterator[Findi
     from io_bench.preflight import object_store  # noqa: PLC0415 - fsspec, where it is needed
 
     part_bytes = target.transfer.part_bytes
-    files = target.made(f"check-{secrets.token_hex(4)}")
     yield object_store.endpoint(target)
     yield object_store.space(request.total_bytes)
-    try:
+    with probe_in(target, names=object_store.PROBE_NAMES) as files:
         yield tried("put and get", lambda: object_store.put_and_get(files))
         yield tried("parts and ranges", lambda: object_store.parts(files, part_bytes=part_bytes))
         yield tried("listing", lambda: object_store.listing(files))
         yield tried("removal", lambda: object_store.removal(files, part_bytes=part_bytes))
-    finally:
-        with explained_io_errors(f"removing what was tried in {files.title}", rank=0):
-            files.remove_created()
-        files.close()
     yield tried("open files", directory.open_files)

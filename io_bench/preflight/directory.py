@@ -15,6 +15,7 @@ from io_bench.run_directory import DirectoryTarget
 from sizing.errors import InvalidInput
 from sizing.units import binary_bytes_text, bytes_text
 
+PROBE_NAMES = ("allocated", "created", "direct", "long", "renamed", "stamped", "synced")
 LEAST_OPEN_FILES = 1024
 MOST_CLOCK_SECONDS = 1.0
 MOST_SYNC_SECONDS = 0.5

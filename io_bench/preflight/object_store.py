@@ -10,6 +10,7 @@ from io_bench.run_files import RunFiles
 from sizing.units import bytes_text
 
 _SMALL, _LARGE, _BEGUN = "small", "large", "begun"
+PROBE_NAMES = (_SMALL, _LARGE, _BEGUN)
 _SMALL_BYTES = 4096
 
 
@@ -50,7 +51,7 @@ def removal(files: RunFiles, *, part_bytes: int) -> Finding:
     """Removing objects, and giving up one that was begun."""
     files.create(_BEGUN).write(bytes(part_bytes + 1))
     files.remove_created()
-    left = {_SMALL, _LARGE, _BEGUN} & set(files.names())
+    left = set(PROBE_NAMES) & set(files.names())
     if left:
         advice = "Runs will leave objects behind: may you delete, or is the bucket versioned or locked?"
         return Finding("removal", f"leaves {', '.join(sorted(left))}", "warning", advice)

@@ -1,24 +1,30 @@
-"""The place inside a target directory where things are tried."""
+"""The place inside a target where things are tried: like a run's, so that `ckpt-bench clean` finds it too."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+
+from io_bench.dismantling import dismantled
+from io_bench.errors import RunFailed
+from io_bench.manifest import Manifest
+from io_bench.run_files import RunFiles, made
+from io_bench.target import Target
 
 
 @contextmanager
-def probe_directory(target: Path) -> Iterator[Path]:
-    """A new directory in the target, gone afterwards with the files that were put straight into it.
+def probe_in(target: Target, *, names: Collection[str]) -> Iterator[RunFiles]:
+    """A new place, gone afterwards with the files called `names`.
 
-    Raises OSError where it cannot be made or removed.
+    Raises InvalidInput where it cannot be made, RunFailed where it cannot be removed.
     """
-    path = target / f".ckpt-bench-check-{secrets.token_hex(4)}"
-    path.mkdir()
+    manifest = Manifest.of_this_process(f"check-{secrets.token_hex(4)}", files=names, is_kept=False)
+    files = made(target, manifest)
     try:
-        yield path
+        yield files
     finally:
-        for file in path.iterdir():
-            file.unlink()
-        path.rmdir()
+        complaints = dismantled(files, names)
+        files.close()
+    if complaints:
+        raise RunFailed(" ".join(complaints))

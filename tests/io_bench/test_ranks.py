@@ -116,17 +116,33 @@ def test_a_killed_rank_ends_the_run_and_is_named_and_nothing_stays(
     assert tree(target) == before
 
 
-def test_a_killed_rank_0_is_named_by_one_survivor_with_what_it_leaves(
-    bench: Bench, target: Path, until: Until, ranks_of: RanksOf
+def test_a_killed_rank_0_is_named_by_one_survivor_and_cleaned_up_after(
+    bench: Bench, target: Path, tree: Callable[[Path], Tree], until: Until, ranks_of: RanksOf
 ) -> None:
+    before = tree(target)
     process = bench.start(bench.command("run", "--target", str(target), *ENDLESS, "--timeout", "20s", num_ranks=3))
     until(has_written(target), process)
     ranks_of(process)[0].kill()
     done = bench.finish(process, seconds=20)
-    (directory,) = target.glob("ckpt-bench-*")
     assert done.stderr.count("Rank 0 (process ") == 1
-    assert done.stderr.count(f"{directory} is left in place: rank 0, which made it, is gone.") == 1
-    assert {path.name for path in directory.iterdir()} <= {"ckpt-bench.json", "rank-00000.pt"}
+    assert tree(target) == before
+
+
+def test_ranks_whose_launcher_is_killed_end_and_leave_nothing(
+    bench: Bench, target: Path, tree: Callable[[Path], Tree], until: Until, ranks_of: RanksOf
+) -> None:
+    before = tree(target)
+    process = bench.start(bench.command("run", "--target", str(target), *ENDLESS, "--timeout", "20s", num_ranks=2))
+    until(lambda: len(list(target.glob("ckpt-bench-*/rank-*"))) == 2, process)
+    ranks = ranks_of(process).values()
+    process.kill()
+    _, alive = psutil.wait_procs(ranks, timeout=40)
+    for rank in alive:
+        rank.kill()
+    assert not alive
+    done = bench.finish(process)
+    assert done.stderr.count("The launcher of rank 0, through which the ranks meet, cannot be reached") == 1
+    assert tree(target) == before
 
 
 def test_a_dead_rank_is_noticed_without_a_launcher_long_before_the_timeout(
@@ -158,7 +174,7 @@ def test_a_stopped_rank_is_given_up_within_the_timeout(
     assert done.returncode == 1
     assert f"Rank {stopped} " in done.stderr
     assert "hang" in done.stderr
-    assert not list(target.glob(f"ckpt-bench-*/rank-0000{1 - stopped}.pt"))
+    assert [path.name for path in target.iterdir()] == ["not-ours.bin"]
 
 
 @pytest.mark.usefixtures("mounting")

@@ -14,7 +14,7 @@ import pytest
 from io_bench.interruption import Interrupted
 from io_bench.preflight.direct_io import smallest_alignment_bytes
 from io_bench.preflight.directory import space
-from io_bench.preflight.probe import probe_directory
+from io_bench.preflight.probe import probe_in
 from io_bench.run_directory import DirectoryTarget
 from tests.testbed.file_systems import Disk, disk, memory_disk
 from tests.testbed.seaweedfs import seaweedfs
@@ -97,8 +97,8 @@ def test_limits_of_the_process_are_found(limit: str, subject: str, code: int, be
 
 def test_nothing_stays_of_a_check_that_is_interrupted(target: Path, tree: Callable[[Path], Tree]) -> None:
     def interrupted() -> None:
-        with probe_directory(target) as probe:
-            (probe / "half").write_bytes(b"done")
+        with probe_in(DirectoryTarget.checked(str(target)), names=["half"]) as probe:
+            probe.create("half").close()
             raise Interrupted(2)
 
     before = tree(target)

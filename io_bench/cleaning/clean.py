@@ -1,0 +1,69 @@
+"""The verb: look, remove what was left, and say what stays and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from io_bench.cleaning.leftovers import RunPlace, place_of, places_in
+from io_bench.cleaning.removal import removed
+from io_bench.cleaning.table import places_table
+from io_bench.errors import EXIT_FAILED, explained_io_errors
+from io_bench.target import Target, checked_target
+from io_bench.terminal import Terminal
+from sizing.errors import InvalidInput
+from sizing.units import bytes_text
+
+
+def cleaned(target: str, run_id: str | None, terminal: Terminal, *, is_dry: bool) -> int:
+    """Remove what killed runs have left in a target, or one run's checkpoint; the exit code.
+
+    Raises InvalidInput for a target that is none, a run that is not there or is running, RunFailed where the
+    target cannot be read.
+    """
+    checked = checked_target(target, is_first=True)
+    with explained_io_errors(f"looking at {checked.title}", rank=0):
+        places = places_in(checked) if run_id is None else [_named(checked, run_id)]
+    if not places:
+        terminal.show(f"No run has left anything in {checked.title}.")
+        return 0
+    terminal.show(places_table(places))
+    chosen = [place for place in places if place.state == "left" or run_id is not None]
+    _explain_others(places, chosen, terminal)
+    if not chosen:
+        terminal.show("Nothing to remove.")
+        return 0
+    if is_dry:
+        terminal.show(f"Would remove {_summary(chosen)}. Nothing was changed.")
+        return 0
+    complaints = [complaint for place in chosen for complaint in removed(checked, place)]
+    for complaint in complaints:
+        terminal.say(complaint)
+    if not complaints:
+        terminal.show(f"Removed {_summary(chosen)}.")
+    return EXIT_FAILED if complaints else 0
+
+
+def _named(target: Target, run_id: str) -> RunPlace:
+    """The place of a run that was asked for by its id. Raises InvalidInput unless it may be removed."""
+    if run_id not in target.run_ids():
+        remedy = "`ckpt-bench clean --dry-run` lists what is there"
+        raise InvalidInput.of(
+            "--run-id", f"must be a run that has files in {target.title}", value=run_id, remedy=remedy
+        )
+    place = place_of(target, run_id)
+    if place.state in ("running", "unknown"):
+        rule = f"must be a run whose files may be removed ({place.reason})"
+        raise InvalidInput.of("--run-id", rule, value=run_id, remedy="let it end, or look at the files yourself")
+    return place
+
+
+def _explain_others(places: Sequence[RunPlace], chosen: Sequence[RunPlace], terminal: Terminal) -> None:
+    for place in places:
+        if place not in chosen:
+            remedy = f" Remove it with --run-id {place.run_id}." if place.state == "kept" else ""
+            terminal.say(f"{place.title} stays: {place.reason}.{remedy}")
+
+
+def _summary(places: Sequence[RunPlace]) -> str:
+    runs = "1 run" if len(places) == 1 else f"{len(places)} runs"
+    return f"the files of {runs}, {bytes_text(sum(place.num_bytes for place in places))}"

@@ -1,0 +1,232 @@
+"""What can happen to storage during a run, for every engine: a clear error, and nothing of ours left behind.
+
+The faults are real. They strike from within the process, at the moment that a test needs.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import resource
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import pytest
+
+from io_bench import cli
+from io_bench.engines import ENGINES, Engine, EngineOptions, EnginePlan
+from io_bench.run_directory import DirectoryTarget
+from io_bench.run_files import RunFiles
+from sizing.errors import InvalidInput
+from sizing.storage.measurement import BenchmarkResult
+from tests.testbed.file_systems import Disk, disk
+
+if TYPE_CHECKING:
+    from tests.conftest import Testbed
+    from tests.io_bench.conftest import Tree
+
+MIB = 1 << 20
+Fault = Callable[[RunFiles, EnginePlan], None]
+
+
+class RunHere(Protocol):
+    """Runs the command line in this process, with a fault before every write or restore: exit code and stderr."""
+
+    def __call__(
+        self, engine: str, target: Path, *, write: Fault | None = None, restore: Fault | None = None
+    ) -> tuple[int, str]: ...
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    return tmp_path / "result.json"
+
+
+@pytest.fixture
+def run_here(output: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunHere:
+    def run(engine: str, target: Path, *, write: Fault | None = None, restore: Fault | None = None) -> tuple[int, str]:
+        made = ENGINES[engine]
+
+        def faulty(options: EngineOptions) -> Engine:
+            instance = made(options)
+            for name, fault in (("write", write), ("restore", restore)):
+                if fault is not None:
+                    setattr(instance, name, after(fault, getattr(instance, name), in_writing=name == "write"))
+            return instance
+
+        monkeypatch.setitem(cast(dict[str, Callable[[EngineOptions], Engine]], ENGINES), engine, faulty)
+        flags = ("--bytes-per-rank", "4MiB", "--repetitions", "1", "--output", str(output))
+        with pytest.raises(SystemExit) as end:
+            cli.main(["run", "--target", str(target), "--engine", engine, *flags])
+        return int(end.value.code or 0), capsys.readouterr().err
+
+    return run
+
+
+def after(fault: Fault, action: Callable[..., Any], *, in_writing: bool) -> Callable[..., Any]:
+    """The action of an engine, when the fault has struck."""
+
+    def faulty(*arguments: Any) -> Any:
+        files, plan = arguments[1:3] if in_writing else arguments[0:2]
+        fault(files, plan)
+        return action(*arguments)
+
+    return faulty
+
+
+every_engine = pytest.mark.parametrize("engine", list(ENGINES))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path, testbed: Testbed) -> Disk:
+    return testbed(disk(tmp_path, num_bytes=64 * MIB))
+
+
+def place_of(files: RunFiles) -> Path:
+    return Path(files.title)
+
+
+def largest_file(files: RunFiles) -> Path:
+    return max(place_of(files).iterdir(), key=lambda path: path.stat().st_size)
+
+
+def fill(path: Path, *, but: int) -> None:
+    """Write to a file until its file system has only `but` bytes left."""
+    system = os.statvfs(path.parent)
+    with path.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, system.f_bavail * system.f_frsize - but)
+
+
+@every_engine
+def test_a_disk_that_is_full_halfway_is_named(engine: str, small_disk: Disk, run_here: RunHere, output: Path) -> None:
+    neighbour = small_disk.path / "neighbour"
+    code, said = run_here(engine, small_disk.path, write=lambda *_: fill(neighbour, but=2 * MIB))
+    assert code == 2
+    assert "--target has no space left (rank 0, writing " in said
+    assert os.strerror(errno.ENOSPC) in said
+    assert {path.name for path in small_disk.path.iterdir()} == {"lost+found", "neighbour"}
+    assert not output.exists()
+
+
+@every_engine
+def test_a_file_system_that_goes_read_only_is_named_with_what_stays(
+    engine: str, small_disk: Disk, run_here: RunHere
+) -> None:
+    code, said = run_here(engine, small_disk.path, write=lambda *_: small_disk.remount("ro"))
+    assert code == 1
+    assert "Rank 0 failed while writing " in said
+    assert f"could not be removed: {os.strerror(errno.EROFS)}." in said
+
+
+@pytest.fixture
+def sealed(small_disk: Disk) -> Iterator[Callable[..., None]]:
+    """Seals a run's directory, so that not even root may create or remove files there."""
+    places: list[Path] = []
+
+    def seal(files: RunFiles, _plan: EnginePlan) -> None:
+        places.append(place_of(files))
+        subprocess.run(["chattr", "+i", places[-1]], check=True)
+
+    yield seal
+    for place in places:
+        subprocess.run(["chattr", "-i", place], check=True)
+    assert small_disk.path.exists()
+
+
+@every_engine
+def test_a_permission_that_is_withdrawn_is_named_with_what_stays(
+    engine: str, small_disk: Disk, run_here: RunHere, sealed: Fault
+) -> None:
+    code, said = run_here(engine, small_disk.path, write=sealed)
+    assert code == 1
+    assert "Rank 0 failed while writing " in said
+    assert said.count(os.strerror(errno.EPERM)) == 2  # and for what could not be removed
+
+
+@pytest.fixture
+def limited() -> Iterator[Fault]:
+    """Limits the size of files for the rest of the test, to a length at which writes become short."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda *_: resource.setrlimit(resource.RLIMIT_FSIZE, (1_500_000, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@every_engine
+def test_writes_that_come_out_short_fail_the_run(
+    engine: str, target: Path, run_here: RunHere, tree: Callable[[Path], Tree], limited: Fault
+) -> None:
+    before = tree(target)
+    code, said = run_here(engine, target, write=limited)
+    assert code == 1
+    assert "Rank 0 failed while writing " in said
+    assert os.strerror(errno.EFBIG) in said
+    assert tree(target) == before
+
+
+def flip_a_bit(files: RunFiles, _plan: EnginePlan) -> None:
+    """Change a byte in the middle of the largest file, in storage as well as in memory."""
+    with largest_file(files).open("r+b") as file:
+        file.seek(os.fstat(file.fileno()).st_size // 2)
+        byte = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 1]))
+        file.flush()
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def cut_off(files: RunFiles, _plan: EnginePlan) -> None:
+    os.truncate(largest_file(files), largest_file(files).stat().st_size // 2)
+
+
+def lose(files: RunFiles, _plan: EnginePlan) -> None:
+    largest_file(files).unlink()
+
+
+@every_engine
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (flip_a_bit, "Verification failed: what rank 0 restored|cannot be read back"),
+        (cut_off, "cannot be read back|Rank 0 failed while reading"),
+        (lose, "cannot be read back|Rank 0 failed while reading"),
+    ],
+)
+def test_storage_that_changes_a_checkpoint_fails_the_run(
+    engine: str, fault: Fault, words: str, target: Path, run_here: RunHere, output: Path, tree: Callable[[Path], Tree]
+) -> None:
+    before = tree(target)
+    code, said = run_here(engine, target, restore=fault)
+    assert code == 1
+    assert re.search(words, said), said
+    assert "Traceback" not in said
+    assert not output.exists()
+    assert tree(target) == before
+
+
+@every_engine
+def test_a_target_behind_a_symbolic_link_is_measured_and_left(
+    engine: str, target: Path, run_here: RunHere, output: Path, tree: Callable[[Path], Tree]
+) -> None:
+    before = tree(target)
+    link = target.parent / "link"
+    link.symlink_to(target)
+    code, said = run_here(engine, link)
+    assert code == 0, said
+    assert all(
+        measurement.verified for measurement in BenchmarkResult.model_validate_json(output.read_text()).measurements
+    )
+    assert link.is_symlink()
+    assert tree(target) == before
+
+
+def test_a_directory_of_somebody_else_is_not_taken(target: Path, tree: Callable[[Path], Tree]) -> None:
+    (target / "ckpt-bench-mine").mkdir()
+    (target / "ckpt-bench-mine" / "rank-00000.pt").write_bytes(b"precious")
+    before = tree(target)
+    with pytest.raises(InvalidInput, match="it is there already, and not from this run"):
+        DirectoryTarget.checked(str(target)).made("mine")
+    assert tree(target) == before
