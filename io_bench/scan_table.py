@@ -14,20 +14,26 @@ from sizing.units import binary_bytes_text, percent_text, rate_text
 
 _OPERATIONS: tuple[Operation, ...] = ("write", "restore")
 _LEFT = ("engine", "limit")
+_LOADS = ("nodes", "per rank", "block", "threads")
 
 Pair = dict[Operation, Measurement]
 """Write and restore of one configuration."""
 
 
 def scan_table(result: BenchmarkResult) -> Table:
-    """Rates of all ranks together, the best of each column in bold. Columns that would be empty are left out."""
-    table = Table(
-        title=f"Scan {result.run_id}",
-        caption="medians; limit: of the write; tax: what the format costs of the rate of direct, in the write",
-    )
+    """Rates of all ranks together, the best of each column in bold.
+
+    What is the same in all rows stands in the title, and columns that would be empty are left out.
+    """
     best = [best_of(result.measurements, operation) for operation in _OPERATIONS]
     rows = [dict(_cells(pair, best)) for pair in sorted(_pairs(result.measurements), key=_order)]
-    names = [name for name in rows[0] if any(row[name] for row in rows)]
+    common = [name for name in _LOADS if len({row[name].plain for row in rows}) == 1]
+    names = [name for name in rows[0] if name not in common and any(row[name] for row in rows)]
+    tax = "; tax: of the rate of direct, in the write" if "tax" in names else ""
+    table = Table(
+        title=", ".join([f"Scan {result.run_id}", *(f"{name} {rows[0][name]}" for name in common if rows[0][name])]),
+        caption=f"medians; limit: of the write{tax}",
+    )
     for name in names:
         table.add_column(name, justify="left" if name in _LEFT else "right", no_wrap=True)
     for row in rows:
@@ -80,7 +86,7 @@ def _cells(pair: Pair, best: Sequence[Measurement | None]) -> Iterator[tuple[str
     yield "engine", Text(first.engine)
     yield "nodes", Text(str(first.num_nodes))
     yield "ranks", Text(str(first.num_ranks))
-    yield "per rank", Text(binary_bytes_text(first.bytes_per_rank))
+    yield "per rank", Text(binary_bytes_text(first.payload_bytes_per_rank or first.bytes_per_rank))
     yield "block", Text("" if first.block_bytes is None else binary_bytes_text(first.block_bytes))
     yield "threads", Text(str(first.threads_per_rank or ""))
     for operation in _OPERATIONS:

@@ -44,6 +44,13 @@ def mounting() -> None:
 
 
 @pytest.fixture
+def fio() -> None:
+    """Whether the tool to compare with is here."""
+    with _skipped_where_unavailable():
+        need("fio")
+
+
+@pytest.fixture
 def small_filesystem(tmp_path: Path, testbed: Testbed) -> Path:
     """An ext4 file system of 64 MiB on a loop device, to be filled."""
     return testbed(disk(tmp_path, num_bytes=64 << 20)).path

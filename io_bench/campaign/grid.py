@@ -13,9 +13,9 @@ from io_bench.engines import ENGINES, EngineOptions
 from io_bench.inventory import inventory_of
 from io_bench.options import (
     DEFAULT_BYTES_PER_RANK,
+    LEAST_BLOCK_BYTES,
     LEAST_BYTES_PER_RANK,
     MOST_DEFAULT_WRITERS,
-    MOST_THREADS,
     ScanOptions,
 )
 from io_bench.process_group import ProcessGroup
@@ -78,9 +78,13 @@ def _configuration(
 @functools.cache
 def _heeded(engine: str) -> tuple[bool, bool]:
     """Whether an engine takes the size of its requests, and the number of its threads, from the options."""
-    asked = EngineOptions(block_bytes=LEAST_BYTES_PER_RANK, num_threads=MOST_THREADS)
-    plan = ENGINES[engine](asked).plan(inventory_of(LEAST_BYTES_PER_RANK), rank=0, device=Device("cpu"))
-    return plan.block_bytes == asked.block_bytes, plan.num_threads == asked.num_threads
+    one, other = (
+        ENGINES[engine](EngineOptions(block_bytes=number * LEAST_BLOCK_BYTES, num_threads=number)).plan(
+            inventory_of(LEAST_BYTES_PER_RANK), rank=0, device=Device("cpu")
+        )
+        for number in (1, 2)
+    )
+    return one.block_bytes != other.block_bytes, one.num_threads != other.num_threads
 
 
 def _ranks_by_node(group: ProcessGroup) -> Iterator[Iterable[int]]:

@@ -14,6 +14,8 @@ from io_bench.stopwatch import Timing, timed
 from io_bench.terminal import StepProgress
 from sizing.storage.measurement import Operation
 
+_NULL_SINK_REPETITIONS = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -74,7 +76,10 @@ class Bench:
         )
 
     def null_sink(self) -> Timing:
-        """How long the last payload takes when the writes are discarded."""
+        """How long the last payload takes when the writes are discarded: the best of three, as the client could."""
+        return min((self._discarded() for _ in range(_NULL_SINK_REPETITIONS)), key=lambda timing: timing.seconds)
+
+    def _discarded(self) -> Timing:
         writers = self.plan.writers
         return timed(self.part.discard, writers, doing="discarding", read=lambda: self._reading("write"))[1]
 

@@ -53,10 +53,23 @@ def rows(result: BenchmarkResult) -> list[list[str]]:
 
 def test_a_row_has_write_and_restore_of_a_configuration_sorted_by_engine_and_ranks() -> None:
     assert rows(SCAN) == [
-        ["engine", "nodes", "ranks", "per rank", "write", "restore", "limit", "tax"],
-        ["direct", "1", "1", "1.000 GiB", "2.000 GB/s", "5.000 GB/s", "storage", ""],
-        ["direct", "1", "2", "1.000 GiB", "3.000 GB/s", "4.000 GB/s", "storage", ""],
-        ["torch-save", "1", "2", "1.000 GiB", "600.0 MB/s", "9.000 GB/s", "client", "80.0 %"],
+        ["engine", "ranks", "write", "restore", "limit", "tax"],
+        ["direct", "1", "2.000 GB/s", "5.000 GB/s", "storage", ""],
+        ["direct", "2", "3.000 GB/s", "4.000 GB/s", "storage", ""],
+        ["torch-save", "2", "600.0 MB/s", "9.000 GB/s", "client", "80.0 %"],
+    ]
+    assert str(scan_table(SCAN).title) == "Scan r, nodes 1, per rank 1.000 GiB"
+
+
+def test_what_is_varied_has_a_column() -> None:
+    varied = scan_of(
+        measurement("write", "direct", 1, 1e9, block_bytes=4 << 20, num_nodes=1),
+        measurement("write", "direct", 2, 2e9, block_bytes=8 << 20, num_nodes=2),
+    )
+    assert rows(varied) == [
+        ["engine", "nodes", "ranks", "block", "write"],
+        ["direct", "1", "1", "4.000 MiB", "1.000 GB/s"],
+        ["direct", "2", "2", "8.000 MiB", "2.000 GB/s"],
     ]
 
 
