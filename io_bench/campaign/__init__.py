@@ -1,1 +1,1 @@
-"""Campaigns: which configurations are measured, and in which order. So far: one, repeated."""
+"""Campaigns: which configurations are measured, in which order, how often, and within which caps."""
