@@ -1,4 +1,4 @@
-.PHONY: run test test-long check bench
+.PHONY: run test test-long check bench demo-calibration
 
 run: ## set up and serve on http://127.0.0.1:8000
 	scripts/setup service
@@ -15,3 +15,6 @@ check: ## lint, types, imports, dependencies
 
 bench: ## print speed ratios
 	scripts/test benchmark
+
+demo-calibration: ## calibrate a storage system whose limits are known (as root; minutes)
+	scripts/demo-calibration

@@ -22,6 +22,7 @@ from sizing.units import percent_text
 
 DEFAULT_DRAWS = 1_000
 NOTABLE_MISS_FRACTION = 0.25
+MOST_WARNINGS_OF_A_RUN = 3
 
 _MISSING = (
     "measure more: 1 and several nodes, each with 1 and with many ranks, for example "
@@ -49,9 +50,9 @@ def calibrate(
     fitted_results = [result for result in results if result.run_id in run_ids]
     doubts = tuple(doubts_about(fitted_results))
     write, read = fitted.get("write"), fitted.get("read")
-    notes = [note for s in series for note in (*_left_out(s), *_missing(s))]
+    notes = [note for s in series for note in (*_left_out(s), *_missing(s), *_by_client(s))]
     misses = [miss for fit in fitted.values() for miss in _misses(fit)]
-    warnings = [warning for result in results for warning in result.warnings]
+    warnings = [warning for result in fitted_results for warning in _of_run(result)]
     return Calibration(
         profile=_profile(fitted.values()),
         engine=used[0].engine,
@@ -87,9 +88,27 @@ def _too_few(series: Sequence[Series]) -> InvalidInput:
     return InvalidInput.of("measurements", rule + (f" ({reasons})" if reasons else ""), value=None, remedy=_MISSING)
 
 
+def _of_run(result: BenchmarkResult) -> Iterator[str]:
+    """What a run warned of; of many warnings the first and their number."""
+    warnings = result.warnings
+    if len(warnings) > MOST_WARNINGS_OF_A_RUN:
+        warnings = [f"{len(warnings)} warnings in its document, the first: {warnings[0]}"]
+    for warning in warnings:
+        yield f"run {result.run_id}: {warning}"
+
+
 def _left_out(series: Series) -> Iterator[str]:
     for note in series.left_out:
         yield f"left out: {note}"
+
+
+def _by_client(series: Series) -> Iterator[str]:
+    count = sum(row.measurement.limited_by == "client" for row in series.rows)
+    if count:
+        yield (
+            f"{count} {series.direction} measurement(s) had the client as their limit: the writer and node limits are "
+            "those of these clients and of this engine, the storage may give more"
+        )
 
 
 def _missing(series: Series) -> Iterator[str]:

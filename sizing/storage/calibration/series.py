@@ -35,9 +35,10 @@ class Row:
 
     @property
     def setting(self) -> Setting:
-        """What all measurements of a fit share: engine, block size, threads and cache policy."""
+        """What all measurements of a fit share: engine, block size, threads, and whether I/O is direct."""
         found = self.measurement
-        return (found.engine, found.block_bytes, found.threads_per_rank, found.cache_policy)
+        io = "direct" if found.cache_policy == "o-direct" else "buffered"
+        return (found.engine, found.block_bytes, found.threads_per_rank, io)
 
     @property
     def configuration(self) -> Configuration:
@@ -156,8 +157,8 @@ def _reasons_against(row: Row, engine: str | None) -> Iterator[str]:
         yield f"failed verification (run {row.run_id})"
     elif found.cache_policy == "cached":
         yield "may have come from the page cache"
-    elif found.limited_by not in (None, "storage"):
-        yield f"had the {found.limited_by} as their limit, not the storage"
+    elif found.limited_by == "generator":
+        yield "waited for the bytes that they were to write"
     elif engine is not None and found.engine != engine:
         yield f"are of engine {found.engine}"
 
@@ -179,13 +180,13 @@ def _refuse_contradictions(rows: Sequence[Row], direction: Direction) -> None:
 
 
 def _setting_text(setting: Setting) -> str:
-    engine, block_bytes, threads, policy = setting
+    engine, block_bytes, threads, io = setting
     parts = [
         engine,
         *([f"blocks of {block_bytes} B"] if block_bytes else []),
         *([f"{threads} threads"] if threads else []),
     ]
-    return ", ".join([*parts, policy])
+    return ", ".join([*parts, f"{io} I/O"])
 
 
 def _array(values: Sequence[float]) -> Array:

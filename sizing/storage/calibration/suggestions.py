@@ -59,7 +59,7 @@ def _to_reach(fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:
             yield Suggestion(direction, 2 * nodes, ranks, size, reason)
         elif limit.resource == "node":
             yield Suggestion(direction, 1, 2 * ranks, size, reason)
-        elif limit.resource == "writer":
+        elif limit.resource == "writer" and covered.streams_per_node[0] > 1:
             yield Suggestion(direction, 1, 1, size, reason)
 
 

@@ -54,8 +54,7 @@ def test_rates_that_contradict_each_other_are_refused_with_both_runs() -> None:
     [
         ({"verified": False}, "failed verification"),
         ({"cache_policy": "cached"}, "page cache"),
-        ({"limited_by": "client"}, "had the client as their limit"),
-        ({"limited_by": "generator"}, "had the generator as their limit"),
+        ({"limited_by": "generator"}, "waited for the bytes that they were to write"),
     ],
 )
 def test_measurements_that_say_nothing_of_the_storage_are_left_out_and_named(
@@ -68,11 +67,27 @@ def test_measurements_that_say_nothing_of_the_storage_are_left_out_and_named(
     assert mixed.run_ids == ("20261121T120000Z-abc",)
 
 
+def test_what_the_client_limited_is_fitted_and_named() -> None:
+    found = calibrate([result(operations=["write"], limited_by="client")], num_draws=50)
+    assert any("had the client as their limit" in warning for warning in found.warnings)
+
+
+def test_cold_reads_are_fitted_together_however_the_page_cache_was_kept_out() -> None:
+    one, several = ([cell for cell in FULL_SCAN if (cell[0] == 1) == is_one] for is_one in (True, False))
+    runs = [
+        result(one, cache_policy="fadvise-dontneed", operations=["restore"]),
+        result(several, cache_policy="other-node", operations=["restore"], run_id="run-2"),
+    ]
+    fit = calibrate(runs, num_draws=50).read
+    assert fit is not None
+    assert fit.num_configurations == len(FULL_SCAN)
+
+
 def test_other_engines_and_settings_are_left_out_and_named() -> None:
     other = result(FULL_SCAN[:10], engine="torch-save", run_id="run-2")
     found = calibrate([result(), other], num_draws=50)
     assert found.engine == "direct"
-    assert any("have other settings (torch-save, o-direct)" in warning for warning in found.warnings)
+    assert any("have other settings (torch-save, direct I/O)" in warning for warning in found.warnings)
     assert calibrate([result(), other], engine="torch-save", num_draws=50).engine == "torch-save"
 
 
