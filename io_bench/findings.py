@@ -53,7 +53,7 @@ def _measurement(
     cpu_fraction = _cpu_fraction(timings, plan.writers, cpus_of_node)
     wait_fraction = _median_of_slowest(reports, "generator_wait_fraction")
     null_sink = sum(plan.payload_bytes) / samples.null_sink.seconds if operation == "write" else None
-    engine_plan = plan.engine_plans[0]
+    engine_plan, transfer = plan.engine_plans[0], plan.transfer
     bytes_per_rank = round(statistics.fmean(rank_bytes))
     return Measurement(
         engine=plan.configuration.engine,
@@ -70,8 +70,8 @@ def _measurement(
         verified=True,
         payload_bytes_per_rank=plan.configuration.bytes_per_rank,
         num_files=sum(len(plan.files) for plan in plan.engine_plans),
-        block_bytes=engine_plan.block_bytes,
-        threads_per_rank=engine_plan.num_threads,
+        block_bytes=transfer.part_bytes if transfer else engine_plan.block_bytes,
+        threads_per_rank=transfer.num_parallel if transfer else engine_plan.num_threads,
         rank_bytes=list(rank_bytes),
         warm_up_seconds=_timing(samples.warm_up, operation).seconds,
         start_spread_seconds=[timing.start_spread_seconds for timing in timings],
@@ -90,7 +90,9 @@ def _measurement(
         client_cpu_fraction=cpu_fraction,
         resident_pages=_resident_pages(kept, operation),
         counted_bytes=_counted_bytes(timings),
-        equivalent_commands=equivalent_commands(
+        equivalent_commands=None
+        if transfer
+        else equivalent_commands(
             operation,
             directory=target.title,
             num_ranks=-(-len(rank_bytes) // plan.writers.num_nodes),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from io_bench import host_memory
 from io_bench.campaign.configuration import Configuration, writing_ranks
@@ -17,6 +18,9 @@ from io_bench.target import Target
 from io_bench.workload import Workload
 from io_bench.writers import Writers
 from sizing.units import bytes_text
+
+if TYPE_CHECKING:
+    from io_bench.object_store.store import Transfer
 
 _STREAMED = "made while it is written and read back into the same buffers"
 
@@ -32,16 +36,16 @@ class WriterPlan:
 
     @classmethod
     def of(
-        cls, inventory: Inventory, engine: Engine, *, index: int, device: Device, target_host_bytes: int
+        cls, inventory: Inventory, engine_plan: EnginePlan, *, device: Device, transfer: Transfer | None
     ) -> WriterPlan:
-        """Payload and pool stay in memory, on the GPU where there is one; engine and target add to that.
+        """Payload and pool stay in memory, on the GPU where there is one; engine and transfer add to that.
 
         Of a streamed payload the pool alone does, in host memory.
         """
-        engine_plan = engine.plan(inventory, rank=index, device=device)
         resident = POOL_BYTES + (0 if engine_plan.is_streamed else inventory.num_bytes)
         on_host, on_gpu = (0, resident) if device.is_gpu and not engine_plan.is_streamed else (resident, 0)
-        host_bytes = on_host + engine_plan.host_bytes + target_host_bytes
+        parts_bytes = transfer.host_bytes(len(engine_plan.files)) if transfer else 0
+        host_bytes = on_host + engine_plan.host_bytes + parts_bytes
         return cls(inventory, engine_plan, host_bytes, on_gpu + engine_plan.gpu_bytes)
 
 
@@ -51,7 +55,8 @@ class Plan:
 
     `engine_plans` and `payload_bytes` have one entry per writer and are the same on all ranks. At most one checkpoint
     is on disk: each repetition removes its own before the next one writes. Where there are several nodes and all
-    writers save tensors of the same shapes, each restores what one on the next node has written.
+    writers save tensors of the same shapes, each restores what one on the next node has written. `transfer` is how
+    the target moves files, where that is not up to the engine.
     """
 
     configuration: Configuration
@@ -63,6 +68,7 @@ class Plan:
     workload_title: str
     node_host_bytes: int
     restores_from_other_node: bool
+    transfer: Transfer | None = None
 
     @property
     def source_index(self) -> int:
@@ -80,7 +86,7 @@ class Plan:
     def files_of_rank(self) -> list[tuple[str, ...]]:
         """The files that each rank of the group makes."""
         files = dict(zip(self.writers.ranks, self.engine_plans, strict=True))
-        return [files[rank].files if rank in files else () for rank in range(self.writers.group.num_ranks)]
+        return [files[rank].all_files if rank in files else () for rank in range(self.writers.group.num_ranks)]
 
     def needs(self) -> str:
         """What is written, and the memory and disk that it takes, in sentences; of this rank and its node."""
@@ -106,10 +112,16 @@ def plan_of(
     writers = Writers(writing_ranks(group.placements, configuration, most=workload.most_writers), group)
     device = Device.of_local_rank(group.placement.local_rank)
     index = writers.index
-    own = None
+    own = transfer = None
     if index is not None:
-        inventory, more = workload.inventory(index), target.host_bytes
-        own = WriterPlan.of(inventory, engine, index=index, device=device, target_host_bytes=more)
+        inventory = workload.inventory(index)
+        engine_plan = engine.plan(inventory, rank=index, device=device)
+        transfer = target.transfer(
+            block_bytes=configuration.block_bytes,
+            num_parallel=configuration.threads_per_rank,
+            largest_file_bytes=engine_plan.most_disk_bytes,
+        )
+        own = WriterPlan.of(inventory, engine_plan, device=device, transfer=transfer)
     rows = writers.exchange(_card(own), doing="planning")
     here = [row for row, node in zip(rows, writers.nodes, strict=True) if node == group.placement.node]
     return Plan(
@@ -117,13 +129,14 @@ def plan_of(
         writers,
         device,
         own,
-        engine_plans=tuple(EnginePlan(**row["engine"] | {"files": tuple(row["engine"]["files"])}) for row in rows),
+        engine_plans=tuple(_engine_plan(row["engine"]) for row in rows),
         payload_bytes=tuple(row["payload_bytes"] for row in rows),
         workload_title=workload.described(len(writers.ranks)),
         node_host_bytes=sum(row["host_bytes"] for row in here),
         restores_from_other_node=_can_shift(writers, configuration.writers_per_node)
         and len({row["fingerprint"] for row in rows}) == 1
         and all(row["engine"]["is_restorable_anywhere"] for row in rows),
+        transfer=transfer,
     )
 
 
@@ -150,6 +163,11 @@ def _card(own: WriterPlan | None) -> dict[str, object] | None:
         "host_bytes": own.host_bytes,
         "fingerprint": own.inventory.fingerprint,
     }
+
+
+def _engine_plan(card: dict[str, Any]) -> EnginePlan:
+    names = {key: tuple(card[key]) for key in ("files", "passing_files")}
+    return EnginePlan(**card | names)
 
 
 def _can_shift(writers: Writers, num_places: int) -> bool:

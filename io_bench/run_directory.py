@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from io_bench import page_cache
 from io_bench.errors import too_small, unwritable
@@ -17,6 +17,9 @@ from io_bench.manifest import RUN_PREFIX
 from io_bench.mount import mount_of
 from sizing.errors import InvalidInput
 from sizing.units import bytes_text, percent_text
+
+if TYPE_CHECKING:
+    from io_bench.object_store.store import Transfer
 
 _SPARE_FRACTION = 0.05
 
@@ -40,6 +43,9 @@ class RunDirectory:
     def location(self, name: str) -> str:
         """The path of a file."""
         return str(self.path / name)
+
+    def tune(self, transfer: Transfer | None) -> None:
+        """Nothing: engines choose their requests."""
 
     def create(self, name: str, *, flags: int = 0) -> BinaryIO:
         """A new file to write to, which is this rank's to remove. Raises OSError, also where it exists."""
@@ -139,7 +145,6 @@ class DirectoryTarget:
     given: str
     path: Path
     cache_policy: None = None
-    host_bytes: int = 0
 
     @classmethod
     def checked(cls, text: str) -> DirectoryTarget:
@@ -166,6 +171,9 @@ class DirectoryTarget:
         if not Path(self.given).is_symlink():
             return ""
         return f"The target {self.given} is a symbolic link to {self.path}."
+
+    def transfer(self, *, block_bytes: int | None, num_parallel: int | None, largest_file_bytes: int) -> None:
+        """Nothing: engines choose their requests."""
 
     def check_space(self, needed_bytes: int) -> None:
         """Raise InvalidInput where its file system has less free than is needed, plus 5 %."""

@@ -12,7 +12,7 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from io_bench import interruption
 from io_bench.dismantling import cleared, dismantled, dismantled_by_survivors, orphans_of
@@ -21,6 +21,9 @@ from io_bench.heartbeat import beating
 from io_bench.manifest import MANIFEST, Manifest
 from io_bench.process_group import ProcessGroup
 from io_bench.target import Target
+
+if TYPE_CHECKING:
+    from io_bench.object_store.store import Transfer
 
 
 class RunFiles(Protocol):
@@ -32,6 +35,9 @@ class RunFiles(Protocol):
 
     def location(self, name: str) -> str:
         """Where one of them is, for people."""
+
+    def tune(self, transfer: Transfer | None) -> None:
+        """From here on, move files in this way."""
 
     def create(self, name: str) -> BinaryIO:
         """A new file to write to, which is this rank's to remove. Raises FileExistsError where there is one."""

@@ -8,6 +8,7 @@ from io_bench.run_directory import DirectoryTarget
 from sizing.storage.measurement import CachePolicy
 
 if TYPE_CHECKING:
+    from io_bench.object_store.store import Transfer
     from io_bench.run_files import RunFiles
 
 _FILE_SCHEMES = ("file://", "local://")
@@ -28,9 +29,13 @@ class Target(Protocol):
     def cache_policy(self) -> CachePolicy | None:
         """How the page cache is kept out of every engine's figure; None where that is up to the engine."""
 
-    @property
-    def host_bytes(self) -> int:
-        """Host memory that one rank needs to move data there, beyond the engine's."""
+    def transfer(
+        self, *, block_bytes: int | None, num_parallel: int | None, largest_file_bytes: int
+    ) -> Transfer | None:
+        """How it moves files, where that is not up to the engine; None leaves a choice to it.
+
+        Raises InvalidInput for what it does not take.
+        """
 
     def check_space(self, needed_bytes: int) -> None:
         """Raise InvalidInput where it has less free than is needed, plus 5 %."""

@@ -70,6 +70,7 @@ def repeated(
     Args: `directory` to measure, where the target is one.
     At least one repetition counts, whatever the caps. Raises as Part, and as ProcessGroup.
     """
+    files.tune(plan.transfer)
     with contextlib.closing(engine):
         bench = Bench(plan, _part(plan, engine, files, seed=seed), directory, progress)
         warm_up = bench.sample(0)

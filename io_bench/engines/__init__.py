@@ -44,7 +44,8 @@ class EnginePlan:
     `most_disk_bytes` is an upper bound, container included. `host_bytes` is host memory beyond the
     payload, at the worst moment of write or restore; `gpu_bytes` likewise on the GPU. `block_bytes` is
     None for an engine that leaves the size of requests to a library. `is_restorable_anywhere`: a rank that saves
-    tensors of the same shapes can restore from this plan and its files, whoever wrote them.
+    tensors of the same shapes can restore from this plan and its files, whoever wrote them. `passing_files` get
+    another name before the write returns.
     """
 
     files: tuple[str, ...]
@@ -55,6 +56,12 @@ class EnginePlan:
     num_threads: int = 1
     is_streamed: bool = False
     is_restorable_anywhere: bool = False
+    passing_files: tuple[str, ...] = ()
+
+    @property
+    def all_files(self) -> tuple[str, ...]:
+        """What a rank that is lost may leave behind."""
+        return self.files + self.passing_files
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,7 @@ class Dcp:
             gpu_bytes=inventory.num_bytes if device.is_gpu else 0,
             num_threads=self._num_threads,
             is_restorable_anywhere=True,
+            passing_files=(f"{METADATA}.tmp",) if rank == 0 else (),
         )
 
     def prepare(self, payload: Payload, plan: EnginePlan, *, device: Device, writers: Writers) -> None:

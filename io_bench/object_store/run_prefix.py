@@ -37,6 +37,10 @@ class RunPrefix:
         """The URL of an object."""
         return f"{self._url}/{name}"
 
+    def tune(self, transfer: Transfer | None) -> None:
+        """From here on, move objects in parts of this size, so many at a time."""
+        self._transfer = transfer or self._transfer
+
     def create(self, name: str) -> BinaryIO:
         """A new object to write to, which is there once it is closed. Raises OSError, also where it exists."""
         if self.exists(name):

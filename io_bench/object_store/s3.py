@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -20,8 +21,6 @@ from botocore.exceptions import BotoCoreError
 from io_bench.object_store.store import ObjectStore, Transfer
 from io_bench.object_store.upload import ParallelUpload
 
-LEAST_PART_BYTES = 5 << 20
-MOST_PARTS = 10_000
 MOST_CONNECTIONS = 64
 # botocore retries by itself, four times unless AWS_MAX_ATTEMPTS says otherwise.
 _ATTEMPTS = 1
@@ -31,6 +30,9 @@ _SECONDS_TO_ANSWER = 30
 
 class S3Store(ObjectStore):
     """Buckets of one endpoint, with parts uploaded in any order."""
+
+    least_part_bytes = 5 << 20
+    most_parts = 10_000
 
     def __init__(self) -> None:
         self._s3 = s3fs.S3FileSystem(
@@ -58,7 +60,7 @@ class S3Store(ObjectStore):
     def put(self, path: str, data: bytes) -> None:
         """Write a small object in one request."""
         bucket, key = _split(path)
-        self._call("put_object", Bucket=bucket, Key=key, Body=data)
+        self._call("put_object", Bucket=bucket, Key=key, Body=io.BytesIO(data))
 
     def get(self, path: str, start: int, end: int) -> bytes:
         """The bytes from `start` to before `end`."""
@@ -109,7 +111,9 @@ class S3Store(ObjectStore):
     def put_part(self, path: str, upload: str, number: int, data: bytes | bytearray) -> str:
         """Send part `number`, from 1; the tag that the store gives it."""
         bucket, key = _split(path)
-        answer = self._call("upload_part", Bucket=bucket, Key=key, UploadId=upload, PartNumber=number, Body=data)
+        answer = self._call(
+            "upload_part", Bucket=bucket, Key=key, UploadId=upload, PartNumber=number, Body=io.BytesIO(data)
+        )
         return str(answer["ETag"])
 
     def complete_upload(self, path: str, upload: str, tags: list[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import sys
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol, cast
@@ -18,14 +19,17 @@ class Transfer:
     part_bytes: int
     num_parallel: int
 
-    @property
-    def host_bytes(self) -> int:
-        """Memory for the parts of one object on their way: a download holds those behind as well."""
-        return (2 * self.num_parallel + 1) * self.part_bytes
+    def host_bytes(self, num_objects: int) -> int:
+        """Memory for the parts of objects written at once, or of one that is read, which holds parts behind it too."""
+        num_parts = max(num_objects * (self.num_parallel + 1), 2 * self.num_parallel + 1)
+        return num_parts * self.part_bytes
 
 
 class ObjectStore:
     """A file system that fsspec reaches by URL. Paths begin with the bucket; errors are OSErrors."""
+
+    least_part_bytes = 1
+    most_parts = sys.maxsize
 
     def __init__(self, file_system: AbstractFileSystem) -> None:
         self._fs: Any = file_system
@@ -77,9 +81,11 @@ class ObjectStore:
     def paths(self, prefix: str) -> list[str]:
         """Every object below a prefix, which is listed for it."""
         try:
-            return sorted(self._fs.find(prefix))
+            found = self._fs.find(prefix)
         except FileNotFoundError:
             return []
+        # Where nothing is below it, some stores show the prefix itself.
+        return sorted(path for path in found if path.startswith(f"{prefix}/"))
 
     def open_to_write(self, path: str, transfer: Transfer) -> BinaryIO | io.RawIOBase:
         """A stream to a new object, which fsspec writes in parts, one after another."""

@@ -14,9 +14,11 @@ from io_bench.object_store.run_prefix import RunPrefix
 from io_bench.object_store.store import ObjectStore, Transfer
 from sizing.errors import InvalidInput
 from sizing.storage.measurement import CachePolicy
+from sizing.units import binary_bytes_text
 
 S3_SCHEMES = ("s3", "s3a")
-DEFAULT_TRANSFER = Transfer(part_bytes=8 << 20, num_parallel=8)
+DEFAULT_PART_BYTES = 8 << 20
+DEFAULT_NUM_PARALLEL = 8
 _EXAMPLE = "give a bucket and a prefix: s3://bucket/prefix"
 
 
@@ -27,7 +29,6 @@ class UrlTarget:
     title: str
     store: ObjectStore
     path: str
-    transfer: Transfer = DEFAULT_TRANSFER
     remark: str = ""
     cache_policy: CachePolicy = "object-store"
 
@@ -50,10 +51,19 @@ class UrlTarget:
             target._reach()
         return target
 
-    @property
-    def host_bytes(self) -> int:
-        """Host memory for the parts on their way."""
-        return self.transfer.host_bytes
+    def transfer(
+        self, *, block_bytes: int | None = None, num_parallel: int | None = None, largest_file_bytes: int = 0
+    ) -> Transfer:
+        """Objects go in parts of `block_bytes`, `num_parallel` of them at a time.
+
+        Raises InvalidInput for parts that the store does not take.
+        """
+        part_bytes = block_bytes or DEFAULT_PART_BYTES
+        least = max(self.store.least_part_bytes, -(-largest_file_bytes // self.store.most_parts))
+        if part_bytes < least:
+            rule = f"must be at least {binary_bytes_text(least)} for objects of {binary_bytes_text(largest_file_bytes)}"
+            raise InvalidInput.of("--block-size", rule, value=binary_bytes_text(part_bytes), remedy="give more")
+        return Transfer(part_bytes, num_parallel or DEFAULT_NUM_PARALLEL)
 
     def check_space(self, needed_bytes: int) -> None:
         """Nothing: object stores do not tell how much is free."""
@@ -86,7 +96,7 @@ class UrlTarget:
     def seen(self, run_id: str) -> RunPrefix:
         """The prefix that another rank has made."""
         path = f"{self.path}/{RUN_PREFIX}{run_id}"
-        return RunPrefix(self.store, url=self.run_title(run_id), path=path, transfer=self.transfer)
+        return RunPrefix(self.store, url=self.run_title(run_id), path=path, transfer=self.transfer())
 
     def _reach(self) -> None:
         try:

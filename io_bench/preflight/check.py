@@ -59,7 +59,7 @@ def _of_directory(target: DirectoryTarget, request: CheckRequest) -> Iterator[Fi
 def _of_object_store(target: UrlTarget, request: CheckRequest) -> Iterator[Finding]:
     from io_bench.preflight import object_store  # noqa: PLC0415 - fsspec, where it is needed
 
-    part_bytes = target.transfer.part_bytes
+    part_bytes = target.transfer().part_bytes
     yield object_store.endpoint(target)
     yield object_store.space(request.total_bytes)
     with probe_in(target, names=object_store.PROBE_NAMES) as files:

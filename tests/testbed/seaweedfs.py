@@ -68,6 +68,8 @@ class ObjectServer:
             "s3": "true",
             "s3.port": self.ports["s3"],
             "s3.port.iceberg": 0,
+            "s3.port.lance": 0,
+            "s3.localSocket": self.directory / "s3.sock",
             "s3.config": self.directory / "s3.json",
         }
         flags = [f"-{name}={value}" for name, value in options.items()]

@@ -1,0 +1,261 @@
+"""Runs against a real object store: every engine there and back, and what happens when the store does not play along."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import pytest
+import s3fs
+from safetensors.torch import load
+
+from io_bench import cli
+from io_bench.engines import ENGINES
+from io_bench.manifest import MANIFEST
+from io_bench.object_store.target import UrlTarget
+from sizing.errors import InvalidInput
+from sizing.storage.measurement import BenchmarkResult
+from tests.testbed.seaweedfs import SECRET_KEY, ObjectServer, seaweedfs
+
+if TYPE_CHECKING:
+    from tests.io_bench.conftest import Bench
+
+BUCKET = "checkpoints"
+NEIGHBOUR = f"{BUCKET}/team/not-ours.bin"
+TARGET = f"s3://{BUCKET}/team"
+# Objects of several parts, and of a rest.
+SMALL = ("--bytes-per-rank", "20MiB", "--repetitions", "1", "--output", "r.json")
+
+
+class Store:
+    """The server as its owner sees it."""
+
+    def __init__(self, server: ObjectServer) -> None:
+        self.server = server
+        self.environment = server.environment
+
+    def objects(self) -> list[str]:
+        return sorted(self._fs().find(BUCKET))
+
+    def unfinished(self) -> list[dict[str, Any]]:
+        return list(self._fs().list_multipart_uploads(BUCKET))
+
+    def read(self, key: str) -> bytes:
+        return bytes(self._fs().cat_file(key))
+
+    def reset(self) -> None:
+        """A bucket with one object that is somebody else's."""
+        fs = self._fs()
+        if fs.exists(BUCKET):
+            fs.clear_multipart_uploads(BUCKET)
+            fs.rm(fs.find(BUCKET))
+        else:
+            fs.call_s3("create_bucket", Bucket=BUCKET)
+        fs.pipe_file(NEIGHBOUR, b"precious")
+
+    def assert_only_the_neighbour_is_left(self) -> None:
+        assert self.objects() == [NEIGHBOUR]
+        assert self.read(NEIGHBOUR) == b"precious"
+        assert self.unfinished() == []
+
+    def _fs(self) -> Any:
+        return s3fs.S3FileSystem(
+            endpoint_url=self.environment["AWS_ENDPOINT_URL"],
+            key=self.environment["AWS_ACCESS_KEY_ID"],
+            secret=self.environment["AWS_SECRET_ACCESS_KEY"],
+            client_kwargs={"region_name": self.environment["AWS_DEFAULT_REGION"]},
+            use_listings_cache=False,
+            skip_instance_cache=True,
+        )
+
+
+@pytest.fixture(scope="module")
+def running_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    with seaweedfs(tmp_path_factory.mktemp("seaweedfs")) as server:
+        yield Store(server)
+
+
+@pytest.fixture
+def store(running_store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
+    for name, value in running_store.environment.items():
+        monkeypatch.setenv(name, value)
+    running_store.reset()
+    return running_store
+
+
+@dataclass(frozen=True)
+class Done:
+    code: int
+    out: str
+    err: str
+
+
+class Run(Protocol):
+    """Runs the command line in this process."""
+
+    def __call__(self, *arguments: str) -> Done: ...
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    monkeypatch.chdir(tmp_path)
+
+    def run_here(*arguments: str) -> Done:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            cli.main(["run", "--target", *arguments])
+        return Done(int(end.value.code or 0), *capsys.readouterr())
+
+    return run_here
+
+
+def result_in(directory: Path) -> BenchmarkResult:
+    return BenchmarkResult.model_validate_json((directory / "r.json").read_text())
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_writes_to_a_bucket_and_restores_from_it(
+    engine: str, run: Run, store: Store, tmp_path: Path
+) -> None:
+    done = run(TARGET, "--engine", engine, *SMALL)
+    assert done.code == 0, done.err
+    for measurement in result_in(tmp_path).measurements:
+        assert (measurement.cache_policy, measurement.verified) == ("object-store", True)
+        assert (measurement.block_bytes, measurement.threads_per_rank) == (8 << 20, 8)
+        assert 20 << 20 <= measurement.total_bytes < 22 << 20
+    store.assert_only_the_neighbour_is_left()
+
+
+def test_two_ranks_write_their_own_objects_and_one_metadata(bench: Bench, store: Store) -> None:
+    done = bench.run("run", "--target", TARGET, "--engine", "dcp", *SMALL, num_ranks=2)
+    assert done.returncode == 0, done.stderr
+    assert [(each.num_ranks, each.num_files) for each in result_in(bench.directory).measurements] == [(2, 3)] * 2
+    store.assert_only_the_neighbour_is_left()
+
+
+def test_parts_are_of_the_size_and_number_asked_for(run: Run, store: Store, tmp_path: Path) -> None:
+    assert run(TARGET, *SMALL, "--block-size", "6MiB", "--threads", "2").code == 0
+    measurements = result_in(tmp_path).measurements
+    assert {(each.block_bytes, each.threads_per_rank) for each in measurements} == {(6 << 20, 2)}
+    store.assert_only_the_neighbour_is_left()
+
+
+def test_a_kept_checkpoint_is_all_that_is_left_and_the_result_knows_the_store_and_no_secret(
+    run: Run, store: Store, tmp_path: Path
+) -> None:
+    assert run(TARGET, "--engine", "safetensors", *SMALL, "--keep").code == 0
+    result = result_in(tmp_path)
+    place = f"{BUCKET}/team/ckpt-bench-{result.run_id}"
+    assert store.objects() == sorted([NEIGHBOUR, f"{place}/{MANIFEST}", f"{place}/rank-00000.safetensors"])
+    tensors = load(store.read(f"{place}/rank-00000.safetensors"))
+    assert sum(tensor.nbytes for tensor in tensors.values()) == pytest.approx(20 << 20, abs=56)
+    (node,) = cast(dict[str, Any], result.environment["nodes"]).values()
+    assert node["mount"] == {"type": "s3", "endpoint": store.environment["AWS_ENDPOINT_URL"], "path": TARGET}
+    assert SECRET_KEY not in (tmp_path / "r.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("target", "environment", "words"),
+    [
+        ("s3://no-such-bucket/x", {}, "--target must be a bucket that can be reached (The specified bucket does not"),
+        (TARGET, {"AWS_SECRET_ACCESS_KEY": "wrong"}, "(The request signature we calculated does not match"),
+        (TARGET, {"AWS_ACCESS_KEY_ID": "nobody"}, "--target must be a bucket that can be reached ("),
+        (TARGET, {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_MAX_ATTEMPTS": "1"}, "Could not connect to the"),
+        ("s3://", {}, "--target must name a bucket"),
+        ("s3://key:hidden@bucket/x", {}, "--target must be a URL without credentials or options: set AWS_ACCESS_KEY"),
+        (f"{TARGET}?token=hidden", {}, "--target must be a URL without credentials or options: set AWS_ACCESS_KEY"),
+        ("warp://bucket/x", {}, "(Protocol not known: warp)"),
+    ],
+)
+def test_a_store_that_cannot_be_used_is_explained_in_one_sentence(
+    target: str, environment: Mapping[str, str], words: str, run: Run, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    done = run(target)
+    assert (done.code, done.out) == (2, "")
+    (sentence,) = done.err.splitlines()
+    assert words in sentence
+    assert "hidden" not in sentence
+    store.assert_only_the_neighbour_is_left()
+
+
+def test_parts_that_the_store_does_not_take_are_refused(run: Run, store: Store) -> None:
+    done = run(TARGET, *SMALL, "--block-size", "1MiB")
+    assert done.code == 2
+    assert done.err.splitlines()[-1].startswith("--block-size must be at least 5.000 MiB for objects of ")
+    store.assert_only_the_neighbour_is_left()
+
+
+def test_a_prefix_that_is_there_is_left_alone(store: Store) -> None:
+    place = UrlTarget.checked(TARGET, is_first=True)
+    files = place.made("mine")
+    files.create("rank-00000.pt").close()
+    with pytest.raises(FileExistsError):
+        files.create("rank-00000.pt")
+    with pytest.raises(InvalidInput, match="it is there already, and not from this run"):
+        place.made("mine")
+    files.remove_created()
+    store.assert_only_the_neighbour_is_left()
+
+
+def test_what_a_lost_rank_has_begun_is_removed_by_name(store: Store) -> None:
+    place = UrlTarget.checked(TARGET, is_first=True)
+    lost, other = place.made("mine"), place.seen("mine")
+    for name in ("rank-00001.pt", "foreign.pt"):
+        lost.create(name).write(bytes(20 << 20))
+    other.remove_of_lost(["rank-00001.pt"])
+    (unfinished,) = store.unfinished()
+    assert unfinished["Key"].endswith("/foreign.pt")
+    lost.remove_created()
+    store.assert_only_the_neighbour_is_left()
+
+
+Until = Callable[[Callable[[], object], "subprocess.Popen[str]"], None]
+
+
+def test_a_rank_that_is_killed_in_the_middle_of_an_upload_leaves_nothing(
+    bench: Bench, store: Store, until: Until, ranks_of: Callable[..., Any]
+) -> None:
+    flags = ("--bytes-per-rank", "64MiB", "--repetitions", "100")
+    launcher = bench.start(bench.command("run", "--target", TARGET, *flags, num_ranks=2))
+    until(lambda: len(store.unfinished()) == 2, launcher)
+    ranks_of(launcher)[1].kill()
+    done = bench.finish(launcher)
+    assert done.returncode == 1
+    store.assert_only_the_neighbour_is_left()
+
+
+@pytest.fixture
+def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """A server to be killed."""
+    with seaweedfs(tmp_path) as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        store = Store(server)
+        store.reset()
+        yield store
+
+
+def test_a_server_that_is_killed_during_a_write_ends_the_run_in_a_clear_error_and_can_be_cleaned(
+    bench: Bench, own_store: Store, until: Until
+) -> None:
+    flags = ("--engine", "dcp", "--bytes-per-rank", "64MiB", "--repetitions", "100")
+    command = bench.command("run", "--target", TARGET, *flags)
+    process = bench.start(command, environment={"AWS_MAX_ATTEMPTS": "1"})
+    until(own_store.unfinished, process)
+    own_store.server.kill()
+    done = bench.finish(process)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    message = done.stderr.splitlines()[-1]
+    assert message.startswith(f"Rank 0 failed while writing {TARGET}/ckpt-bench-")
+    assert "Could not connect to the endpoint URL" in message
+    assert "could not be removed" in message
+    own_store.server.start()
+    cleaned = bench.run("clean", "--target", TARGET)
+    assert cleaned.returncode == 0, cleaned.stderr
+    own_store.assert_only_the_neighbour_is_left()
