@@ -106,6 +106,13 @@ def job_loads(scenario: ClusterScenario) -> list[JobLoad]:
 
 
 def _load(scenario: ClusterScenario, group: JobGroup, index: int) -> JobLoad:
+    if group.scenario.checkpoint.tiers:
+        raise InvalidInput.of(
+            f"jobs.{index}.scenario.checkpoint.tiers",
+            "are not followed in a cluster",
+            value=f"{len(group.scenario.checkpoint.tiers)} tiers",
+            remedy="leave them out, and count as failures those that reach the shared storage",
+        )
     try:
         report = answer(group.scenario.model_copy(update={"storage": scenario.storage}))
     except InvalidInput as error:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
 from sizing.explore.requirements.edge import last_that_meets
-from sizing.explore.requirements.questions import INTERVAL, WRITE_RATE, Asked
+from sizing.explore.requirements.questions import INTERVAL, WRITE_RATE, Asked, interval_bounds
 from sizing.run.evaluation import RunFigures
 from sizing.units import MOST_BYTES
 
@@ -59,7 +59,8 @@ def _at_best_interval(asked: Asked, rates: float | npt.NDArray[np.float64]) -> R
     assert figures.write is not None  # noqa: S101  a rate is set
     least = np.divide(figures.write.stall_seconds, asked.inputs.targets.max_overhead_fraction) * _ROUNDING
     best = figures.interval.optimal_period_seconds
-    return asked.at({WRITE_RATE: rates, INTERVAL: least if best is None else np.maximum(best, least)})
+    wanted = least if best is None else np.maximum(best, least)
+    return asked.at({WRITE_RATE: rates, INTERVAL: np.clip(wanted, *interval_bounds(asked))})
 
 
 def _met(figures: RunFigures, num_rates: int) -> npt.NDArray[np.bool_]:

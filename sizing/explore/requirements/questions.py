@@ -116,9 +116,17 @@ def questions(asked: Asked) -> Iterator[Question]:
     yield from _interval_questions(asked)
 
 
+def interval_bounds(asked: Asked) -> tuple[float, float]:
+    """The shortest and the longest interval that go with the tiers: the main storage is written between them."""
+    checkpoint = asked.inputs.checkpoint
+    front, behind = checkpoint.front_tiers, checkpoint.archives
+    shortest = front[-1].interval_seconds * (1 + 1e-9) if front else 1e-3
+    return shortest, behind[0].interval_seconds if behind else MOST_SECONDS
+
+
 def _interval_questions(asked: Asked) -> Iterator[Question]:
     """Overhead and draining ask for a least interval; goodput, greatest at the best one, for one on either side."""
-    shortest, longest = 1e-3, MOST_SECONDS
+    shortest, longest = interval_bounds(asked)
     for target in filter(asked.asks, (DRAINED, "max_overhead_fraction")):
         yield Question(INTERVAL, "least", target, shortest, longest)
     if asked.inputs.targets.min_goodput_fraction is None:

@@ -155,8 +155,8 @@ def _with_fields(document: dict[str, Any], values: Mapping[str, Any]) -> dict[st
     changed = copy.deepcopy(document)
     for path, value in values.items():
         *blocks, name = path.split(".")
-        block = changed
+        block: Any = changed
         for part in blocks:
-            block = block[part]
+            block = block[int(part)] if isinstance(block, list) else block[part]
         block[name] = value
     return changed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -17,7 +17,9 @@ from sizing.scenario import Scenario
 MOST_VALUES = 1_000_000
 
 _RUN_BLOCKS = ("storage", "reliability", "retention", "targets", "costs")
-_RUN_FIELDS = ("checkpoint.interval_seconds", "checkpoint.observed_write_bytes_per_second")
+_INTERVAL = "checkpoint.interval_seconds"
+"""Judged against the tiers of each scenario, where there are any."""
+_RUN_FIELDS = (_INTERVAL, "checkpoint.observed_write_bytes_per_second")
 
 
 class Range(BaseModel):
@@ -46,7 +48,11 @@ def axes_of(document: dict[str, Any]) -> list[Axis]:
     A field whose value is a list anyway, such as `parallelism.layers_per_stage`, varies over a list of lists.
     Raises InvalidInput where a list is empty, a value breaks the field's rule, or a range is none.
     """
-    return list(_axes(document, Scenario, ""))
+    axes = list(_axes(document, Scenario, ""))
+    checkpoint = document.get("checkpoint")
+    if isinstance(checkpoint, dict) and checkpoint.get("tiers"):
+        return [replace(axis, is_array=axis.is_array and axis.path != _INTERVAL) for axis in axes]
+    return axes
 
 
 def _axes(block: dict[str, Any], model: type[BaseModel], prefix: str) -> Iterator[Axis]:
@@ -58,8 +64,17 @@ def _axes(block: dict[str, Any], model: type[BaseModel], prefix: str) -> Iterato
             yield _axis(path, _spread(path, value, field))
         elif isinstance(value, list) and (not _holds_list(field.annotation) or _lists_alone(value)):
             yield _axis(path, _valid(path, _some(path, value), field))
-        elif isinstance(value, dict) and (inner := model_in(field.annotation)) is not None:
-            yield from _axes(value, inner, f"{path}.")
+        elif (inner := model_in(field.annotation)) is not None:
+            for place, each in _objects(value):
+                yield from _axes(each, inner, f"{path}.{place}")
+
+
+def _objects(value: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """An object, or those of a list, with what stands before their fields' names."""
+    if isinstance(value, dict):
+        yield "", value
+    elif isinstance(value, list):
+        yield from ((f"{place}.", each) for place, each in enumerate(value) if isinstance(each, dict))
 
 
 def _axis(path: str, values: Sequence[Any]) -> Axis:

@@ -99,6 +99,10 @@ def test_a_stall_that_the_jobs_own_nodes_exceed_has_no_rate() -> None:
         ({"reliability": {"mtbf_seconds": "1 s"}}, "must not ask for more than 2,000,000"),
         ({"storage": {"profile": {"read_bytes_per_second": 1}}}, "storage.profile.write_bytes_per_second is required"),
         ({"checkpoint": {"format": "deepspeed"}}, "jobs.0.scenario.checkpoint.format"),
+        (
+            {"checkpoint": {"tiers": [{"kind": "host-memory", "interval_seconds": 60}]}},
+            "tiers are not followed in a cluster",
+        ),
         ({"jobs": []}, "jobs must have at least 1 entries, got []"),
         ({"seed": -1}, "seed must be at least 0"),
     ],

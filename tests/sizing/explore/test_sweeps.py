@@ -36,11 +36,11 @@ def document(**fields: Any) -> dict[str, Any]:
 
 
 def with_row(asked: dict[str, Any], varied: dict[str, Any]) -> dict[str, Any]:
-    changed = copy.deepcopy(asked)
+    changed: Any = copy.deepcopy(asked)
     for path, value in varied.items():
         *blocks, name = path.split(".")
-        reduce(lambda block, part: block[part], blocks, changed)[name] = value
-    return changed
+        reduce(lambda block, part: block[int(part) if part.isdigit() else part], blocks, changed)[name] = value
+    return dict(changed)
 
 
 def scalar_figures(asked: dict[str, Any], names: list[str]) -> dict[str, Any]:
@@ -114,15 +114,34 @@ def test_asynchronous_rows_with_components_of_failure_are_answers_too() -> None:
     asked = document(
         checkpoint={"mode": "async", "format": "torch-dist", "interval_seconds": ["2 min", "1h"]},
         reliability={
-            "components": [{"name": "GPU", "per": "gpu", "mtbf_seconds": "50000h"}],
+            "components": [{"name": "GPU", "per": "gpu", "mtbf_seconds": ["20000h", "50000h"]}],
             "relaunch_seconds": [60, 600],
         },
         storage__profile__device_to_host_bytes_per_second=["1 GB/s", "20 GB/s"],
     )
     report = sweep({"scenario": asked, "figures": NUMBERS})
-    assert report.num_rows == 8
-    paths = ["checkpoint.interval_seconds", "reliability.relaunch_seconds"]
+    assert report.num_rows == 16
+    paths = ["checkpoint.interval_seconds", "reliability.relaunch_seconds", "reliability.components.0.mtbf_seconds"]
     assert_rows_are_answers(asked, report, [*paths, "storage.profile.device_to_host_bytes_per_second"])
+
+
+def test_rows_with_tiers_are_answers_and_those_out_of_order_have_none() -> None:
+    rates = {"profile": {"node_write_bytes_per_second": "10 GB/s", "node_read_bytes_per_second": "20 GB/s"}}
+    asked = document(
+        checkpoint={
+            "mode": "async",
+            "format": "torch-dist",
+            "interval_seconds": ["8min", "1h", "2h"],
+            "tiers": [{"kind": "local-nvme", "interval_seconds": "10min", "recovered_fraction": 0.7, "storage": rates}],
+        },
+        storage__profile__write_bytes_per_second=["100 GB/s", "1 TB/s"],
+    )
+    asked["checkpoint"]["tiers"][0]["recovered_fraction"] = [0.5, 0.7]
+    report = sweep({"scenario": asked, "figures": NUMBERS})
+    assert (report.num_rows, report.num_refused_rows) == (12, 4)
+    assert "not more often than the main storage" in report.refused[0].problem
+    paths = ["checkpoint.interval_seconds", "checkpoint.tiers.0.recovered_fraction"]
+    assert_rows_are_answers(asked, report, [*paths, "storage.profile.write_bytes_per_second"])
 
 
 def test_a_product_varies_the_last_field_fastest_and_layouts_slowest() -> None:
