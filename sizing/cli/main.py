@@ -18,6 +18,7 @@ from sizing.cli.files import read_storage_profile
 from sizing.cli.inspection_table import inspection_table
 from sizing.cli.report_text import manifest_text, report_text
 from sizing.cli.scenarios import AS_JSON, CHECK, asked_scenario, with_scenario_parameters
+from sizing.cli.simulation import SIMULATE_OPTIONS, simulate_verb
 from sizing.cli.terminal import EXIT_MISSED, console
 from sizing.cli.validation_table import validation_table
 from sizing.errors import EXIT_BAD_INPUT, SizingError
@@ -116,6 +117,7 @@ app.command("manifest")(
 
 app.command("require")(with_scenario_parameters(require_verb, as_json=AS_JSON, check=CHECK))
 app.command("sweep")(with_scenario_parameters(sweep_verb, **SWEEP_OPTIONS))
+app.command("simulate")(with_scenario_parameters(simulate_verb, **SIMULATE_OPTIONS))
 app.command("compare")(compare_verb)
 app.command("cluster")(cluster_verb)
 

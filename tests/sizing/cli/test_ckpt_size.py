@@ -231,3 +231,18 @@ def test_storage_takes_a_calibration(tmp_path: Path) -> None:
     report = json.loads(ckpt_size("--model", "gpt2", "--storage", str(path), "--json").stdout)
     assert report["write"]["bottleneck"] == "writer"
     assert "node_write_bytes_per_second" in ckpt_size("profile", str(path)).stdout
+
+
+def test_simulate_sets_the_runs_beside_the_formula() -> None:
+    arguments = (*REFERENCE_FLAGS, "--runs", "500", "--lasting", "10d")
+    shown = ckpt_size("simulate", *arguments).stdout
+    assert "500 runs of 10.0 days, a failure every 9.62 h" in shown
+    assert "goodput, formula" in shown
+    report = json.loads(ckpt_size("simulate", *arguments, "--json").stdout)
+    assert abs(report["difference_in_standard_errors"]) < 3.5
+
+
+def test_simulate_refuses_too_few_runs() -> None:
+    found = ckpt_size("simulate", *REFERENCE_FLAGS, "--runs", "1")
+    assert found.returncode == 2
+    assert "num_runs must be at least 100, got '1'" in found.stderr

@@ -1,0 +1,93 @@
+"""`ckpt-size simulate`: a Monte Carlo of the run beside the formula."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+from pydantic import ValidationError
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from sizing.cli.scenarios import asked_scenario
+from sizing.cli.terminal import console, progress_bar
+from sizing.errors import explain
+from sizing.report import demands_of_scenario
+from sizing.run.evaluation import evaluate
+from sizing.run.simulation_report import SimulationReport, SimulationRequest, simulation_report
+from sizing.units import percent_text, seconds_text
+
+BAR_WIDTH = 40
+
+SIMULATE_OPTIONS: dict[str, tuple[Any, Any]] = {
+    "runs": (str, typer.Option("10000", "--runs", help="Runs to simulate, 100 to 1,000,000", metavar="N")),
+    "lasting": (str, typer.Option("30d", "--lasting", help="Time that each run lasts at least", metavar="TIME")),
+    "seed": (str, typer.Option("1", "--seed", help="Of the failures; the same one gives the same runs", metavar="N")),
+    "as_json": (bool, typer.Option(False, "--json", help="Print the report as JSON")),
+}
+
+
+def simulate_verb(
+    scenario: Path | None = None,
+    *,
+    storage: Path | None,
+    hf_config: Path | None,
+    checkpoint: Path | None,
+    runs: str,
+    lasting: str,
+    seed: str,
+    as_json: bool,
+    **flags: str | None,
+) -> None:
+    """Simulate the run with random failures: its goodput and how luck spreads it, beside the formula's."""
+    asked = asked_scenario(scenario, storage=storage, hf_config=hf_config, checkpoint=checkpoint, flags=flags)
+    request = _request(runs, lasting, seed)
+    figures = evaluate(demands_of_scenario(asked), asked.run_inputs)
+    with progress_bar("Simulating") as progress:
+        report = simulation_report(figures, request, progress=progress)
+    if as_json:
+        print(report.model_dump_json(indent=2))
+    else:
+        console().print(simulation_text(report))
+
+
+def simulation_text(report: SimulationReport) -> RenderableType:
+    """Simulated and computed goodput, and how many runs had which."""
+    return Group(_goodput(report), _histogram(report), *(Text(f"note: {note}") for note in report.notes))
+
+
+def _request(runs: str, lasting: str, seed: str) -> SimulationRequest:
+    try:
+        return SimulationRequest.model_validate({"num_runs": runs, "run_seconds": lasting, "seed": seed})
+    except ValidationError as error:
+        raise explain(error, SimulationRequest) from None
+
+
+def _goodput(report: SimulationReport) -> Table:
+    title = (
+        f"{report.num_runs:,} runs of {seconds_text(report.run_seconds)}, a failure every "
+        f"{seconds_text(report.mtbf_seconds)}, {report.mean_failures:.1f} in each (seed {report.seed})"
+    )
+    table = Table(title=title, title_justify="left", title_style="bold cyan", box=None, show_header=False)
+    table.add_column(style="dim", min_width=18)
+    table.add_column(justify="right", min_width=12)
+    table.add_column()
+    error = f"+- {report.standard_error_fraction:.4%} standard error"
+    table.add_row("goodput, simulated", f"{report.goodput_fraction:.3%}", error)
+    away = f"{abs(report.difference_in_standard_errors):.1f} standard errors away"
+    table.add_row("goodput, formula", f"{report.formula_goodput_fraction:.3%}", away)
+    low, high = percent_text(report.p5_goodput_fraction), percent_text(report.p95_goodput_fraction)
+    table.add_row("median run", f"{report.p50_goodput_fraction:.3%}", f"90 % of the runs between {low} and {high}")
+    return table
+
+
+def _histogram(report: SimulationReport) -> Table:
+    table = Table("goodput of a run", "runs", "", box=box.SIMPLE_HEAD)
+    most = max(one.num_runs for one in report.histogram)
+    for one in report.histogram:
+        span = f"{one.from_fraction:.2%} to {one.to_fraction:.2%}"
+        table.add_row(span, f"{one.num_runs:,}", "#" * round(BAR_WIDTH * one.num_runs / most))
+    return table

@@ -1,0 +1,84 @@
+"""The run of a scenario is simulated as asked, and stands beside the formula."""
+
+import numpy as np
+import pytest
+
+from sizing.errors import InvalidInput
+from sizing.report import answer, demands_of_scenario
+from sizing.run.evaluation import evaluate
+from sizing.run.levels import Level
+from sizing.run.simulation import simulate
+from sizing.run.simulation_report import SimulationReport, SimulationRequest, simulation_report, with_whole_multiples
+from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+from tests.sizing.run.scenarios import NVME, PEERS, document, tiered
+
+SMALL = SimulationRequest(num_runs=1000)
+
+
+def simulated(base: dict[str, object], request: SimulationRequest = SMALL) -> SimulationReport:
+    scenario = scenario_from(base)
+    return simulation_report(evaluate(demands_of_scenario(scenario), scenario.run_inputs), request)
+
+
+def test_the_reference_run_agrees_with_its_formula() -> None:
+    report = simulated(REFERENCE_SCENARIO)
+    expected = answer(scenario_from(REFERENCE_SCENARIO)).interval.goodput_at_interval_fraction
+    assert report.formula_goodput_fraction == pytest.approx(expected, rel=1e-9)
+    assert abs(report.difference_in_standard_errors) < 3.5
+    assert report.mean_failures == pytest.approx(30 * 86_400 / 34_615.38 + 1, rel=0.02)
+
+
+def test_tiers_agree_with_their_formula() -> None:
+    report = simulated(tiered(PEERS, NVME))
+    assert abs(report.difference_in_standard_errors) < 3.5
+    assert report.notes == []
+
+
+def test_the_spread_of_the_runs_holds_their_median() -> None:
+    report = simulated(REFERENCE_SCENARIO)
+    assert report.p5_goodput_fraction < report.p50_goodput_fraction < report.p95_goodput_fraction
+    assert sum(one.num_runs for one in report.histogram) == 1000
+
+
+def test_the_same_seed_gives_the_same_runs() -> None:
+    again, other = (
+        simulated(REFERENCE_SCENARIO),
+        simulated(REFERENCE_SCENARIO, SimulationRequest(num_runs=1000, seed=2)),
+    )
+    assert again == simulated(REFERENCE_SCENARIO)
+    assert again.goodput_fraction != other.goodput_fraction
+
+
+def test_intervals_that_do_not_divide_are_lengthened_and_noted() -> None:
+    report = simulated(tiered(PEERS | {"interval_seconds": 70}, NVME))
+    assert any("an interval of 10.0 min was lengthened to 10.5 min" in note for note in report.notes)
+    levels = [Level(70.0, 1.0, 0.0, 0.0, 0.5), Level(600.0, 1.0, 0.0, 0.0, 0.5)]
+    assert [level.interval_seconds for level in with_whole_multiples(levels)] == [70, 630]
+
+
+def test_errors_shrink_with_the_square_root_of_the_runs() -> None:
+    level = Level(3600.0, 60.0, 0.0, 300.0, 1.0)
+    few, many = (
+        simulate([level], mtbf_seconds=2e4, run_seconds=1e6, num_runs=n, seed=3).standard_error_fraction
+        for n in (400, 6400)
+    )
+    assert few / many == pytest.approx(4, rel=0.2)
+
+
+def test_a_run_without_failures_loses_its_stalls_alone() -> None:
+    level = Level(100.0, 10.0, 0.0, 0.0, 1.0)
+    runs = simulate([level], mtbf_seconds=1e12, run_seconds=1.0, num_runs=100, seed=1)
+    assert runs.goodput_fraction == pytest.approx(0.9, rel=1e-6)
+    assert np.all(runs.num_failures == 1)
+
+
+@pytest.mark.parametrize("missing", ["storage", "reliability"])
+def test_what_cannot_be_simulated_is_refused(missing: str) -> None:
+    with pytest.raises(InvalidInput, match="must have a write rate and reliability"):
+        simulated(document(REFERENCE_SCENARIO, **{missing: None}))
+
+
+def test_more_failures_than_memory_and_time_allow_are_refused() -> None:
+    often = document(REFERENCE_SCENARIO, reliability={"failures_per_node_day": 1000})
+    with pytest.raises(InvalidInput, match="must have at most 200,000,000 failures"):
+        simulated(often, SimulationRequest(num_runs=1_000_000))
