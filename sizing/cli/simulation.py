@@ -75,12 +75,12 @@ def _goodput(report: SimulationReport) -> Table:
     table.add_column(style="dim", min_width=18)
     table.add_column(justify="right", min_width=12)
     table.add_column()
-    error = f"+- {report.standard_error_fraction:.4%} standard error"
-    table.add_row("goodput, simulated", f"{report.goodput_fraction:.3%}", error)
+    error = f"+- {100 * report.standard_error_fraction:.4f} % standard error"
+    table.add_row("goodput, simulated", _percent(report.goodput_fraction), error)
     away = f"{abs(report.difference_in_standard_errors):.1f} standard errors away"
-    table.add_row("goodput, formula", f"{report.formula_goodput_fraction:.3%}", away)
+    table.add_row("goodput, formula", _percent(report.formula_goodput_fraction), away)
     low, high = percent_text(report.p5_goodput_fraction), percent_text(report.p95_goodput_fraction)
-    table.add_row("median run", f"{report.p50_goodput_fraction:.3%}", f"90 % of the runs between {low} and {high}")
+    table.add_row("median run", _percent(report.p50_goodput_fraction), f"90 % of the runs between {low} and {high}")
     return table
 
 
@@ -88,6 +88,11 @@ def _histogram(report: SimulationReport) -> Table:
     table = Table("goodput of a run", "runs", "", box=box.SIMPLE_HEAD)
     most = max(one.num_runs for one in report.histogram)
     for one in report.histogram:
-        span = f"{one.from_fraction:.2%} to {one.to_fraction:.2%}"
+        span = f"{100 * one.from_fraction:.2f} to {100 * one.to_fraction:.2f} %"
         table.add_row(span, f"{one.num_runs:,}", "#" * round(BAR_WIDTH * one.num_runs / most))
     return table
+
+
+def _percent(fraction: float) -> str:
+    """A fraction with the digits that a standard error deserves."""
+    return f"{100 * fraction:.3f} %"
