@@ -18,16 +18,9 @@ from sizing.run.overhead import Overhead, overhead_of, overhead_warnings
 from sizing.run.requirements import Required, required_of, required_warnings
 from sizing.run.restore import Restore, restore_of, restore_warnings
 from sizing.run.retention import Capacity, Retention, capacity_of
+from sizing.run.saved_tiers import levels_of, longest_stall_seconds, saved_tiers, stalled_fraction
 from sizing.run.targets import TargetCheck, Targets, check_targets
-from sizing.run.tiers import (
-    TierRow,
-    levels_of,
-    longest_stall_seconds,
-    saved_tiers,
-    stalled_fraction,
-    tier_rows,
-    tier_warnings,
-)
+from sizing.run.tiers import TierRow, tier_rows, tier_warnings
 from sizing.run.write import Write, write_of, write_warnings
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
