@@ -1,4 +1,4 @@
-"""How long the simulation of a cluster takes. Prints, judges nothing."""
+"""How much of one core the simulation of a cluster takes. Prints, judges nothing."""
 
 import time
 
@@ -20,9 +20,9 @@ def test_a_thousand_jobs_that_save_every_four_hours_for_thirty_days(target: str 
         "storage": {"profile": {"write_bytes_per_second": "20 GB/s", "read_bytes_per_second": "40 GB/s"}},
         "targets": {"p99_stall_seconds": target} if target else {},
     }
-    start = time.perf_counter()
+    start = time.process_time()
     report = answer_cluster(document)
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     rate = report.required.write_bytes_per_second
     print(
         f"\n{report.num_checkpoints:,} checkpoints: {seconds:.1f} s{f', with the search for {rate:.3g} B/s' if rate else ''}"
