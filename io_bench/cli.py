@@ -17,6 +17,7 @@ import typer
 from io_bench import interruption
 from io_bench.campaign.run import run as measure_run
 from io_bench.campaign.scan import scan as measure_scan
+from io_bench.engine_table import engine_table
 from io_bench.engines import ENGINES
 from io_bench.errors import EXIT_FAILED, RunEnded, RunFailed, exit_code_of
 from io_bench.options import DEFAULT_ENGINE, DEFAULT_SCAN_ENGINE, DEFAULT_TIMEOUT
@@ -24,6 +25,9 @@ from io_bench.terminal import WIDTH_WITHOUT_TERMINAL, Terminal
 from sizing.errors import EXIT_BAD_INPUT, SizingError
 from sizing.storage.result_schema import result_schema
 
+_Target = Annotated[
+    str, typer.Option(metavar="DIR_OR_URL", help="Directory, or s3://bucket/prefix. Left as it was found.")
+]
 _Scenario = Annotated[
     str | None, typer.Option(metavar="FILE", help="Write what the ranks of this scenario of ckpt-size write.")
 ]
@@ -58,7 +62,10 @@ def ckpt_bench() -> None:
 @app.command()
 def run(
     context: typer.Context,
-    target: Annotated[str, typer.Option(metavar="DIR", help="Directory to measure. Left as it was found.")],
+    target: Annotated[
+        str,
+        typer.Option(metavar="DIR_OR_URL", help="Directory or s3://bucket/prefix to measure. Left as it was found."),
+    ],
     engine: Annotated[str, typer.Option(metavar="NAME", help=f"How to write: {', '.join(ENGINES)}.")] = DEFAULT_ENGINE,
     bytes_per_rank: Annotated[
         str | None,
@@ -151,7 +158,10 @@ def publish_verb(
 @app.command()
 def scan(
     context: typer.Context,
-    target: Annotated[str, typer.Option(metavar="DIR", help="Directory to measure. Left as it was found.")],
+    target: Annotated[
+        str,
+        typer.Option(metavar="DIR_OR_URL", help="Directory or s3://bucket/prefix to measure. Left as it was found."),
+    ],
     engine: Annotated[
         str, typer.Option(metavar="NAME,...", help="Ways to write; with `direct` among them, what each format costs.")
     ] = DEFAULT_SCAN_ENGINE,
@@ -199,9 +209,7 @@ def scan(
 
 @app.command()
 def check(
-    target: Annotated[
-        str, typer.Option(metavar="DIR_OR_URL", help="Directory or s3://bucket/prefix. Left as it was found.")
-    ],
+    target: _Target,
     bytes_per_rank: Annotated[str, typer.Option(metavar="SIZE", help="What each rank is to write.")] = "256MiB",
     ranks: Annotated[
         str | None, typer.Option(metavar="N", help="How many ranks write.  [default: those that were launched, or 1]")
@@ -238,6 +246,12 @@ def clean(
     except (SizingError, interruption.Interrupted) as error:
         raise _exit(str(error), exit_code_of(error), is_speaker=True) from None
     raise typer.Exit(exit_code)
+
+
+@app.command()
+def engines() -> None:
+    """List the ways to write a checkpoint, for --engine."""
+    Terminal(is_speaker=True).show(engine_table())
 
 
 @app.command()

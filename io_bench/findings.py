@@ -51,6 +51,8 @@ def _measurement(
     low, high = median_interval(seconds)
     rate = median_bytes_per_second(total_bytes, seconds)
     cpu_fraction = _cpu_fraction(timings, plan.writers, cpus_of_node)
+    # Object stores are talked to from one thread, which is as fast as one CPU.
+    busy_fraction = _thread_fraction(timings) if plan.transfer else cpu_fraction
     wait_fraction = _median_of_slowest(reports, "generator_wait_fraction")
     null_sink = sum(plan.payload_bytes) / samples.null_sink.seconds if operation == "write" else None
     engine_plan, transfer = plan.engine_plans[0], plan.transfer
@@ -84,7 +86,7 @@ def _measurement(
         p95_rank_seconds=percentile(flat, 95),
         straggler_ratio=straggler_ratio(rank_seconds),
         stragglers=[plan.writers.title(index) for index in stragglers(rank_seconds)],
-        limited_by=limited_by(rate, null_sink=null_sink, generator_wait=wait_fraction, client_cpu=cpu_fraction),
+        limited_by=limited_by(rate, null_sink=null_sink, generator_wait=wait_fraction, client_cpu=busy_fraction),
         null_sink_bytes_per_second=null_sink,
         generator_wait_fraction=wait_fraction,
         client_cpu_fraction=cpu_fraction,
@@ -185,6 +187,11 @@ def _cpu_fraction(timings: Sequence[Timing], writers: Writers, cpus_of_node: Map
         return max(seconds / (timing.seconds * cpus_of_node[node]) for node, seconds in cpu_seconds.items())
 
     return min(1.0, statistics.median(map(busiest, timings)))
+
+
+def _thread_fraction(timings: Sequence[Timing]) -> float:
+    """CPU time of the busiest writer over the time of one CPU, the median over the repetitions."""
+    return min(1.0, statistics.median(max(timing.cpu_seconds) / timing.seconds for timing in timings))
 
 
 def _counted_bytes(timings: Sequence[Timing]) -> dict[str, int]:

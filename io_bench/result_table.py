@@ -67,6 +67,11 @@ def _said(measurement: Measurement) -> Iterator[str]:
         f"{rate_text(measurement.bytes_per_second / measurement.num_ranks)} per rank. "
         f"{_CACHE_MEANINGS[measurement.cache_policy]} ({measurement.cache_policy})"
     )
+    if measurement.stall_seconds is not None and measurement.drain_seconds is not None:
+        yield (
+            f"Training stands still for {seconds_text(measurement.stall_seconds)} of that, while the state is copied; "
+            f"the save drains in {seconds_text(measurement.drain_seconds)} more, and only then counts."
+        )
     if measurement.limited_by == "storage" and measurement.null_sink_bytes_per_second:
         yield (
             "The storage was the limit, not this client: writing to nowhere, it reaches "

@@ -56,15 +56,24 @@ class Target(Protocol):
         """The place that another rank has made. Raises OSError."""
 
 
+def is_url(text: str) -> bool:
+    """Whether a target is an object store and no path.
+
+    >>> is_url("s3://bucket/prefix"), is_url("file:///mnt/x"), is_url("/mnt/x")
+    (True, False, False)
+    """
+    return "://" in text and not text.startswith(_FILE_SCHEMES)
+
+
 def checked_target(text: str, *, is_first: bool) -> Target:
     """The target that a path or a URL names. Raises InvalidInput where it is nowhere to write to.
 
     Args: `is_first`, for the one rank that may ask an object store: where all list at once, a store suffers.
     """
-    for scheme in _FILE_SCHEMES:
-        text = text.removeprefix(scheme)
-    if "://" in text:
+    if is_url(text):
         from io_bench.object_store.target import UrlTarget  # noqa: PLC0415 - fsspec, where it is needed
 
         return UrlTarget.checked(text, is_first=is_first)
+    for scheme in _FILE_SCHEMES:
+        text = text.removeprefix(scheme)
     return DirectoryTarget.checked(text)

@@ -19,6 +19,7 @@ from io_bench.options import (
     ScanOptions,
 )
 from io_bench.process_group import ProcessGroup
+from io_bench.target import is_url
 from sizing.errors import InvalidInput
 from sizing.units import parse_bytes
 
@@ -39,7 +40,8 @@ def configurations_of(options: ScanOptions, group: ProcessGroup, *, seed: int) -
     combinations = itertools.product(
         options.engines, nodes, writers, sizes, options.block_bytes or (None,), options.threads_per_rank or (None,)
     )
-    found = list(dict.fromkeys(_configuration(*combination) for combination in combinations))
+    in_parts = is_url(options.target)
+    found = list(dict.fromkeys(_configuration(*combination, in_parts=in_parts) for combination in combinations))
     if len(found) > MOST_CONFIGURATIONS:
         rule = f"must have at most {MOST_CONFIGURATIONS:,} configurations"
         raise InvalidInput.of("the scan", rule, value=f"{len(found):,}", remedy="vary less at once")
@@ -61,10 +63,20 @@ def doublings(most: int) -> Iterator[int]:
 
 
 def _configuration(
-    engine: str, num_nodes: int, writers: int, num_bytes: int | None, block_bytes: int | None, threads: int | None
+    engine: str,
+    num_nodes: int,
+    writers: int,
+    num_bytes: int | None,
+    block_bytes: int | None,
+    threads: int | None,
+    *,
+    in_parts: bool,
 ) -> Configuration:
-    """A combination without what its engine does not heed, so that nothing is measured twice."""
-    heeds_blocks, heeds_threads = _heeded(engine)
+    """A combination without what its engine does not heed, so that nothing is measured twice.
+
+    Args: `in_parts`, where the target moves files in parts of its own, of that size and number, whatever the engine.
+    """
+    heeds_blocks, heeds_threads = (True, True) if in_parts else _heeded(engine)
     return Configuration(
         engine=engine,
         num_nodes=num_nodes,

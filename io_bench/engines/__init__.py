@@ -9,7 +9,7 @@ the time went. Each is entered once in `ENGINES` and passes the contract class i
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -140,16 +140,20 @@ class EngineEntry:
         return engine
 
 
-ENGINES: Mapping[str, Callable[[EngineOptions], Engine]] = {
-    "torch-save": EngineEntry("torch_save", "TorchSave", "one torch.save file per rank, buffered: the classic"),
+ENGINES: Mapping[str, EngineEntry] = {
+    "torch-save": EngineEntry(
+        "torch_save", "TorchSave", "one torch.save file per rank, through the page cache: the classic"
+    ),
     "direct": EngineEntry(
-        "direct.engine", "Direct", "the same file by several threads past the page cache: the device's speed"
+        "direct.engine", "Direct", "the same file past the page cache, by several threads: what the storage can do"
     ),
     "dcp": EngineEntry("dcp", "Dcp", "torch.distributed.checkpoint: what FSDP2 and Megatron's torch_dist write"),
     "async-dcp": EngineEntry(
         "async_dcp", "AsyncDcp", "DCP that stalls training for a copy alone: stall and drain apart"
     ),
-    "safetensors": EngineEntry("safetensors", "Safetensors", "one safetensors file per rank: what inference loads"),
+    "safetensors": EngineEntry(
+        "safetensors", "Safetensors", "one safetensors file per rank, in order: what inference loads"
+    ),
 }
 """Every engine by its name on the command line, and how to make it."""
 

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 from torch.distributed.checkpoint.state_dict_saver import async_save
 
-from io_bench import run_files
+from io_bench import cli, run_files
 from io_bench.device import Device
 from io_bench.engines import ENGINES, Engine, EngineOptions, EnginePlan, State
 from io_bench.engines.async_dcp import AsyncDcp
@@ -374,3 +374,12 @@ class TestSafetensors(EngineContract):
             os.truncate(path, size)
             with pytest.raises(RunFailed, match="cannot be read back: it ends in"):
                 engine.restore(directory, plan, CPU)
+
+
+def test_the_engines_are_listed_for_whom_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["engines"])
+    listed = capsys.readouterr().out
+    for name, entry in ENGINES.items():
+        assert name in listed
+        assert entry.summary in " ".join(listed.split())

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 from typing import Any, cast
@@ -13,6 +14,7 @@ from io_bench.device import Device
 from io_bench.doubts import warnings_about
 from io_bench.engines import EnginePlan, IoReport
 from io_bench.findings import measurements_of, notices_of
+from io_bench.object_store.store import Transfer
 from io_bench.placement import Placement
 from io_bench.plan import Plan
 from io_bench.process_group import ProcessGroup
@@ -132,6 +134,15 @@ def test_a_direct_write_that_left_pages_in_memory_was_not_direct() -> None:
     assert "Direct writes left 7 pages in memory" in " ".join(warnings_about(write))
     assert measured([clean, clean])[0].resident_pages == 0
     assert measured([sample(write=(6.0, 6.0))])[0].resident_pages is None
+
+
+def test_a_client_of_an_object_store_is_as_fast_as_one_cpu() -> None:
+    in_parts = dataclasses.replace(plan(), transfer=Transfer(8 << 20, 8))
+    for cpu, limit in ((9.5, "client"), (5.0, "storage")):
+        write, _ = measured([sample(write=(10.0, 10.0), cpu=cpu)], of=in_parts)
+        assert (write.limited_by, write.block_bytes, write.equivalent_commands) == (limit, 8 << 20, None)
+    on_a_mount, _ = measured([sample(write=(10.0, 10.0), cpu=8.5)])
+    assert on_a_mount.limited_by == "storage"
 
 
 def test_a_restore_from_another_node_is_called_so_unless_pages_stayed() -> None:

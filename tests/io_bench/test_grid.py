@@ -45,6 +45,11 @@ def test_every_combination_stands_once_without_what_its_engine_does_not_heed() -
     assert {(c.block_bytes, c.threads_per_rank) for c in found if c.engine == "torch-save"} == {(None, None)}
 
 
+def test_in_an_object_store_every_engine_heeds_the_size_and_number_of_parts() -> None:
+    found = grid(*("--target", "s3://bucket/x", "--engine", "torch-save", "--block-size", "8MiB,16MiB"))
+    assert {c.block_bytes for c in found} == {8 << 20, 16 << 20}
+
+
 def test_the_seed_alone_decides_the_order() -> None:
     orders = [grid("--bytes-per-rank", "1MiB,2MiB", seed=seed, ranks_per_node=16) for seed in (1, 1, 2)]
     assert orders[0] == orders[1] != orders[2]

@@ -67,3 +67,9 @@ def test_the_words_say_who_moved_what_how_fast_and_who_waited() -> None:
         "3 repetitions: 8.000 GB/s, 2.000 GB/s per rank."
     )
     assert second == "The fastest rank was done 25.0 % before the slowest, for which a job waits."
+
+
+def test_an_asynchronous_save_says_how_long_training_stands_still() -> None:
+    write = RESULT.measurements[0].model_copy(update={"operation": "write", "stall_seconds": 0.5, "drain_seconds": 9.5})
+    said = sentences(RESULT.model_copy(update={"measurements": [write]}))
+    assert any("stands still for 500.0 ms" in sentence and "drains in 9.50 s more" in sentence for sentence in said)
