@@ -63,8 +63,8 @@ def multilevel_goodput_fraction(levels: Sequence[Level], *, mtbf_seconds: Number
     a segment of level L over E_L. Draining D_k counts as recovery, which is exact for one level and first order in
     D_k / M for more.
     Args: `levels`, whose used fractions add up to 1; `mtbf_seconds` M of all failures.
-    Source: for one level Daly 2006, equation 20 (`goodput_fraction`); the recursion after Moody et al. 2010, SC10,
-    section 4, for exponential failures.
+    Source: for one level Daly 2006, equation 20 (`goodput_fraction`); the recursion after Moody et al. 2010, SC10, for
+    exponential failures.
 
     >>> one = Level(14400.0 + 50.55, 50.55, 0.0, 0.0, 1.0)
     >>> round(float(multilevel_goodput_fraction([one], mtbf_seconds=34615.38)), 4)

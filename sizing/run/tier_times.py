@@ -53,9 +53,8 @@ def tier_times(
 def _save_seconds(
     tier: Tier, mode: Mode, profile: StorageProfile, main: StorageProfile | None, *, demands: Demands, is_first: bool
 ) -> tuple[Numbers, Numbers]:
-    copy = demands.written_bytes / (demands.write.num_streams * copy_bytes_per_second(main, demands))
     if tier.kind == "host-memory":
-        return copy, 0.0
+        return _copy_seconds(main, demands), 0.0
     if mode == "async":
         profile = profile.model_copy(update={"device_to_host_bytes_per_second": None})
     demand = replace(demands.write, total_bytes=demands.written_bytes * _copies_sent(tier))
@@ -69,7 +68,11 @@ def _save_seconds(
         )
     if mode == "sync":
         return moved.seconds, 0.0
-    return (copy if is_first else 0.0), moved.seconds
+    return (_copy_seconds(main, demands) if is_first else 0.0), moved.seconds
+
+
+def _copy_seconds(main: StorageProfile | None, demands: Demands) -> Numbers:
+    return demands.written_bytes / (demands.write.num_streams * copy_bytes_per_second(main, demands))
 
 
 def _copies_sent(tier: Tier) -> int:

@@ -150,6 +150,13 @@ def test_peer_memory_needs_the_network_between_nodes() -> None:
         report(tiered(PEERS), cluster=cluster)
 
 
+def test_a_synchronous_tier_needs_no_copy_rate() -> None:
+    cluster = {"node": None, "node_spec": {"gpus_per_node": 8}}
+    storage = {"profile": {"write_bytes_per_second": "100 GB/s"}}
+    found = report(tiered(NVME, mode="sync"), cluster=cluster, storage=storage)
+    assert rows(found)["local-nvme"].stall_seconds == pytest.approx(NODE_BYTES / 26e9, rel=1e-6)
+
+
 def test_a_scenario_with_tiers_survives_its_own_json() -> None:
     scenario = scenario_from(tiered(PEERS, NVME, ARCHIVE))
     assert type(scenario).model_validate_json(scenario.model_dump_json()) == scenario
