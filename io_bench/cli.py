@@ -7,6 +7,7 @@ was interrupted. Flags arrive as text; `io_bench.options` says what they mean.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,6 +22,7 @@ from io_bench.engine_table import engine_table
 from io_bench.engines import ENGINES
 from io_bench.errors import EXIT_FAILED, RunEnded, RunFailed, exit_code_of
 from io_bench.options import DEFAULT_ENGINE, DEFAULT_SCAN_ENGINE, DEFAULT_TIMEOUT
+from io_bench.slurm import torchrun_variables
 from io_bench.terminal import WIDTH_WITHOUT_TERMINAL, Terminal
 from sizing.errors import EXIT_BAD_INPUT, SizingError
 from sizing.storage.result_schema import result_schema
@@ -306,6 +308,7 @@ def validate() -> None:
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """The entry point: reads `arguments`, or those of the process. Raises SystemExit with the exit code."""
+    os.environ.update(torchrun_variables(os.environ))
     app(arguments, prog_name="ckpt-bench")
     raise SystemExit(0)
 

@@ -21,7 +21,6 @@ from io_bench.errors import EXIT_FAILED, PeerFailed, RanksLost, RunEnded, exit_c
 from io_bench.interruption import Interrupted
 from io_bench.placement import Placement, placement_in
 from io_bench.rendezvous import Store, store_for
-from io_bench.slurm import torchrun_variables
 from sizing.errors import InvalidInput, Problem, SizingError
 from sizing.units import seconds_text
 
@@ -310,7 +309,6 @@ def joined(timeout_seconds: float) -> Iterator[ProcessGroup]:
 
     An error within becomes, on all ranks, the same RunEnded; an error that is a defect is raised as it is.
     """
-    os.environ.update(torchrun_variables(os.environ))
     placement = placement_in(os.environ)
     group = ProcessGroup(placement, store_for(placement, limit_seconds=timeout_seconds / 2), timeout_seconds)
     try:

@@ -10,7 +10,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from io_bench.options import LEAST_BYTES_PER_RANK, MOST_BYTES_PER_RANK
 from io_bench.placement import placement_in
-from io_bench.slurm import torchrun_variables
 from sizing.errors import explain
 from sizing.units import parse_bytes
 
@@ -46,4 +45,4 @@ class CheckRequest(BaseModel):
 
 def num_launched_ranks() -> int:
     """The ranks that the launcher has started; 1 where there is none. Raises InvalidInput."""
-    return placement_in({**os.environ, **torchrun_variables(os.environ)}).num_ranks
+    return placement_in(os.environ).num_ranks
