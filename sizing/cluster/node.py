@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import functools
-import tomllib
-from datetime import date
-from importlib import resources
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sizing.errors import unknown_name
+from sizing.catalog_file import CatalogEntry, entries, entry_named
 from sizing.units import ByteCount, BytesPerSecond
 
 
@@ -32,14 +29,9 @@ class NodeSpec(BaseModel):
     pcie_generation: Annotated[int, Field(ge=1, le=8)] | None = Field(None, description="of the GPUs' links")
 
 
-class CatalogNode(BaseModel):
+class CatalogNode(CatalogEntry):
     """A published node type, and where its figures were read."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    name: str
-    source: str
-    read_on: date
     spec: NodeSpec
 
 
@@ -50,9 +42,7 @@ PCIE_BYTES_PER_SECOND = {1: 4e9, 2: 8e9, 3: 15.75e9, 4: 31.5e9, 5: 63e9, 6: 121e
 @functools.cache
 def node_catalog() -> dict[str, CatalogNode]:
     """Every node type of the catalog by name."""
-    text = resources.files(__package__).joinpath("nodes.toml").read_text(encoding="utf-8")
-    nodes = [CatalogNode.model_validate(entry) for entry in tomllib.loads(text)["node"]]
-    return {node.name: node for node in nodes}
+    return entries(CatalogNode, package=__package__, file="nodes.toml")
 
 
 def node_named(name: str) -> CatalogNode:
@@ -60,7 +50,4 @@ def node_named(name: str) -> CatalogNode:
 
     Raises InvalidInput, with the nearest names, where there is none.
     """
-    node = node_catalog().get(name)
-    if node is None:
-        raise unknown_name("cluster.node", name, known=node_catalog())
-    return node
+    return entry_named(name, node_catalog(), field="cluster.node")

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import functools
-import tomllib
-from datetime import date
-from importlib import resources
 
-from pydantic import BaseModel, ConfigDict
-
-from sizing.errors import unknown_name
+from sizing.catalog_file import CatalogEntry, entries, entry_named
 from sizing.model.architecture import Architecture
 
 
-class CatalogModel(BaseModel):
+class CatalogModel(CatalogEntry):
     """A published model: its architecture, and where its fields were read.
 
     `num_parameters` is an integer that somebody else published, where there is one.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    name: str
-    source: str
-    read_on: date
     num_parameters: int | None = None
     num_parameters_source: str | None = None
     architecture: Architecture
@@ -32,9 +22,7 @@ class CatalogModel(BaseModel):
 @functools.cache
 def catalog() -> dict[str, CatalogModel]:
     """Every model of the catalog by name."""
-    text = resources.files(__package__).joinpath("catalog.toml").read_text(encoding="utf-8")
-    models = [CatalogModel.model_validate(entry) for entry in tomllib.loads(text)["model"]]
-    return {model.name: model for model in models}
+    return entries(CatalogModel, package=__package__, file="catalog.toml")
 
 
 def model_named(name: str) -> CatalogModel:
@@ -42,7 +30,4 @@ def model_named(name: str) -> CatalogModel:
 
     Raises InvalidInput, with the nearest names, where there is none.
     """
-    model = catalog().get(name)
-    if model is None:
-        raise unknown_name("model.preset", name, known=catalog())
-    return model
+    return entry_named(name, catalog(), field="model.preset")

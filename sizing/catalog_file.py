@@ -1,0 +1,39 @@
+"""Catalogs: published things by name, read from a TOML file of one table, each entry with its source."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from datetime import date
+from importlib import resources
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from sizing.errors import unknown_name
+
+
+class CatalogEntry(BaseModel):
+    """Something published, and where and when it was read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    source: str
+    read_on: date
+
+
+_Entry = TypeVar("_Entry", bound=CatalogEntry)
+
+
+def entries(kind: type[_Entry], *, package: str, file: str) -> dict[str, _Entry]:
+    """Every entry of the file beside a package's modules, by name."""
+    (rows,) = tomllib.loads(resources.files(package).joinpath(file).read_text(encoding="utf-8")).values()
+    return {entry.name: entry for entry in map(kind.model_validate, rows)}
+
+
+def entry_named(name: str, known: Mapping[str, _Entry], *, field: str) -> _Entry:
+    """The entry of that name. Raises InvalidInput of `field`, with the nearest names, where there is none."""
+    if name not in known:
+        raise unknown_name(field, name, known=known)
+    return known[name]
