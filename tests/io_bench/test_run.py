@@ -136,19 +136,21 @@ def test_a_result_replaces_an_older_one_at_once(bench: Bench, target: Path) -> N
     assert [path.name for path in bench.directory.iterdir()] == ["r.json"]
 
 
-def test_memory_grows_with_the_payload_as_the_plan_says(bench: Bench, target: Path) -> None:
+@pytest.mark.parametrize("engine", ["torch-save", "async-dcp"])
+def test_memory_grows_with_the_payload_as_the_plan_says(engine: str, bench: Bench, target: Path) -> None:
     # Not ru_maxrss: a process inherits that from the one that started it.
     prelude = "import atexit; atexit.register(lambda: print(open('/proc/self/status').read()))"
 
     def most_resident_bytes(size: str) -> int:
-        flags = ("--bytes-per-rank", size, "--repetitions", "1", "--output", "r.json")
+        flags = ("--engine", engine, "--bytes-per-rank", size, "--repetitions", "1", "--output", "r.json")
         done = bench.run("run", "--target", str(target), *flags, prelude=prelude)
         assert done.returncode == 0, done.stderr
         return int(done.stdout.partition("VmHWM:")[2].split()[0]) * 1024
 
     def planned_bytes(size: int) -> int:
         inventory = inventory_of(size)
-        return inventory.num_bytes + TorchSave(EngineOptions()).plan(inventory, rank=0, device=Device("cpu")).host_bytes
+        plan = ENGINES[engine](EngineOptions()).plan(inventory, rank=0, device=Device("cpu"))
+        return inventory.num_bytes + plan.host_bytes
 
     measured = most_resident_bytes("264MiB") - most_resident_bytes("8MiB")
     planned = planned_bytes(264 << 20) - planned_bytes(8 << 20)
