@@ -157,7 +157,8 @@ class DirectoryTarget:
         if not stat.S_ISDIR(mode):
             raise InvalidInput.of("--target", "must be a directory", value=text, remedy="give a directory")
         if not os.access(text, os.W_OK | os.X_OK):
-            raise unwritable(text, "permission denied")
+            is_read_only = os.statvfs(text).f_flag & os.ST_RDONLY
+            raise unwritable(text, "Read-only file system" if is_read_only else "permission denied")
         return cls(text, Path(text).resolve())
 
     @property

@@ -166,6 +166,23 @@ def test_a_dead_rank_is_noticed_without_a_launcher_long_before_the_timeout(
     assert [path.name for path in target.iterdir()] == ["not-ours.bin"]
 
 
+@pytest.mark.parametrize("signum", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
+def test_one_rank_that_is_told_to_end_ends_the_other_alike(
+    signum: signal.Signals,
+    bench: Bench,
+    target: Path,
+    two_ranks: Callable[..., list[subprocess.Popen[str]]],
+    until: Until,
+) -> None:
+    first, second = two_ranks("run", "--target", str(target), *ENDLESS, "--timeout", "20s")
+    until(has_written(target), first)
+    second.send_signal(signum)
+    done = [bench.finish(rank, seconds=20) for rank in (first, second)]
+    assert [rank.returncode for rank in done] == [128 + signum] * 2
+    assert f"Rank 1 was told to end by {signum.name}." in done[0].stderr
+    assert [path.name for path in target.iterdir()] == ["not-ours.bin"]
+
+
 @every_engine
 @pytest.mark.parametrize("stopped", [0, 1])
 def test_a_stopped_rank_is_given_up_within_the_timeout(

@@ -81,7 +81,7 @@ def test_a_read_only_target_is_refused(bench: Bench, small_disk: Disk) -> None:
     small_disk.remount("ro")
     done = bench.run("check", "--target", str(small_disk.path), "--bytes-per-rank", "1MiB")
     assert done.returncode == 2
-    assert "--target must be writable (Read-only file system)" in done.stderr or "permission denied" in done.stderr
+    assert "--target must be writable (Read-only file system)" in done.stderr
 
 
 @pytest.mark.parametrize(
