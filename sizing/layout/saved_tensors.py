@@ -131,8 +131,8 @@ def _flat_buffers(file: File, parts: tuple[StatePart, ...]) -> Iterator[_Equal]:
 
 
 def _of_shard(part: StatePart, shard: Shard) -> Iterator[_Equal]:
-    """What a part keeps of equal shards."""
-    if not (shard.is_trained or part.is_kept_of_frozen):
+    """What a part keeps of equal shards; nothing of those without a value."""
+    if not shard.parameters or not (shard.is_trained or part.is_kept_of_frozen):
         return
     for moment in part.moments or (Moment(),):
         num_bytes = moment_bytes(moment, shard.shape, dtype=part.dtype, is_hidden_matrix=shard.is_hidden_matrix)

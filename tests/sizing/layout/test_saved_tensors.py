@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sizing.report import answer, manifest_of, saved_by_rank_of
@@ -25,6 +25,7 @@ def scenario_of(name: str, degrees: dict[str, Any], optimizer: str = "adam") -> 
     )
 
 
+@example(("fsdp-sharded", {"data": 8, "shard_group": 8}), "adafactor-momentum")
 @given(worlds(), st.sampled_from(["adam", "sgd", "adafactor-momentum", "adam-4bit", "muon"]))
 @settings(max_examples=200, deadline=None)
 def test_the_tensors_of_a_rank_have_the_bytes_of_its_files(world: tuple[str, dict[str, Any]], optimizer: str) -> None:
