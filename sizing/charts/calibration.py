@@ -62,9 +62,7 @@ def _scaling(calibration: Calibration, fit: DirectionFit, direction: Direction) 
         "height": HEIGHT,
         "title": f"{_NAMES[direction].capitalize()}, {bytes_text(size)} per rank",
         "layer": [
-            _layer(
-                lines, {"type": "area", "opacity": BAND_OPACITY}, band | {"color": by_ranks["color"] | {"legend": None}}
-            ),
+            _layer(lines, {"type": "area", "opacity": BAND_OPACITY}, band | {"color": by_ranks["color"]}),
             _layer(lines, "line", line | {name: by_ranks[name] for name in ("color", "strokeDash")}),
             _layer(points, "point", line | {name: by_ranks[name] for name in ("color", "shape")}),
             _layer(list(_limit_rows(fit)), {"type": "line", "strokeDash": [1, 3], "strokeWidth": 1.5}, _alone(line)),

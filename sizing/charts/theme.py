@@ -50,6 +50,7 @@ CONFIG: dict[str, Any] = {
         "titleFontWeight": "normal",
         "labelColor": INK,
         "symbolSize": 90,
+        "symbolOpacity": 1,
     },
     "header": {"labelFontSize": 12, "titleFontSize": 12, "labelColor": INK, "titleColor": INK},
     "view": {"stroke": None},

@@ -18,11 +18,12 @@ from sizing.storage.calibration.series import (
 )
 from sizing.storage.measurement import BenchmarkResult
 from sizing.storage.profile import StorageProfile
-from sizing.units import percent_text
+from sizing.units import decimal_bytes_text, percent_text
 
 DEFAULT_DRAWS = 1_000
 NOTABLE_MISS_FRACTION = 0.25
 MOST_WARNINGS_OF_A_RUN = 3
+LEAST_RATIO_OF_SIZES = 1.5
 
 _MISSING = (
     "measure more: 1 and several nodes, each with 1 and with many ranks, for example "
@@ -48,7 +49,7 @@ def calibrate(
     used = [s for s in series if s.direction in fitted]
     run_ids = tuple(dict.fromkeys(row.run_id for s in used for row in s.rows))
     fitted_results = [result for result in results if result.run_id in run_ids]
-    doubts = tuple(doubts_about(fitted_results))
+    doubts = (*doubts_about(fitted_results), *(doubt for fit in fitted.values() for doubt in _one_size(fit)))
     write, read = fitted.get("write"), fitted.get("read")
     notes = [note for s in series for note in (*_left_out(s), *_missing(s), *_by_client(s))]
     misses = [miss for fit in fitted.values() for miss in _misses(fit)]
@@ -86,6 +87,16 @@ def _too_few(series: Sequence[Series]) -> InvalidInput:
     had = ", ".join(sorted(map(configuration_text, found))) or "none that can be used"
     rule = f"must have at least {LEAST_CONFIGURATIONS} configurations of the same operation and settings, found {had}"
     return InvalidInput.of("measurements", rule + (f" ({reasons})" if reasons else ""), value=None, remedy=_MISSING)
+
+
+def _one_size(fit: DirectionFit) -> Iterator[str]:
+    """Without a second size the rates hold the times that do not grow with bytes."""
+    least, most = fit.covered.bytes_per_stream
+    if most < LEAST_RATIO_OF_SIZES * least:
+        yield (
+            f"one size: all runs moved about {decimal_bytes_text(most)} per rank, so what takes its time whatever the "
+            "size counts in the rates"
+        )
 
 
 def _of_run(result: BenchmarkResult) -> Iterator[str]:

@@ -12,6 +12,12 @@ from sizing.storage.profile import StorageProfile
 from sizing.storage.terms import Direction, Resource
 from sizing.units import MOST_BYTES
 
+INTERVAL_TAIL = 0.05
+"""Left out of every interval at either end, so that it holds 90 %."""
+
+NORMAL_QUANTILE = 1.6448536269514722
+"""Of the standard normal distribution at 1 - INTERVAL_TAIL."""
+
 MOST_DRAWS = 1_000
 MOST_POINTS = 10_000
 

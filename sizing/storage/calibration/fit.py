@@ -17,6 +17,9 @@ from sizing.storage.terms import Demand
 LEAST_BINDING = 3
 """Configurations in which a limit must bind to count as measured."""
 
+MOST_RATIO_OF_A_TIME = 20.0
+"""Of an interval's ends, from which on a time that adds up was not seen."""
+
 _KEPT_DRAWS = 200
 _DIGITS = 5
 
@@ -105,7 +108,7 @@ def _shared_limit(
 def _serial_limit(explanation: Explanation, draws: Array, names: Sequence[Candidate], column: int) -> LimitEstimate:
     name = names[column]
     low, high = interval(name.value(draws[:, column])) if explanation.kept[column] else (0.0, 0.0)
-    is_seen = explanation.kept[column] and high < _WIDEST * low
+    is_seen = explanation.kept[column] and high < MOST_RATIO_OF_A_TIME * low
     if is_seen:
         reason = "adds to the time of every configuration"
     elif column in explanation.twins:
@@ -121,10 +124,6 @@ def _serial_limit(explanation: Explanation, draws: Array, names: Sequence[Candid
         num_binding=0,
         reason=reason,
     )
-
-
-_WIDEST = 20.0
-"""Ratio of an interval's ends from which on the time is not seen."""
 
 
 def least_rate(design: Design, explanation: Explanation, column: int) -> float:

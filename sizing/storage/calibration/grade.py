@@ -11,7 +11,7 @@ GRADES: tuple[tuple[Grade, float, int, int], ...] = (("A", 0.05, 2, 12), ("B", 0
 
 
 def grade_of(fit: DirectionFit | None, *, doubts: Sequence[str]) -> Grade:
-    """The grade of a fit to writes (to reads where there are no writes); mixed or stale runs cost one.
+    """The grade of a fit to writes, or to reads where there are none; mixed or stale runs and a single size cost one.
 
     A: held-out error up to 5 %, two shared limits measured, 12 configurations. B: 10 %, one, 8. C: 25 %, none, 4.
     """

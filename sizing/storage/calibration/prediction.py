@@ -8,18 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sizing.storage.calibration.calibration import Calibration, DirectionFit
+from sizing.storage.calibration.calibration import INTERVAL_TAIL, NORMAL_QUANTILE, Calibration, DirectionFit
 from sizing.storage.calibration.roofline import Array
 from sizing.storage.terms import Demand, Direction, Rates, total_seconds
 from sizing.storage.transfer import Numbers
 
-INTERVAL_TAIL = 0.05
-"""Left out of an interval at either end, so that it holds 90 %."""
-
 LEAST_ERROR_FRACTION = 0.02
 """Error per doubling beyond what was measured, where the held-out error is smaller still."""
-
-_NORMAL_QUANTILE = 1.6448536269514722
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +53,7 @@ def predicted(calibration: Calibration, demands: Sequence[Demand], *, direction:
         np.minimum, (total_seconds(reading, demands, direction=direction) for reading in _readings(fit)), seconds
     )
     most = total_seconds({**rates, **_bounds(fit)}, demands, direction=direction)
-    spread = _NORMAL_QUANTILE**2 * (fit.noise_fraction**2 + _extrapolation_variance(fit, demands))
+    spread = NORMAL_QUANTILE**2 * (fit.noise_fraction**2 + _extrapolation_variance(fit, demands))
     return Prediction(
         seconds=seconds,
         low_seconds=least * np.exp(-np.sqrt((centre - low) ** 2 + spread)),

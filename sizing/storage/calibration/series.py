@@ -22,7 +22,7 @@ CONTRADICTION_RATIO = 2.0
 _OPERATIONS: dict[Direction, Operation] = {"write": "write", "read": "restore"}
 _PLANNING_ENGINES = ("dcp", "async-dcp")
 
-Setting = tuple[str, int | None, int | None, str]
+Setting = tuple[str, int | None, str]
 Configuration = tuple[int, int, int, int]
 
 
@@ -35,10 +35,10 @@ class Row:
 
     @property
     def setting(self) -> Setting:
-        """What all measurements of a fit share: engine, block size, threads, and whether I/O is direct."""
+        """What all measurements of a fit share: engine, block size, and whether I/O is direct."""
         found = self.measurement
         io = "direct" if found.cache_policy == "o-direct" else "buffered"
-        return (found.engine, found.block_bytes, found.threads_per_rank, io)
+        return (found.engine, found.block_bytes, io)
 
     @property
     def configuration(self) -> Configuration:
@@ -128,6 +128,10 @@ def series_of(results: Sequence[BenchmarkResult], direction: Direction, *, engin
     for setting, others in by_setting.items():
         if others is not chosen:
             left_out[f"have other settings ({_setting_text(setting)})"] += len(others)
+    fastest = list(_with_fastest_threads(chosen))
+    if len(fastest) < len(chosen):
+        left_out["had another number of threads and were slower"] += len(chosen) - len(fastest)
+    chosen = fastest
     _refuse_contradictions(chosen, direction)
     noun = "write" if direction == "write" else "restore"
     return Series(
@@ -163,6 +167,21 @@ def _reasons_against(row: Row, engine: str | None) -> Iterator[str]:
         yield f"are of engine {found.engine}"
 
 
+def _with_fastest_threads(rows: Sequence[Row]) -> Iterator[Row]:
+    """Of the rows of each configuration those with the number of threads that was fastest.
+
+    Engines use fewer threads for small files, so that configurations may differ in it.
+    """
+    by_configuration: dict[Configuration, list[Row]] = {}
+    for row in rows:
+        by_configuration.setdefault(row.configuration, []).append(row)
+    best = {
+        configuration: min(same, key=lambda row: row.seconds).measurement.threads_per_rank
+        for configuration, same in by_configuration.items()
+    }
+    return (row for row in rows if row.measurement.threads_per_rank == best[row.configuration])
+
+
 def _refuse_contradictions(rows: Sequence[Row], direction: Direction) -> None:
     by_configuration: dict[Configuration, list[Row]] = {}
     for row in rows:
@@ -180,13 +199,9 @@ def _refuse_contradictions(rows: Sequence[Row], direction: Direction) -> None:
 
 
 def _setting_text(setting: Setting) -> str:
-    engine, block_bytes, threads, io = setting
-    parts = [
-        engine,
-        *([f"blocks of {block_bytes} B"] if block_bytes else []),
-        *([f"{threads} threads"] if threads else []),
-    ]
-    return ", ".join([*parts, f"{io} I/O"])
+    engine, block_bytes, io = setting
+    blocks = [f"blocks of {block_bytes} B"] if block_bytes else []
+    return ", ".join([engine, *blocks, f"{io} I/O"])
 
 
 def _array(values: Sequence[float]) -> Array:

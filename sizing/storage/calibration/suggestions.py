@@ -42,7 +42,9 @@ def suggestions(calibration: Calibration) -> tuple[Suggestion, ...]:
     for direction in directions:
         fit = calibration.fit(direction)
         if fit is not None:
-            rows = itertools.chain(_to_reach(fit, direction), _to_narrow(calibration, fit, direction))
+            rows = itertools.chain(
+                _to_reach(fit, direction), _to_vary(fit, direction), _to_narrow(calibration, fit, direction)
+            )
             found += itertools.islice(rows, _MOST_SUGGESTIONS)
     return tuple(found)
 
@@ -61,6 +63,16 @@ def _to_reach(fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:
             yield Suggestion(direction, 1, 2 * ranks, size, reason)
         elif limit.resource == "writer" and covered.streams_per_node[0] > 1:
             yield Suggestion(direction, 1, 1, size, reason)
+
+
+def _to_vary(fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:
+    """A second size, where all runs had one."""
+    covered = fit.covered
+    least, most = covered.bytes_per_stream
+    if most < 2 * least:
+        reason = f"one size cannot tell the rates of {direction}s from times that do not grow with bytes"
+        nodes, ranks = round(covered.num_nodes[1]), round(covered.streams_per_node[1])
+        yield Suggestion(direction, nodes, ranks, 4 * round(most), reason)
 
 
 def _to_narrow(calibration: Calibration, fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:

@@ -6,14 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sizing.storage.calibration.calibration import INTERVAL_TAIL, NORMAL_QUANTILE
 from sizing.storage.calibration.explanation import Explanation
 from sizing.storage.calibration.least_squares import many_fitted
 from sizing.storage.calibration.roofline import Array, Design, log_seconds
 
-INTERVAL_FRACTION = 0.9
-"""Of every interval: 5 % of the draws lie below it, 5 % above."""
-
-_NORMAL_QUANTILE = 1.6448536269514722
 _MOST_LEVERAGE = 0.9
 
 
@@ -50,14 +47,12 @@ def student_over_normal(degrees_of_freedom: int) -> float:
     """How much wider an interval is for a noise that few data have estimated: t / z at the interval's ends."""
     from scipy.special import stdtrit  # noqa: PLC0415 - only fitting needs it
 
-    quantile = stdtrit(max(degrees_of_freedom, 1), (1 + INTERVAL_FRACTION) / 2)
-    return float(quantile) / _NORMAL_QUANTILE
+    return float(stdtrit(max(degrees_of_freedom, 1), 1 - INTERVAL_TAIL)) / NORMAL_QUANTILE
 
 
 def interval(draws: Array) -> tuple[float, float]:
-    """The interval that holds `INTERVAL_FRACTION` of the draws, as much left out below as above."""
-    tail = (1 - INTERVAL_FRACTION) / 2
-    low, high = np.quantile(draws, [tail, 1 - tail])
+    """The interval that holds 90 % of the draws, as much left out below as above."""
+    low, high = np.quantile(draws, [INTERVAL_TAIL, 1 - INTERVAL_TAIL])
     return float(low), float(high)
 
 

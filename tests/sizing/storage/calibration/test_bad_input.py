@@ -11,7 +11,7 @@ from sizing.errors import InvalidInput
 from sizing.report import answer
 from sizing.scenario import scenario_from
 from sizing.storage.calibration import Calibration, calibrate
-from tests.sizing.storage.calibration.simulation import FULL_SCAN, GB, result
+from tests.sizing.storage.calibration.simulation import FULL_SCAN, GB, TRUTH, result
 
 ENVIRONMENT = {
     "versions": {"checkpoint-sizing": sizing.__version__, "torch": "2.13.0"},
@@ -70,6 +70,25 @@ def test_measurements_that_say_nothing_of_the_storage_are_left_out_and_named(
 def test_what_the_client_limited_is_fitted_and_named() -> None:
     found = calibrate([result(operations=["write"], limited_by="client")], num_draws=50)
     assert any("had the client as their limit" in warning for warning in found.warnings)
+
+
+def test_threads_that_an_engine_saves_on_small_files_do_not_part_the_runs() -> None:
+    small, large = ([cell for cell in FULL_SCAN if (cell[2] == GB) == is_small] for is_small in (True, False))
+    runs = [result(small, threads_per_rank=2), result(large, threads_per_rank=4, run_id="run-2")]
+    fit = calibrate(runs, num_draws=50).write
+    assert fit is not None
+    assert fit.num_configurations == len(FULL_SCAN)
+
+
+def test_of_several_numbers_of_threads_the_fastest_counts() -> None:
+    half = TRUTH.model_copy(update={"writer_write_bytes_per_second": 0.5e9})
+    runs = [
+        result(threads_per_rank=4, operations=["write"], noise=0.02, outliers=0),
+        result(truth=half, threads_per_rank=1, operations=["write"], noise=0.02, outliers=0, run_id="run-2"),
+    ]
+    found = calibrate(runs, num_draws=50)
+    assert found.profile.writer_write_bytes_per_second == pytest.approx(1.1e9, rel=0.05)
+    assert any("another number of threads and were slower" in warning for warning in found.warnings)
 
 
 def test_cold_reads_are_fitted_together_however_the_page_cache_was_kept_out() -> None:

@@ -11,6 +11,7 @@ from sizing.storage.calibration.candidates import design_of
 from sizing.storage.calibration.least_squares import fitted, losses, many_fitted
 from sizing.storage.calibration.roofline import log_seconds
 from sizing.storage.calibration.series import series_of
+from sizing.storage.calibration.suggestions import suggestions
 from sizing.storage.profile import StorageProfile
 from sizing.storage.terms import Direction
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, GB, TRUTH, result
@@ -96,6 +97,20 @@ def test_the_time_of_each_file_is_seen_where_files_vary_and_not_where_they_do_no
     assert found["per-file"].verdict == "measured"
     assert found["per-file"].value == pytest.approx(0.2, rel=0.1)
     assert found["fixed"].value == pytest.approx(0.1, rel=0.25)
+
+
+def test_a_single_size_gives_cautious_rates_and_says_so() -> None:
+    cells = list(itertools.product((1, 2, 4, 8), (1, 2, 4, 8, 16), (1 * GB,)))
+    truth = TRUTH.model_copy(update={"fixed_write_seconds": 0.05})
+    calibration = calibrate([result(cells, truth=truth, operations=["write"], noise=0.02, outliers=0)], num_draws=50)
+    found = limits(calibration)
+    assert "cannot tell it from file-system" in found["metadata"].reason
+    for name in SHARED:
+        assert 0.85 < (found[name].value or 0) / getattr(TRUTH, found[name].field) < 1.03
+    assert any(
+        warning.startswith("one size: all runs moved about 1.000 GB per rank") for warning in calibration.warnings
+    )
+    assert "one size cannot tell" in " ".join(suggestion.reason for suggestion in suggestions(calibration))
 
 
 def test_outliers_do_not_move_the_limits() -> None:
