@@ -48,11 +48,12 @@ class StorageProfile(BaseModel):
     writer_buffered_write_bytes_per_second: BytesPerSecond | None = None
     writer_buffered_read_bytes_per_second: BytesPerSecond | None = None
     device_to_host_bytes_per_second: BytesPerSecond | None = None
-    files_per_second: _FilesPerSecond | None = Field(None, description="created, and opened if not said apart")
-    read_files_per_second: _FilesPerSecond | None = Field(None, description="opened")
+    files_per_second: _FilesPerSecond | None = Field(None, description="created by saves")
+    read_files_per_second: _FilesPerSecond | None = Field(None, description="opened by restores")
     file_write_seconds: Seconds | None = Field(None, description="to create, sync and close one file")
     file_read_seconds: Seconds | None = Field(None, description="to open one file")
-    planning_seconds_per_rank: Seconds | None = Field(None, description="of formats that plan together, as DCP does")
+    planning_seconds_per_rank: Seconds | None = Field(None, description="of saves that plan together, as DCP does")
+    read_planning_seconds_per_rank: Seconds | None = Field(None, description="of restores that plan together")
     commit_seconds: Seconds | None = Field(None, description="to sync folders, rename and publish a save")
     fixed_write_seconds: Seconds | None = None
     fixed_read_seconds: Seconds | None = None

@@ -101,6 +101,16 @@ def total_seconds(rates: Rates, demands: Sequence[Demand], *, direction: Directi
     return seconds
 
 
+def files_field(direction: Direction) -> str:
+    """The profile's field for files created by saves, or opened by restores."""
+    return "files_per_second" if direction == "write" else "read_files_per_second"
+
+
+def planning_field(direction: Direction) -> str:
+    """The profile's field for the time to gather a rank's plan of a save, or of a restore."""
+    return "planning_seconds_per_rank" if direction == "write" else "read_planning_seconds_per_rank"
+
+
 def _serial(rates: Rates, demand: Demand, direction: Direction) -> Iterator[tuple[Resource, Numbers]]:
     copy_rate = rates.get("device_to_host_bytes_per_second")
     if direction == "write" and copy_rate is not None:
@@ -108,13 +118,10 @@ def _serial(rates: Rates, demand: Demand, direction: Direction) -> Iterator[tupl
             "device-to-host",
             shared_seconds(demand.total_bytes, num_units=demand.num_streams, unit_bytes_per_second=copy_rate),
         )
-    if "planning_seconds_per_rank" in rates and np.any(demand.num_planned_ranks):
-        yield (
-            "planning",
-            planning_seconds(demand.num_planned_ranks, seconds_per_rank=rates["planning_seconds_per_rank"]),
-        )
-    files_field = "read_files_per_second" if direction == "read" else "files_per_second"
-    files_rate = rates.get(files_field, rates.get("files_per_second"))
+    planning = rates.get(planning_field(direction))
+    if planning is not None and np.any(demand.num_planned_ranks):
+        yield "planning", planning_seconds(demand.num_planned_ranks, seconds_per_rank=planning)
+    files_rate = rates.get(files_field(direction))
     metadata = [files_seconds(demand.num_files, files_per_second=files_rate)] if files_rate is not None else []
     writer_rate = rates.get(_writer_field(rates, direction))
     if writer_rate is not None and np.any(demand.metadata_bytes):

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from sizing.storage.calibration.roofline import Array, Design
-from sizing.storage.terms import Demand, Direction, Resource, once_terms, serial_terms, shared_terms
+from sizing.storage.terms import (
+    Demand,
+    Direction,
+    Resource,
+    files_field,
+    once_terms,
+    planning_field,
+    serial_terms,
+    shared_terms,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +42,14 @@ def candidates(direction: Direction) -> tuple[Candidate, ...]:
 
     Of two that the data cannot tell apart the earlier stands for both.
     """
-    files = "files_per_second" if direction == "write" else "read_files_per_second"
     return (
         Candidate("file-system", f"{direction}_bytes_per_second", is_shared=True),
         Candidate("node", f"node_{direction}_bytes_per_second", is_shared=True),
         Candidate("writer", f"writer_{direction}_bytes_per_second", is_shared=True),
         Candidate("fixed", f"fixed_{direction}_seconds", is_shared=False),
         Candidate("per-file", f"file_{direction}_seconds", is_shared=False),
-        Candidate("metadata", files, is_shared=False),
-        Candidate("planning", "planning_seconds_per_rank", is_shared=False),
+        Candidate("metadata", files_field(direction), is_shared=False),
+        Candidate("planning", planning_field(direction), is_shared=False),
     )
 
 

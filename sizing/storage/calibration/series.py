@@ -79,7 +79,7 @@ class Series:
     def demand(self) -> Demand:
         """What the rows asked of the storage, as arrays."""
         found = [row.measurement for row in self.rows]
-        plans = [m.num_ranks if m.engine in _PLANNING_ENGINES and self.direction == "write" else 0 for m in found]
+        plans = [m.num_ranks if m.engine in _PLANNING_ENGINES else 0 for m in found]
         return Demand(
             total_bytes=_array([m.total_bytes for m in found]),
             num_streams=_array([m.num_ranks for m in found]),

@@ -164,10 +164,14 @@ def test_each_serial_step_adds_its_own_time() -> None:
     )
 
 
-def test_files_are_opened_at_their_own_rate_where_it_is_known() -> None:
-    both = {"read_bytes_per_second": 1e12, "files_per_second": 512.0}
-    assert seconds_of(both, direction="read")["metadata"] == pytest.approx(1.0)
-    assert seconds_of(both | {"read_files_per_second": 2048.0}, direction="read")["metadata"] == pytest.approx(0.25)
+def test_saves_and_restores_pay_for_files_and_plans_at_their_own_rates() -> None:
+    writes = {"read_bytes_per_second": 1e12, "files_per_second": 512.0, "planning_seconds_per_rank": 0.001}
+    demand = Demand(10**12, 512, 64, 512, num_planned_ranks=512)
+    assert seconds_of(writes, demand, direction="read") == pytest.approx({"file-system": 1.0, "total": 1.0})
+    reads = {"read_files_per_second": 2048.0, "read_planning_seconds_per_rank": 0.002}
+    found = seconds_of(writes | reads, demand, direction="read")
+    assert found["metadata"] == pytest.approx(0.25)
+    assert found["planning"] == pytest.approx(1.024)
 
 
 def test_what_happens_once_is_not_paid_for_each_step_of_a_restore() -> None:

@@ -87,3 +87,15 @@ def test_steps_of_a_restore_add_up(calibration: Calibration) -> None:
 def test_a_direction_that_was_not_calibrated_is_not_predicted() -> None:
     found = calibrate([result(operations=["write"])], num_draws=50)
     assert predicted(found, [demand((1, 1, GB))], direction="read") is None
+
+
+def test_the_files_that_saves_create_slowly_do_not_slow_down_predicted_restores() -> None:
+    truth = TRUTH.model_copy(update={"files_per_second": 50.0})
+    found = calibrate([result(truth=truth, noise=0.02, outliers=0)], num_draws=50)
+    assert found.read is not None
+    assert found.profile.files_per_second == pytest.approx(50, rel=0.1)
+    for point in found.read.points:
+        cell = (point.num_nodes, point.num_streams // point.num_nodes, point.total_bytes // point.num_streams)
+        restore = predicted(found, [demand(cell)], direction="read")
+        assert restore is not None
+        assert restore.seconds == pytest.approx(point.seconds, rel=0.1)
