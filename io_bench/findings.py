@@ -54,6 +54,7 @@ def _measurement(
     # Object stores are talked to from one thread, which is as fast as one CPU.
     busy_fraction = _thread_fraction(timings) if plan.transfer else cpu_fraction
     wait_fraction = _median_of_slowest(reports, "generator_wait_fraction")
+    snapshot = samples.snapshot if operation == "write" else None
     null_sink = sum(plan.payload_bytes) / samples.null_sink.seconds if operation == "write" else None
     engine_plan, transfer = plan.engine_plans[0], plan.transfer
     bytes_per_rank = round(statistics.fmean(rank_bytes))
@@ -88,6 +89,7 @@ def _measurement(
         stragglers=[plan.writers.title(index) for index in stragglers(rank_seconds)],
         limited_by=limited_by(rate, null_sink=null_sink, generator_wait=wait_fraction, client_cpu=busy_fraction),
         null_sink_bytes_per_second=null_sink,
+        snapshot_seconds=snapshot.seconds if snapshot else None,
         generator_wait_fraction=wait_fraction,
         client_cpu_fraction=cpu_fraction,
         resident_pages=_resident_pages(kept, operation),

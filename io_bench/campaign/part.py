@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from io_bench.device import Device
@@ -10,6 +11,7 @@ from io_bench.errors import RunFailed, explained_io_errors
 from io_bench.payload import Payload, checksum
 from io_bench.plan import WriterPlan
 from io_bench.run_files import RunFiles
+from io_bench.snapshot import Snapshot
 
 
 class Part(Protocol):
@@ -23,6 +25,9 @@ class Part(Protocol):
 
     def discard(self) -> None:
         """Do all that writing takes but the I/O."""
+
+    def snapshot(self) -> Callable[[], None]:
+        """What copies the payload from its device to host memory, its buffer taken."""
 
     def num_bytes(self) -> int:
         """Bytes on disk."""
@@ -77,6 +82,10 @@ class WritingPart:
     def discard(self) -> None:
         """By the engine."""
         self._engine.write_to_null_sink(self._payload)
+
+    def snapshot(self) -> Callable[[], None]:
+        """Of the last payload."""
+        return Snapshot(self._payload.state, self._device).copy
 
     def num_bytes(self) -> int:
         """As the engine finds them."""
@@ -167,6 +176,10 @@ class WaitingPart:
 
     def discard(self) -> None:
         """Nothing is discarded."""
+
+    def snapshot(self) -> Callable[[], None]:
+        """Nothing to copy."""
+        return lambda: None
 
     def num_bytes(self) -> int:
         """None."""

@@ -79,6 +79,14 @@ class Bench:
         """How long the last payload takes when the writes are discarded: the best of three, as the client could."""
         return min((self._discarded() for _ in range(_NULL_SINK_REPETITIONS)), key=lambda timing: timing.seconds)
 
+    def snapshot(self) -> Timing | None:
+        """How long the last payload takes from GPUs to host memory; None where it is in host memory already."""
+        writers, plan = self.plan.writers, self.plan
+        if not plan.device.is_gpu or any(each.is_streamed for each in plan.engine_plans):
+            return None
+        copy = self.part.snapshot()
+        return timed(copy, writers, doing="copying to host memory", read=lambda: self._reading("write"))[1]
+
     def _discarded(self) -> Timing:
         writers = self.plan.writers
         return timed(self.part.discard, writers, doing="discarding", read=lambda: self._reading("write"))[1]

@@ -52,6 +52,7 @@ class Samples:
     kept: tuple[Sample, ...]
     null_sink: Timing
     stopped_by: str
+    snapshot: Timing | None = None
 
 
 def repeated(
@@ -75,7 +76,7 @@ def repeated(
         bench = Bench(plan, _part(plan, engine, files, seed=seed), directory, progress)
         warm_up = bench.sample(0)
         caps.spend(warm_up.moved_bytes)
-        null_sink = bench.null_sink()
+        null_sink, snapshot = bench.null_sink(), bench.snapshot()
         samples: list[Sample] = []
         stopped_by = ""
         while not (samples and (repeat.is_enough(samples) or stopped_by)) and len(samples) < repeat.most:
@@ -87,7 +88,7 @@ def repeated(
             stopped_by = ""
         elif not stopped_by:
             stopped_by = f"The limit of {MOST_REPETITIONS} repetitions"
-    return Samples(plan, warm_up, tuple(samples), null_sink, stopped_by)
+    return Samples(plan, warm_up, tuple(samples), null_sink, stopped_by, snapshot)
 
 
 def _part(plan: Plan, engine: Engine, files: RunFiles, *, seed: int) -> Part:

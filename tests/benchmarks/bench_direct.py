@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +30,7 @@ BLOCK_BYTES, DEPTH = 8 << 20, 8
 pytestmark = pytest.mark.benchmark
 
 
-def fio(directory: Path, num_bytes: int, *, engine: str, prefix: Sequence[str] = ()) -> Rates:
+def rates_of_fio(directory: Path, num_bytes: int, *, engine: str, prefix: Sequence[str] = ()) -> Rates:
     """fio's own rates: direct, one file, which it creates before its clock; fsync at the end, inside it."""
     rates = {}
     for name, pattern in {"write": "write", "restore": "read"}.items():
@@ -46,20 +45,20 @@ def fio(directory: Path, num_bytes: int, *, engine: str, prefix: Sequence[str] =
     return rates
 
 
-@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
+@pytest.mark.usefixtures("fio")
 @pytest.mark.parametrize("engine", ["libaio", "io_uring"])
 def test_against_fio_by_its_own_clock(engine: str, tmp_path: Path) -> None:
     options = EngineOptions(block_bytes=BLOCK_BYTES, num_threads=DEPTH)
     with engine_run(Direct(options), payload_of(INVENTORY), tmp_path) as run:
         kept = ratios(
             run.rates_without_creation,
-            lambda: fio(tmp_path, INVENTORY.num_bytes, engine=engine),
+            lambda: rates_of_fio(tmp_path, INVENTORY.num_bytes, engine=engine),
             num_pairs=NUM_PAIRS,
         )
     shown(f"direct / fio {engine}", kept)
 
 
-@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
+@pytest.mark.usefixtures("fio")
 def test_on_a_disk_of_known_rate_against_fio_and_against_the_rate(testbed: Testbed, tmp_path: Path) -> None:
     num_bytes, cap = 256 << 20, {"write": 100e6, "restore": 200e6}
     slow = testbed(disk(tmp_path, num_bytes=1 << 30))
@@ -88,7 +87,7 @@ def test_on_a_disk_of_known_rate_against_fio_and_against_the_rate(testbed: Testb
         return rates
 
     def of_fio() -> Rates:
-        return fio(slow.path, num_bytes, engine="libaio", prefix=throttle.command())
+        return rates_of_fio(slow.path, num_bytes, engine="libaio", prefix=throttle.command())
 
     shown("direct / fio on a throttled disk", ratios(direct, of_fio, num_pairs=5))
     shown("direct / the rate of the disk", reached)

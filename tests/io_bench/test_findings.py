@@ -151,6 +151,13 @@ def test_a_restore_from_another_node_is_called_so_unless_pages_stayed() -> None:
     assert measured([sample(write=(6.0, 6.0), resident=1)], of=apart)[1].cache_policy == "cached"
 
 
+def test_the_copy_from_gpus_is_told_apart_and_belongs_to_the_write() -> None:
+    kept = sample(write=(6.0, 6.0))
+    gathered = Samples(plan(), kept, (kept,), Timing((0.1,), 0.0), "", snapshot=Timing((0.2, 0.3), 0.0))
+    write, restore = measurements_of(gathered, cpus_of_node={"n0": 2}, target=TARGET)
+    assert (write.snapshot_seconds, restore.snapshot_seconds) == (0.3, None)
+
+
 def test_what_engines_notice_is_said_once() -> None:
     samples = [sample(write=(6.0, 6.0), report={"notices": ("no O_DIRECT here",)}) for _ in range(2)]
     assert notices_of(samples) == ["no O_DIRECT here"]
