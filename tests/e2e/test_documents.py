@@ -19,7 +19,7 @@ README = (ROOT / "README.md").read_text()
 PROGRAMS = {
     "ckpt-size": "from sizing.cli.main import main; main()",
     "ckpt-serve": "from service.cli import main; main()",
-    "ckpt-bench": "from io_bench.cli import main; main()",
+    "ckpt-bench": "from io_bench.cli.main import main; main()",
 }
 
 

@@ -37,7 +37,7 @@ class Bench:
         if num_ranks:
             launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(num_ranks)]
             return [sys.executable, *launcher, "-m", "io_bench", *arguments]
-        code = f"{prelude}\nfrom io_bench.cli import main\nmain()"
+        code = f"{prelude}\nfrom io_bench.cli.main import main\nmain()"
         return [sys.executable, "-c", code, *arguments]
 
     def start(self, command: Sequence[str], *, environment: Mapping[str, str] | None = None) -> subprocess.Popen[str]:

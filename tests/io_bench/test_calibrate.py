@@ -86,7 +86,7 @@ def test_bad_input_ends_with_one_sentence_and_exit_code_2(
 
 def test_it_loads_no_torch(runs: list[Path]) -> None:
     code = (
-        "import sys, contextlib; from io_bench.cli import main\n"
+        "import sys, contextlib; from io_bench.cli.main import main\n"
         "with contextlib.suppress(SystemExit): main(['calibrate', *sys.argv[1:]])\n"
         "sys.exit('torch' in sys.modules)"
     )

@@ -16,8 +16,8 @@ import pytest
 import s3fs
 from pydantic import ValidationError
 
-from io_bench import cli
 from io_bench.cleaning.leftovers import place_of
+from io_bench.cli.main import main
 from io_bench.heartbeat import SECONDS_UNTIL_PRESUMED_DEAD, beating
 from io_bench.manifest import MANIFEST, Manifest
 from io_bench.run_directory import DirectoryTarget, RunDirectory
@@ -37,7 +37,7 @@ def clean(capsys: pytest.CaptureFixture[str]) -> Clean:
 
     def run(target: object, *flags: str) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as end:
-            cli.main(["clean", "--target", str(target), *flags])
+            main(["clean", "--target", str(target), *flags])
         said = capsys.readouterr()
         return int(end.value.code or 0), said.out, said.err
 

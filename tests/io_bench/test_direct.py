@@ -17,8 +17,9 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from io_bench import cli, host_memory, page_cache, run_files
+from io_bench import host_memory, page_cache, run_files
 from io_bench.byte_source import Bytes
+from io_bench.cli.main import main
 from io_bench.device import Device
 from io_bench.engines import EngineOptions, EnginePlan, IoReport
 from io_bench.engines.direct import layout
@@ -343,7 +344,7 @@ class Run:
     def __call__(self, target: Path, *flags: str, size: str = "16MiB") -> int:
         common = ["run", "--target", str(target), "--engine", "direct", "--bytes-per-rank", size, "--repetitions", "2"]
         with pytest.raises(SystemExit) as ended:
-            cli.main([*common, "--output", str(self._output), *flags])
+            main([*common, "--output", str(self._output), *flags])
         self.said = self._capsys.readouterr().err
         return int(str(ended.value.code))
 

@@ -14,7 +14,8 @@ from safetensors.torch import load_file, save
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 from torch.distributed.checkpoint.state_dict_saver import async_save
 
-from io_bench import cli, run_files
+from io_bench import run_files
+from io_bench.cli.main import main
 from io_bench.device import Device
 from io_bench.engines import ENGINES, Engine, EngineOptions, EnginePlan, State
 from io_bench.engines.async_dcp import AsyncDcp
@@ -378,7 +379,7 @@ class TestSafetensors(EngineContract):
 
 def test_the_engines_are_listed_for_whom_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        cli.main(["engines"])
+        main(["engines"])
     listed = capsys.readouterr().out
     for name, entry in ENGINES.items():
         assert name in listed

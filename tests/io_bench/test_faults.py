@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pytest
 
-from io_bench import cli
+from io_bench.cli.main import main
 from io_bench.engines import ENGINES, Engine, EngineOptions, EnginePlan
 from io_bench.run_directory import DirectoryTarget
 from io_bench.run_files import RunFiles
@@ -60,7 +60,7 @@ def run_here(output: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
         monkeypatch.setitem(cast(dict[str, Callable[[EngineOptions], Engine]], ENGINES), engine, faulty)
         flags = ("--bytes-per-rank", "4MiB", "--repetitions", "1", "--output", str(output))
         with pytest.raises(SystemExit) as end:
-            cli.main(["run", "--target", str(target), "--engine", engine, *flags])
+            main(["run", "--target", str(target), "--engine", engine, *flags])
         return int(end.value.code or 0), capsys.readouterr().err
 
     return run

@@ -12,7 +12,7 @@ import pytest
 import s3fs
 from safetensors.torch import load
 
-from io_bench import cli
+from io_bench.cli.main import main
 from io_bench.engines import ENGINES
 from io_bench.manifest import MANIFEST
 from io_bench.object_store.target import UrlTarget
@@ -106,7 +106,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     def run_here(*arguments: str) -> Done:
         capsys.readouterr()
         with pytest.raises(SystemExit) as end:
-            cli.main(["run", "--target", *arguments])
+            main(["run", "--target", *arguments])
         return Done(int(end.value.code or 0), *capsys.readouterr())
 
     return run_here

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 import torch
 
-from io_bench import cli, page_cache
+from io_bench import page_cache
+from io_bench.cli.main import main
 from io_bench.device import Device
 from io_bench.engines import ENGINES, Engine, EngineOptions, EnginePlan, IoReport, Restored
 from io_bench.engines.torch_save import TorchSave
@@ -42,7 +43,7 @@ def run_here(
         monkeypatch.setitem(cast(dict[str, Callable[[EngineOptions], Engine]], ENGINES), "torch-save", engine)
         output = tmp_path / "result.json"
         with pytest.raises(SystemExit) as end:
-            cli.main(["run", "--target", str(target), *SMALL, "--output", str(output)])
+            main(["run", "--target", str(target), *SMALL, "--output", str(output)])
         return int(end.value.code or 0), output
 
     return run

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from io_bench import cli
 from io_bench.campaign.journal import journal_path
+from io_bench.cli.main import main
 from sizing.storage.measurement import BenchmarkResult
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ SMALL = ("--bytes-per-rank", "1MiB,2MiB", "--repetitions", "2", "--seed", "5")
 def scan_here(target: Path, output: Path, *flags: str) -> int:
     """Run a scan of one rank in this process."""
     with pytest.raises(SystemExit) as end:
-        cli.main(["scan", "--target", str(target), "--writers", "1", *SMALL, "--output", str(output), *flags])
+        main(["scan", "--target", str(target), "--writers", "1", *SMALL, "--output", str(output), *flags])
     return int(end.value.code or 0)
 
 
@@ -137,7 +137,7 @@ def test_a_scan_of_a_scenario_writes_the_tensors_of_its_ranks(target: Path, tmp_
         "torch-save",
     ]
     with pytest.raises(SystemExit) as end:
-        cli.main(["scan", "--target", str(target), "--writers", "1", *flags])
+        main(["scan", "--target", str(target), "--writers", "1", *flags])
     assert end.value.code == 0
     result = result_in(output)
     assert result.environment["scenario"]["model"]["preset"] == "gpt2"  # type: ignore[index, call-overload]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from io_bench import cli
+from io_bench.cli.main import main
 from io_bench.outputs import document_text
 from sizing.storage.measurement import Measurement
 from sizing.storage.result_schema import result_schema
@@ -26,7 +26,7 @@ def checked(document: Path) -> int:
 
 def test_the_schema_in_the_docs_is_what_the_verb_prints(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
-        cli.main(["schema"])
+        main(["schema"])
     assert end.value.code == 0
     assert capsys.readouterr().out == PUBLISHED.read_text()
     assert json.loads(PUBLISHED.read_text()) == result_schema()

@@ -1,0 +1,1 @@
+"""`ckpt-bench`: the command line of the agent."""

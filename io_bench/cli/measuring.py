@@ -1,0 +1,147 @@
+"""The verbs that measure: the ways to write, one configuration, or many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated
+
+import typer
+
+from io_bench import interruption
+from io_bench.campaign.run import run as measure_run
+from io_bench.campaign.scan import scan as measure_scan
+from io_bench.cli.ending import ended
+from io_bench.cli.flags import (
+    Csv,
+    MaxBandwidth,
+    MaxBytes,
+    MaxSeconds,
+    Output,
+    Publish,
+    Scale,
+    Scenario,
+    Seed,
+    Target,
+    Timeout,
+)
+from io_bench.engine_table import engine_table
+from io_bench.engines import ENGINES
+from io_bench.errors import RunEnded, exit_code_of
+from io_bench.options import DEFAULT_ENGINE, DEFAULT_SCAN_ENGINE, DEFAULT_TIMEOUT
+from io_bench.terminal import Terminal
+from sizing.errors import SizingError
+
+
+def engines() -> None:
+    """List the ways to write a checkpoint, for --engine."""
+    Terminal(is_speaker=True).show(engine_table())
+
+
+def run(
+    context: typer.Context,
+    target: Target,
+    engine: Annotated[str, typer.Option(metavar="NAME", help=f"How to write: {', '.join(ENGINES)}.")] = DEFAULT_ENGINE,
+    bytes_per_rank: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Payload of each rank, 14 bytes per parameter.  [default: 256MiB]"),
+    ] = None,
+    scenario: Scenario = None,
+    scale: Scale = None,
+    block_size: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Size of one request, where the engine leaves it open.")
+    ] = None,
+    threads: Annotated[
+        str | None, typer.Option(metavar="N", help="Threads per rank that move data, where the engine leaves it open.")
+    ] = None,
+    stream: Annotated[
+        bool,
+        typer.Option("--stream", help="Make the payload while it is written; done anyway where memory cannot hold it."),
+    ] = False,
+    repetitions: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="Repetitions that count, after one that warms up.  "
+            "[default: 5 or more, until the rates are known to 5 % or 5 minutes are over]",
+        ),
+    ] = None,
+    max_seconds: MaxSeconds = None,
+    max_bytes: MaxBytes = None,
+    max_bandwidth: MaxBandwidth = None,
+    output: Output = None,
+    csv: Csv = None,
+    seed: Seed = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    ranks: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Ranks to start on this machine.  [default: those that were launched, or 1]"),
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the last checkpoint, and say where.")] = False,
+    publish: Publish = None,
+) -> None:
+    """Write a checkpoint from every rank and restore it, several times, and print the rates.
+
+    On many nodes: srun -N 8 --ntasks-per-node 8 ckpt-bench run --target DIR, or torchrun ... -m io_bench run ...
+    """
+    _measure(measure_run, context)
+
+
+def scan(
+    context: typer.Context,
+    target: Target,
+    engine: Annotated[
+        str, typer.Option(metavar="NAME,...", help="Ways to write; with `direct` among them, what each format costs.")
+    ] = DEFAULT_SCAN_ENGINE,
+    writers: Annotated[
+        str | None,
+        typer.Option(metavar="N,...", help="Ranks per node that write at once.  [default: 1,2,4,8,16 as there are]"),
+    ] = None,
+    nodes: Annotated[
+        str | None, typer.Option(metavar="N,...", help="Nodes that write at once.  [default: 1,2,4,... as there are]")
+    ] = None,
+    bytes_per_rank: Annotated[
+        str | None, typer.Option(metavar="SIZE,...", help="Payload of each rank.  [default: 256MiB]")
+    ] = None,
+    block_size: Annotated[
+        str | None, typer.Option(metavar="SIZE,...", help="Size of one request, where the engine leaves it open.")
+    ] = None,
+    threads: Annotated[
+        str | None, typer.Option(metavar="N,...", help="Threads per rank, where the engine leaves it open.")
+    ] = None,
+    scenario: Scenario = None,
+    scale: Scale = None,
+    repetitions: Annotated[
+        str | None, typer.Option(metavar="N", help="Repetitions of each that count, after one that warms up.")
+    ] = "5",
+    max_seconds: MaxSeconds = None,
+    max_bytes: MaxBytes = None,
+    max_bandwidth: MaxBandwidth = None,
+    output: Output = None,
+    csv: Csv = None,
+    chart: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="Chart of it: .html, .png or .svg. May be given again.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished scan of that --output.")] = False,
+    seed: Seed = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    publish: Publish = None,
+) -> None:
+    """Find where the storage stops scaling: write and restore with every combination of what is varied, shuffled.
+
+    Alone it starts the ranks that it needs on this machine. On many nodes start as many ranks on each as
+    --writers has at most, with torchrun or srun: srun -N 8 --ntasks-per-node 16 ckpt-bench scan --target DIR
+    """
+    _measure(measure_scan, context)
+
+
+def _measure(measure: Callable[[Mapping[str, object]], None], context: typer.Context) -> None:
+    """Run a campaign by the flags of the command, and end as it ends."""
+    flags = {f"--{name.replace('_', '-')}": value for name, value in context.params.items()}
+    interruption.expect()
+    try:
+        measure(flags)
+    except RunEnded as end:
+        raise ended(str(end), end.exit_code, is_speaker=end.is_speaker) from None
+    except (SizingError, interruption.Interrupted) as error:
+        # Before the ranks have met, each can only speak for itself.
+        raise ended(str(error), exit_code_of(error), is_speaker=True) from None
