@@ -78,7 +78,7 @@ def test_a_restart_shorter_than_the_reading_is_doubted() -> None:
     [
         ({"mtbf_seconds": 0}, "mtbf_seconds must be at least 0.001, got 0"),
         ({"mtbf_seconds": 60, "failures_per_node_day": 1}, "must have exactly one of"),
-        ({"components": []}, "components is invalid"),
+        ({"components": []}, "components must have at least 1 entries"),
         ({"components": [{"name": "GPU"}]}, "must have exactly one of failures_per_hour, mtbf_seconds"),
         ({"mtbf_seconds": 60, "restart_seconds": 1, "relaunch_seconds": 1}, "exactly one of restart_seconds"),
     ],
