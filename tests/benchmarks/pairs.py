@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from io_bench import run_files
+from io_bench import interruption, run_files
 from io_bench.device import Device
 from io_bench.engines import Engine, EnginePlan
 from io_bench.inventory import Inventory
@@ -109,7 +111,7 @@ class EngineRun:
 @contextmanager
 def engine_run(engine: Engine, payload: Payload, directory: Path) -> Iterator[EngineRun]:
     """An engine, prepared, with a directory of its own inside `directory`."""
-    plan = engine.plan(payload.inventory, rank=0, device=CPU)
+    plan, handlers = engine.plan(payload.inventory, rank=0, device=CPU), _signal_handlers()
     target = DirectoryTarget.checked(str(directory))
     with (
         joined(600.0) as group,
@@ -118,6 +120,13 @@ def engine_run(engine: Engine, payload: Payload, directory: Path) -> Iterator[En
     ):
         engine.prepare(payload.tensors, plan, device=CPU, writers=Writers((0,), group))
         yield EngineRun(engine, plan, payload, files)
+    # A run ends with signals ignored.
+    for signum, handler in handlers.items():
+        signal.signal(signum, handler)
+
+
+def _signal_handlers() -> dict[signal.Signals, Any]:
+    return {signum: signal.getsignal(signum) for signum in interruption.SIGNALS}
 
 
 def _seconds_of(action: Callable[[], object]) -> float:

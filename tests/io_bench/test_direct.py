@@ -37,10 +37,12 @@ from io_bench.run_directory import DirectoryTarget, RunDirectory
 from io_bench.writers import Writers
 from sizing.storage.measurement import BenchmarkResult, Measurement
 from tests.testbed.file_systems import buffered_disk, memory_disk
+from tests.testbed.glusterfs import glusterfs
+from tests.testbed.network import Link, network
 
 if TYPE_CHECKING:
     from tests.conftest import Testbed
-    from tests.io_bench.conftest import Bench, Tree
+    from tests.io_bench.conftest import Tree
 
 CPU = Device("cpu")
 INVENTORY = inventory_of(3 << 20)
@@ -375,14 +377,6 @@ def test_a_run_is_direct_and_says_with_what(
     assert ("made while it is written" in run.said) == bool(stream)
 
 
-def test_two_ranks_stream(bench: Bench, target: Path) -> None:
-    flags = ("--engine", "direct", "--stream", "--bytes-per-rank", "16MiB", "--repetitions", "1", "--output", "r.json")
-    done = bench.run("run", "--target", str(target), *flags, num_ranks=2)
-    assert done.returncode == 0, done.stderr
-    (write, _) = BenchmarkResult.model_validate_json((bench.directory / "r.json").read_text()).measurements
-    assert (write.num_ranks, write.num_files) == (2, 2)
-
-
 def test_a_payload_that_memory_cannot_hold_is_streamed(run: Run, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_memory, "available_bytes", lambda: 400 << 20)
     assert run(target, size="64MiB") == 0
@@ -422,3 +416,19 @@ def test_a_run_where_o_direct_is_refused_says_so_once(run: Run, testbed: Testbed
     assert run(testbed(buffered_disk(tmp_path))) == 0
     assert run.said.count("refuses O_DIRECT: direct went through the page cache.") == 1
     assert run.measurements[0].cache_policy == "buffered-fsync"
+
+
+def test_a_parallel_file_system_takes_it_tails_and_all(testbed: Testbed, tmp_path: Path, group: ProcessGroup) -> None:
+    mount_point = tmp_path / "mnt"
+    mount_point.mkdir()
+    nodes = testbed(network(tmp_path, {"client": Link(), "storage": Link()}))
+    testbed(glusterfs(tmp_path, server=nodes["storage"], clients=[nodes["client"]], mount_point=mount_point))
+    place = nodes["client"].outside(mount_point) / "run"
+    place.mkdir()
+    tails = {str(size): torch.full((size,), 7, dtype=torch.uint8) for size in (0, 1, 511, 4095, 4097, (4 << 20) + 1)}
+    with contextlib.closing(RunDirectory(place)) as directory:
+        engine = Prepared(directory, group, GivenPayload({"tails": tails}), SMALL_BLOCKS)
+        assert engine.write().is_direct
+        assert engine.restored_checksum() == checksum(engine.payload.state)
+        assert checksum(torch.load(engine.path, weights_only=True)) == checksum(engine.payload.state)
+        directory.remove_created()

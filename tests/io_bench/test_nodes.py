@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
+import pytest
 
 from sizing.storage.measurement import BenchmarkResult
 
@@ -38,16 +39,20 @@ def on_nodes(bench: Bench, *arguments: str, num_nodes: int, ranks_per_node: int)
     return done[0]
 
 
+@pytest.mark.parametrize(
+    ("engine", "write_policy"), [((), "buffered-fsync"), (("--engine", "direct", "--stream"), "o-direct")]
+)
 def test_ranks_of_several_nodes_restore_what_another_node_wrote(
-    bench: Bench, target: Path, tree: Callable[[Path], Tree]
+    engine: tuple[str, ...], write_policy: str, bench: Bench, target: Path, tree: Callable[[Path], Tree]
 ) -> None:
     before = tree(target)
-    done = on_nodes(bench, "run", "--target", str(target), *SMALL, "--output", "r.json", num_nodes=2, ranks_per_node=1)
+    flags = ("--target", str(target), *SMALL, *engine, "--output", "r.json")
+    done = on_nodes(bench, "run", *flags, num_nodes=2, ranks_per_node=1)
     assert done.returncode == 0, done.stderr
     result = BenchmarkResult.model_validate_json((bench.directory / "r.json").read_text())
     write, restore = result.measurements
     assert (write.num_nodes, write.num_ranks) == (2, 2)
-    assert (write.cache_policy == "buffered-fsync", restore.cache_policy) == (True, "other-node")
+    assert (write.cache_policy, restore.cache_policy) == (write_policy, "other-node")
     assert set(result.environment["nodes"]) == {"GROUP_RANK=0", "GROUP_RANK=1"}  # type: ignore[arg-type]
     assert tree(target) == before
 
