@@ -50,7 +50,6 @@ def calibrate(
     run_ids = tuple(dict.fromkeys(row.run_id for s in used for row in s.rows))
     fitted_results = [result for result in results if result.run_id in run_ids]
     doubts = (*doubts_about(fitted_results), *(doubt for fit in fitted.values() for doubt in _one_size(fit)))
-    write, read = fitted.get("write"), fitted.get("read")
     notes = [note for s in series for note in (*_left_out(s), *_missing(s), *_by_client(s))]
     misses = [miss for fit in fitted.values() for miss in _misses(fit)]
     warnings = [warning for result in fitted_results for warning in _of_run(result)]
@@ -59,9 +58,9 @@ def calibrate(
         engine=used[0].engine,
         run_ids=run_ids,
         measured_on=max(dates_of(fitted_results), default=None),
-        grade=grade_of(write or read, doubts=doubts),
-        write=write,
-        read=read,
+        grade=grade_of(fitted.values(), doubts=doubts),
+        write=fitted.get("write"),
+        read=fitted.get("read"),
         warnings=tuple(dict.fromkeys([*doubts, *notes, *misses, *warnings])),
     )
 

@@ -177,6 +177,13 @@ def test_the_grade_sums_up() -> None:
     assert calibrate([result(FULL_SCAN[:3], noise=0.02, outliers=0)], num_draws=50).grade == "D"
 
 
+def test_good_writes_do_not_hide_bad_reads_in_the_grade() -> None:
+    writes = result(noise=0.02, outliers=0, operations=["write"])
+    reads = result(FULL_SCAN[:3], noise=0.02, outliers=0, operations=["restore"], run_id="20261121T130000Z-def")
+    assert calibrate([writes], num_draws=50).grade == "A"
+    assert calibrate([writes, reads], num_draws=50).grade == "D"
+
+
 def test_profiles_of_fits_answer_as_their_system_does() -> None:
     profile = calibrate([result(noise=0.01, outliers=0)], num_draws=50).profile
     assert isinstance(profile, StorageProfile)
