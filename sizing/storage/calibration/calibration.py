@@ -44,7 +44,9 @@ class LimitEstimate(BaseModel):
     field: _Name = Field(description="of the storage profile")
     resource: Resource
     verdict: Verdict
-    value: _Positive | None = Field(None, description="for a lower bound the least that it can be")
+    value: _Positive | None = Field(
+        None, description="for a lower bound the least that it can be, for an unknown time one that no run checks"
+    )
     interval: _Interval | None = None
     num_binding: _Count = Field(description="configurations in which it takes longer than every other shared resource")
     reason: _Text

@@ -38,6 +38,10 @@ class Explanation:
         """The columns that are needed."""
         return np.isfinite(self.parameters)
 
+    def is_checked_by(self, num_configurations: int) -> bool:
+        """Whether there are more configurations than terms: otherwise some terms fit any times, true or not."""
+        return num_configurations > int(self.kept.sum())
+
 
 def explained(design: Design, measured: Array, *, repetition_noise: float) -> Explanation:
     """The smallest set of terms that explains the measured log seconds, by elimination from all of them.

@@ -20,6 +20,8 @@ LEAST_BINDING = 3
 MOST_RATIO_OF_A_TIME = 20.0
 """Of an interval's ends, from which on a time that adds up was not seen."""
 
+_UNCHECKED = "there are no more configurations than limits, so none checks it"
+
 _KEPT_DRAWS = 200
 _DIGITS = 5
 
@@ -54,15 +56,16 @@ def _limits(
     design: Design, explanation: Explanation, draws: Array, names: Sequence[Candidate], groups: Sequence[object]
 ) -> list[LimitEstimate]:
     _, binding = largest_shared(design, explanation.parameters)
+    is_checked = explanation.is_checked_by(len(set(groups)))
     found = []
     for column, name in enumerate(names):
         if not design.coefficients[:, column].any():
             continue
         num_binding = len({group for group, slowest in zip(groups, binding, strict=True) if slowest == column})
         if name.is_shared:
-            found.append(_shared_limit(design, explanation, draws, names, column, num_binding))
+            found.append(_shared_limit(design, explanation, draws, names, column, num_binding, is_checked=is_checked))
         else:
-            found.append(_serial_limit(explanation, draws, names, column))
+            found.append(_serial_limit(explanation, draws, names, column, is_checked=is_checked))
     return found
 
 
@@ -73,11 +76,13 @@ def _shared_limit(
     names: Sequence[Candidate],
     column: int,
     num_binding: int,
+    *,
+    is_checked: bool,
 ) -> LimitEstimate:
     name = names[column]
     taken_by = [rival for rival in explanation.rivals if np.isfinite(rival[column]) != explanation.kept[column]]
     others = sorted({names[i].resource for rival in taken_by for i in _exchanged(explanation, rival) if i != column})
-    if explanation.kept[column] and num_binding >= LEAST_BINDING and not taken_by:
+    if is_checked and explanation.kept[column] and num_binding >= LEAST_BINDING and not taken_by:
         values = name.value(draws[:, column])
         return LimitEstimate(
             field=name.field,
@@ -90,6 +95,8 @@ def _shared_limit(
         )
     if taken_by:
         reason = f"these runs cannot tell it from {' and '.join(others)}"
+    elif explanation.kept[column] and num_binding >= LEAST_BINDING:
+        reason = _UNCHECKED
     elif explanation.kept[column]:
         reason = f"binds in {num_binding} configuration(s), {LEAST_BINDING} are needed"
     else:
@@ -105,12 +112,17 @@ def _shared_limit(
     )
 
 
-def _serial_limit(explanation: Explanation, draws: Array, names: Sequence[Candidate], column: int) -> LimitEstimate:
+def _serial_limit(
+    explanation: Explanation, draws: Array, names: Sequence[Candidate], column: int, *, is_checked: bool
+) -> LimitEstimate:
     name = names[column]
     low, high = interval(name.value(draws[:, column])) if explanation.kept[column] else (0.0, 0.0)
-    is_seen = explanation.kept[column] and high < MOST_RATIO_OF_A_TIME * low
+    is_narrow = explanation.kept[column] and high < MOST_RATIO_OF_A_TIME * low
+    is_seen = is_checked and is_narrow
     if is_seen:
         reason = "adds to the time of every configuration"
+    elif is_narrow:
+        reason = _UNCHECKED
     elif column in explanation.twins:
         reason = f"these runs cannot tell it from {names[explanation.twins[column]].resource}"
     else:
@@ -119,7 +131,7 @@ def _serial_limit(explanation: Explanation, draws: Array, names: Sequence[Candid
         field=name.field,
         resource=name.resource,
         verdict="measured" if is_seen else "unknown",
-        value=float(name.value(explanation.parameters[column])) if is_seen else None,
+        value=float(name.value(explanation.parameters[column])) if is_narrow else None,
         interval=(low, high) if is_seen else None,
         num_binding=0,
         reason=reason,

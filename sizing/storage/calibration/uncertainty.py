@@ -19,15 +19,20 @@ def drawn(design: Design, measured: Array, explanation: Explanation, *, num_draw
 
     Residual bootstrap: predicted log seconds + residuals drawn with replacement, each first divided by
     sqrt(1 - leverage), so that the design stays and configurations at its edges count as unsure as they are; few
-    degrees of freedom widen them by the ratio of Student's to the normal quantile.
+    degrees of freedom widen them by the ratio of Student's to the normal quantile. Where there are none, the residuals
+    are zero and say nothing: the noise that is assumed then stands for them.
     Source: Davison and Hinkley 1997, Bootstrap Methods and their Application, section 6.2.
     """
     predicted, slopes = log_seconds(design, explanation.parameters)
-    residuals = (measured - predicted) / np.sqrt(1 - _leverages(slopes[:, explanation.kept]))
-    residuals *= student_over_normal(len(measured) - int(explanation.kept.sum()))
-    rows = np.random.default_rng(seed).integers(len(measured), size=(num_draws, len(measured)))
+    shape, generator = (num_draws, len(measured)), np.random.default_rng(seed)
+    if explanation.is_checked_by(len(measured)):
+        residuals = (measured - predicted) / np.sqrt(1 - _leverages(slopes[:, explanation.kept]))
+        errors = residuals[generator.integers(len(measured), size=shape)]
+    else:
+        errors = generator.normal(0.0, explanation.noise, shape)
+    errors *= student_over_normal(len(measured) - int(explanation.kept.sum()))
     start = np.tile(explanation.parameters, (num_draws, 1))
-    return many_fitted(design, predicted + residuals[rows], noise=explanation.noise, start=start)[0]
+    return many_fitted(design, predicted + errors, noise=explanation.noise, start=start)[0]
 
 
 def held_out_log_seconds(design: Design, measured: Array, explanation: Explanation, groups: Sequence[object]) -> Array:

@@ -177,6 +177,18 @@ def test_the_grade_sums_up() -> None:
     assert calibrate([result(FULL_SCAN[:3], noise=0.02, outliers=0)], num_draws=50).grade == "D"
 
 
+def test_nothing_is_measured_by_as_many_configurations_as_limits() -> None:
+    """Three terms explain any three times exactly, with bootstrap intervals of no width."""
+    cells = [(1, 1, GB), (1, 16, GB), (8, 16, 4 * GB)]
+    calibration = calibrate([result(cells, noise=0.03, outliers=0, operations=["write"])], num_draws=50)
+    found = limits(calibration)
+    assert "measured" not in {limit.verdict for limit in found.values()}
+    assert "none checks it" in found["fixed"].reason
+    assert found["fixed"].interval is None
+    assert calibration.write is not None
+    assert all(np.ptp(np.log(draws)) > 0.1 for draws in calibration.write.draws.values())
+
+
 def test_good_writes_do_not_hide_bad_reads_in_the_grade() -> None:
     writes = result(noise=0.02, outliers=0, operations=["write"])
     reads = result(FULL_SCAN[:3], noise=0.02, outliers=0, operations=["restore"], run_id="20261121T130000Z-def")
