@@ -18,7 +18,7 @@ from sizing.run.overhead import Overhead, overhead_of, overhead_warnings
 from sizing.run.requirements import Required, required_of, required_warnings
 from sizing.run.restore import Restore, restore_of, restore_warnings
 from sizing.run.retention import Capacity, Retention, capacity_of
-from sizing.run.saved_tiers import levels_of, longest_stall_seconds, saved_tiers, stalled_fraction
+from sizing.run.saved_tiers import levels_of, longest_stall_seconds, main_times, saved_tiers, stalled_fraction
 from sizing.run.targets import TargetCheck, Targets, check_targets
 from sizing.run.tiers import TierRow, tier_rows, tier_warnings
 from sizing.run.write import Write, write_of, write_warnings
@@ -66,7 +66,8 @@ def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
     checkpoint, profile, reliability, targets = inputs.checkpoint, inputs.profile, inputs.reliability, inputs.targets
     write = write_of(profile, demands=demands, checkpoint=checkpoint)
     restore = restore_of(profile, demands=demands, strategy=checkpoint.restore, write=write, reliability=reliability)
-    saved = saved_tiers(checkpoint, profile, demands=demands, write=write, restore=restore)
+    times = main_times(write, restore)
+    saved = saved_tiers(checkpoint, profile, demands=demands, main=times) if times else []
     levels = levels_of(saved, reliability, demands=demands)
     mtbf = _job_mtbf_seconds(reliability, demands)
     main = next((one for one in saved if one.tier is None), None)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import compress
 from typing import Literal
 
 import numpy as np
@@ -14,7 +16,10 @@ from sizing.run.demands import Demands
 from sizing.run.failures import Reliability, seconds_before_reading
 from sizing.run.figures import Figures
 from sizing.run.restore import exchange_of
+from sizing.run.saved_tiers import SavedTier, longest_stall_seconds, saved_tiers
 from sizing.run.targets import Targets
+from sizing.run.tier import ARCHIVE
+from sizing.run.tier_times import TierTimes
 from sizing.storage.limits import Demand, Direction, longest, serial_steps
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
@@ -57,25 +62,82 @@ def required_of(
     checkpoint: Checkpoint,
     reliability: Reliability | None,
 ) -> Required:
-    """The least write rate for the overhead and stall targets, and read rate for the recovery target."""
-    stall: dict[WriteTarget, Numbers] = {
-        "max_overhead_fraction": targets.max_overhead_fraction * checkpoint.interval_seconds
-    }
-    if targets.max_stall_seconds is not None:
-        stall["max_stall_seconds"] = targets.max_stall_seconds
+    """The least write rate for the overhead and stall targets, and read rate for the recovery target.
+
+    What the tiers stall, the main storage cannot.
+    """
     is_async = checkpoint.mode == "async"
-    allowed: dict[WriteTarget, Numbers] = {"interval_seconds": checkpoint.interval_seconds} if is_async else stall
-    seconds, allowed_stall = _least(allowed), _least(stall)
-    write = _rate(profile, [demands.write], seconds, direction="write")
-    copy = demands.written_bytes / (demands.write.num_streams * allowed_stall) if is_async else None
+    tiers = _tiers(checkpoint, profile, demands)
+    allowed: dict[WriteTarget, Numbers] = (
+        {"interval_seconds": checkpoint.interval_seconds}
+        if is_async
+        else _allowed_stalls(targets, tiers, periods=[checkpoint.interval_seconds])
+    )
+    seconds = _least(allowed)
+    write = _rate(_writing(profile, demands, checkpoint), [demands.write], seconds, direction="write")
     return Required.of(
         write_bytes_per_second=write,
         write_per_node_bytes_per_second=write / demands.num_writing_nodes,
         write_target=longest({name: -limit for name, limit in allowed.items()}),
         write_seconds=seconds,
-        device_to_host_bytes_per_second=copy,
+        device_to_host_bytes_per_second=_copy_rate(targets, demands, checkpoint, tiers) if is_async else None,
         restore_bytes_per_second=_restore_rate(targets, demands, profile, checkpoint, reliability),
     )
+
+
+def _tiers(checkpoint: Checkpoint, profile: StorageProfile | None, demands: Demands) -> list[SavedTier]:
+    """The tiers without the main storage."""
+    if not checkpoint.tiers:
+        return []
+    saved = saved_tiers(checkpoint, profile, demands=demands, main=TierTimes(0.0, 0.0, None))
+    return [one for one in saved if one.tier is not None]
+
+
+def _allowed_stalls(
+    targets: Targets, others: Sequence[SavedTier], *, periods: Sequence[Numbers]
+) -> dict[WriteTarget, Numbers]:
+    """How long each save may stall of those that come once per period, beside what others stall."""
+    left = targets.max_overhead_fraction - sum((one.stalled_fraction for one in others), start=0.0)
+    allowed: dict[WriteTarget, Numbers] = {
+        "max_overhead_fraction": np.maximum(0.0, left) / sum(np.divide(1.0, period) for period in periods)
+    }
+    limit = targets.max_stall_seconds
+    if limit is not None:
+        longest_other = longest_stall_seconds(others)
+        is_kept = True if longest_other is None else np.less_equal(longest_other, limit)
+        allowed["max_stall_seconds"] = np.where(is_kept, limit, 0.0)
+    return allowed
+
+
+def _copy_rate(
+    targets: Targets, demands: Demands, checkpoint: Checkpoint, tiers: Sequence[SavedTier]
+) -> Numbers | None:
+    """The least rate of one GPU to its host, where a save stalls for that copy; NaN where none is enough."""
+    copies = [_stalls_for_copy(one, is_first=index == 0) for index, one in enumerate(tiers)]
+    periods = [one.effective_interval_seconds for one in compress(tiers, copies)]
+    if not checkpoint.front_tiers:
+        periods.append(checkpoint.interval_seconds)
+    if not periods:
+        return None
+    others = list(compress(tiers, map(operator.not_, copies)))
+    seconds = _least(_allowed_stalls(targets, others, periods=periods))
+    rate = least_bytes_per_second(demands.written_bytes / demands.write.num_streams, seconds=seconds)
+    return np.where(np.isfinite(rate), rate, np.nan)
+
+
+def _stalls_for_copy(one: SavedTier, *, is_first: bool) -> bool:
+    kind = one.tier.kind if one.tier else None
+    return kind == "host-memory" or (is_first and one.mode == "async" and kind != ARCHIVE)
+
+
+def _writing(profile: StorageProfile | None, demands: Demands, checkpoint: Checkpoint) -> StorageProfile | None:
+    """The rates that writing passes: an asynchronous save first copies, unless it drains from a tier in front."""
+    if checkpoint.mode == "sync":
+        return profile
+    given = profile.device_to_host_bytes_per_second if profile else None
+    copied = demands.gpu_link_bytes_per_second if given is None else given
+    update = {"device_to_host_bytes_per_second": None if checkpoint.front_tiers else copied}
+    return (profile or StorageProfile.model_construct()).model_copy(update=update)
 
 
 def required_warnings(required: Required, targets: Targets) -> Iterator[str]:
@@ -100,6 +162,9 @@ def _restore_rate(
         return None
     plan = demands.restores[checkpoint.restore]
     reading = targets.recovery_seconds - seconds_before_reading(reliability) - exchange_of(plan, demands)
+    if reliability is not None and reliability.restart_seconds is not None:
+        is_in_time = np.less_equal(reliability.recovery_seconds(0.0), targets.recovery_seconds)
+        reading = np.where(is_in_time, reading, 0.0)
     return _rate(profile, plan.demands, reading, direction="read")
 
 

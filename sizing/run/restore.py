@@ -53,7 +53,9 @@ class Restore(Figures):
     seconds: float | None
     read_seconds: float | None
     exchange_seconds: float | None = Field(description="in which nodes pass on to others what they read")
-    time_to_first_step_seconds: float | None = Field(description="detection and relaunch, then the restore")
+    time_to_first_step_seconds: float | None = Field(
+        description="detection, relaunch and restore; a restart_seconds that is longer"
+    )
     bytes_per_second: float | None
     bytes_per_second_for_write_time: float | None
     bottleneck: Resource | None
@@ -108,13 +110,19 @@ def restore_of(
         seconds=seconds,
         read_seconds=moved.seconds if moved else None,
         exchange_seconds=passed_on if moved else None,
-        time_to_first_step_seconds=None if seconds is None else seconds + seconds_before_reading(reliability),
+        time_to_first_step_seconds=None if seconds is None else _first_step_seconds(seconds, reliability),
         bytes_per_second=plan.read_bytes / moved.seconds if moved else None,
         bytes_per_second_for_write_time=plan.read_bytes / write.seconds if write else None,
         bottleneck=moved.bottleneck if moved else None,
         limits=list(moved.limits) if moved and is_one else [],
         strategies=[_alternative(name, profile, demands) for name in demands.restores] if profile and is_one else [],
     )
+
+
+def _first_step_seconds(restore_seconds: Numbers, reliability: Reliability | None) -> Numbers:
+    """From a failure to the first step: as computed, or as measured where that is longer."""
+    computed = restore_seconds + seconds_before_reading(reliability)
+    return computed if reliability is None else np.maximum(computed, reliability.recovery_seconds(restore_seconds))
 
 
 def _alternative(strategy: RestoreStrategy, profile: StorageProfile, demands: Demands) -> RestoreAlternative:

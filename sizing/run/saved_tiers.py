@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,23 +34,33 @@ class SavedTier:
     effective_interval_seconds: Numbers
     times: TierTimes
 
+    @property
+    def stalled_fraction(self) -> Numbers:
+        """Share of the time in which training stands still to save to it."""
+        return overhead_fraction(self.times.stall_seconds, interval_seconds=self.effective_interval_seconds)
+
+
+def main_times(write: Write | None, restore: Restore) -> TierTimes | None:
+    """The times of the main storage, None where its write rate is not known.
+
+    Source: `write.write_of` and `restore.restore_of`.
+    """
+    return None if write is None else TierTimes(write.stall_seconds, write.drain_seconds, restore.seconds)
+
 
 def saved_tiers(
-    checkpoint: Checkpoint, profile: StorageProfile | None, *, demands: Demands, write: Write | None, restore: Restore
+    checkpoint: Checkpoint, profile: StorageProfile | None, *, demands: Demands, main: TierTimes
 ) -> list[SavedTier]:
-    """The tiers in front of the main storage, itself, and those behind it; none where its write rate is not known.
+    """The tiers in front of the main storage, itself with its times, and those behind it.
 
     An interval is no number in rows of arrays where it is not longer than that of the tier before.
     """
-    if write is None:
-        return []
     saved: list[SavedTier] = []
     for tier in (*checkpoint.front_tiers, None, *checkpoint.archives):
         mode = (tier.mode if tier else None) or checkpoint.mode
         asked = tier.interval_seconds if tier else checkpoint.interval_seconds
         if tier is None:
-            stall = write.stall_seconds if mode == "sync" or not saved else 0.0
-            times = TierTimes(stall, write.drain_seconds, restore.seconds)
+            times = main if mode == "sync" or not saved else replace(main, stall_seconds=0.0)
         else:
             times = tier_times(tier, mode, profile, demands=demands, strategy=checkpoint.restore, is_first=not saved)
         period = effective_interval_seconds(asked, stall_seconds=times.stall_seconds, drain_seconds=times.drain_seconds)
@@ -120,10 +130,7 @@ def stalled_fraction(saved: Sequence[SavedTier]) -> Numbers | None:
 
     >>> stalled_fraction([])
     """
-    fractions = (
-        overhead_fraction(one.times.stall_seconds, interval_seconds=one.effective_interval_seconds) for one in saved
-    )
-    return sum(fractions, 0.0) if saved else None
+    return sum((one.stalled_fraction for one in saved), 0.0) if saved else None
 
 
 def longest_stall_seconds(saved: Sequence[SavedTier]) -> Numbers | None:

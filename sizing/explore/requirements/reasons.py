@@ -5,6 +5,7 @@ from __future__ import annotations
 from sizing.explore.requirements.questions import DRAINED, INTERVAL, Asked, Question
 from sizing.explore.requirements.report import Status
 from sizing.run.evaluation import RunFigures
+from sizing.run.restore import Restore
 from sizing.units import percent_text, seconds_text
 
 
@@ -12,7 +13,7 @@ def reason(asked: Asked, question: Question, status: Status) -> str:
     """The target that asks for the value; where none is enough, what stands in the way."""
     wanted = _wanted(asked, question)
     if status == "none":
-        return f"{wanted}: {_obstacle(question, asked.at({question.field: question.best}))}"
+        return f"{wanted}: {_obstacle(asked, question, asked.at({question.field: question.best}))}"
     if status == "any":
         return f"{wanted}: met whatever this is"
     if question.field == INTERVAL or question.target == "recovery_seconds":
@@ -35,7 +36,7 @@ def _wanted(asked: Asked, question: Question) -> str:
             return f"a goodput of {percent_text(wanted)}"
 
 
-def _obstacle(question: Question, figures: RunFigures) -> str:
+def _obstacle(asked: Asked, question: Question, figures: RunFigures) -> str:
     """What is left where the field is as good as can be."""
     write, restore = figures.write, figures.restore
     if question.target == "min_goodput_fraction":
@@ -44,11 +45,20 @@ def _obstacle(question: Question, figures: RunFigures) -> str:
         at_interval = percent_text(figures.interval.goodput_at_interval_fraction or 0.0)
         return f"with no limit here it is {at_interval} at this interval; another interval may do"
     if question.target == "recovery_seconds":
-        return (
-            f"with no limit here reading takes {seconds_text(restore.seconds or 0.0)}, decided by {restore.bottleneck}"
-        )
+        return _obstacle_to_recovery(asked, restore)
     assert write is not None  # noqa: S101  the stall was found
     if question.target == DRAINED:
         drain = seconds_text(write.stall_seconds + write.drain_seconds)
         return f"with no limit here a save takes {drain}, decided by {write.bottleneck}"
+    if asked.inputs.checkpoint.tiers:
+        share = percent_text(figures.overhead.fraction or 0.0)
+        longest = seconds_text(max(row.stall_seconds for row in figures.tiers))
+        return f"with no limit here saving stalls {share} of the time and up to {longest} at once, tiers included"
     return f"with no limit here the stall is {seconds_text(write.stall_seconds)}, decided by {write.bottleneck}"
+
+
+def _obstacle_to_recovery(asked: Asked, restore: Restore) -> str:
+    measured = asked.inputs.reliability.restart_seconds if asked.inputs.reliability else None
+    if measured is not None and measured > (restore.seconds or 0.0):
+        return f"reliability.restart_seconds alone is {seconds_text(measured)}"
+    return f"with no limit here reading takes {seconds_text(restore.seconds or 0.0)}, decided by {restore.bottleneck}"

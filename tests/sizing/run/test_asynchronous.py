@@ -94,3 +94,12 @@ def test_formats_that_only_save_synchronously_refuse(name: str) -> None:
 def test_an_unknown_mode_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"checkpoint\.mode must be one of 'sync' or 'async'"):
         scenario_from(document(ASYNC, checkpoint={"mode": "lazy"}))
+
+
+@pytest.mark.parametrize("profile", [{"write_bytes_per_second": "1 TB/s"}, None])
+def test_the_required_rate_counts_a_copy_at_the_rate_of_the_links(profile: dict[str, Any] | None) -> None:
+    storage = None if profile is None else {"profile": profile}
+    base = document(ASYNC, storage=None)
+    required = report(base, **({"storage": storage} if storage else {})).required
+    again = report(base, storage={"profile": {"write_bytes_per_second": required.write_bytes_per_second}})
+    assert write_of(again).seconds == pytest.approx(600, rel=1e-9)

@@ -7,10 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
+from sizing.explore.requirements.answer import requirements
 from sizing.published import published
 from sizing.run.resharding import overlapping_shards
 from sizing.run.restore import Restore
-from tests.sizing.run.scenarios import ASYNC, report
+from sizing.scenario import REFERENCE_SCENARIO
+from tests.sizing.run.scenarios import ASYNC, document, report
 
 FACTS = published("vast_checkpoint_example")["one_trillion"]
 GATHERED = {"checkpoint": {"format": "megatron-distributed-optimizer", "mode": "sync"}}
@@ -82,6 +84,25 @@ def test_time_to_first_step_is_held_against_its_target() -> None:
     found = report(targets={"recovery_seconds": 202}, reliability=reliability)
     assert found.restore.time_to_first_step_seconds == pytest.approx(202.8)
     assert {check.target: check.met for check in found.targets}["recovery_seconds"] is False
+
+
+def test_a_measured_restart_that_takes_longer_is_held_against_the_target() -> None:
+    reliability = {"detection_seconds": 60, "restart_seconds": 1200}
+    found = report(targets={"recovery_seconds": 300}, reliability=reliability)
+    assert found.restore.time_to_first_step_seconds == 1260
+    assert {check.target: check.met for check in found.targets}["recovery_seconds"] is False
+    assert found.required.restore_bytes_per_second is None
+    (asked,) = (
+        r
+        for r in requirements(
+            document(REFERENCE_SCENARIO, targets={"recovery_seconds": 300}, reliability=reliability)
+        ).requirements
+        if r.target == "recovery_seconds"
+    )
+    assert (asked.status, asked.reason) == (
+        "none",
+        "recovery in 5.0 min: reliability.restart_seconds alone is 20.0 min",
+    )
 
 
 @pytest.mark.parametrize("strategy", ["every-replica", "read-once-broadcast", "parallel-read-exchange"])

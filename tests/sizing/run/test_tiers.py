@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sizing.errors import InvalidInput
-from sizing.report import SizingReport
+from sizing.report import SizingReport, demands_of_scenario
+from sizing.run.evaluation import evaluate
+from sizing.run.figures import with_arrays
 from sizing.run.tiers import TierRow
 from sizing.scenario import scenario_from
 from tests.sizing.run.scenarios import ARCHIVE, ASYNC, NVME, PEERS, report, tiered, write_of
@@ -160,3 +163,48 @@ def test_a_synchronous_tier_needs_no_copy_rate() -> None:
 def test_a_scenario_with_tiers_survives_its_own_json() -> None:
     scenario = scenario_from(tiered(PEERS, NVME, ARCHIVE))
     assert type(scenario).model_validate_json(scenario.model_dump_json()) == scenario
+
+
+def _nvme(rate: str, **fields: Any) -> dict[str, Any]:
+    rates = {"node_write_bytes_per_second": rate, "node_read_bytes_per_second": rate}
+    return {
+        "kind": "local-nvme",
+        "interval_seconds": 600,
+        "recovered_fraction": 0.8,
+        "storage": {"profile": rates},
+    } | fields
+
+
+def test_the_required_write_rate_leaves_the_tiers_their_stall() -> None:
+    checkpoint = {"interval_seconds": 3600, "tiers": [_nvme("30 GB/s")]}
+    rate = report(checkpoint=checkpoint).required.write_bytes_per_second
+    again = report(checkpoint=checkpoint, storage={"profile": {"write_bytes_per_second": rate}})
+    assert again.overhead.fraction == pytest.approx(0.05, rel=1e-9)
+    assert (rate or 0) > 1.2 * (report(checkpoint={"interval_seconds": 3600}).required.write_bytes_per_second or 0)
+
+
+def test_no_write_rate_is_enough_where_the_tiers_alone_miss_a_target() -> None:
+    slow = {"interval_seconds": 3600, "tiers": [_nvme("3 GB/s")]}
+    for targets in ({}, {"max_overhead_fraction": 1, "max_stall_seconds": 10}):
+        found = report(checkpoint=slow, targets=targets)
+        assert found.required.write_bytes_per_second is None
+        assert any("no rate meets it" in warning for warning in found.warnings)
+
+
+def test_the_required_write_rate_of_a_sweep_is_that_of_each_answer() -> None:
+    scenario = scenario_from(tiered({"kind": "host-memory", "interval_seconds": 30, "recovered_fraction": 0.5}, PEERS))
+    limits = np.array([1e-5, 1e-3, 0.05])
+    inputs = with_arrays(scenario, {"targets.max_overhead_fraction": limits}).run_inputs
+    required = evaluate(demands_of_scenario(scenario), inputs).required
+    for index, limit in enumerate(limits):
+        one = report(scenario.model_dump(exclude_none=True), targets={"max_overhead_fraction": limit}).required
+        rate = np.broadcast_to(np.asarray(required.device_to_host_bytes_per_second), limits.shape)[index]
+        assert (one.device_to_host_bytes_per_second or np.nan) == pytest.approx(rate, rel=1e-9, nan_ok=True)
+
+
+def test_the_required_copy_rate_is_for_the_tier_that_copies() -> None:
+    scenario = tiered(PEERS, storage={"profile": {"write_bytes_per_second": "1 TB/s"}})
+    rate = report(scenario).required.device_to_host_bytes_per_second
+    assert rate == pytest.approx(BYTES / 16_384 / (0.05 * 60), rel=1e-6)
+    profile = {"write_bytes_per_second": "1 TB/s", "device_to_host_bytes_per_second": rate}
+    assert report(scenario, storage={"profile": profile}).overhead.fraction == pytest.approx(0.05, rel=1e-6)
