@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from typing import cast
 
 from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 from torch.distributed.checkpoint.state_dict_saver import AsyncSaveResponse, async_save
@@ -13,7 +14,7 @@ from io_bench.engines import EnginePlan, IoReport, State
 from io_bench.engines.dcp import Dcp
 from io_bench.engines.dcp_storage import Writer
 from io_bench.inventory import Inventory
-from io_bench.payload import Payload
+from io_bench.payload import GivenPayload, Payload
 from io_bench.run_files import RunFiles
 from io_bench.writers import Writers
 
@@ -50,6 +51,11 @@ class AsyncDcp(Dcp):
         report = super().write(payload, files, plan)
         drain_seconds = time.perf_counter() - started - self._stall_seconds
         return dataclasses.replace(report, stall_seconds=self._stall_seconds, drain_seconds=drain_seconds)
+
+    def write_to_null_sink(self, payload: Payload) -> None:
+        """Stage, and write what was staged into files that take everything."""
+        staged = cast(State, self._stager.stage(payload.state))  # at once, without use_async_staging
+        super().write_to_null_sink(GivenPayload(staged))
 
     def _save(self, state: State, writer: Writer) -> None:
         started = time.perf_counter()

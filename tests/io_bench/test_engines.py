@@ -6,12 +6,13 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import pytest
 import torch
 from safetensors.torch import load_file, save
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+from torch.distributed.checkpoint.staging import DefaultStager
 from torch.distributed.checkpoint.state_dict_saver import async_save
 
 from io_bench import run_files
@@ -313,6 +314,20 @@ class TestAsyncDcp(TestDcp):
         assert report.drain_seconds is not None
         assert report.stall_seconds > 0
         assert report.drain_seconds > report.phase_seconds["fsync"]
+
+    @pytest.mark.usefixtures("plan")
+    def test_the_null_sink_stages_too(self, engine: Engine, payload: Payload, monkeypatch: pytest.MonkeyPatch) -> None:
+        staged: list[str] = []
+        stage = DefaultStager.stage
+
+        def stage_and_say(stager: DefaultStager, state: State) -> State:
+            copy = cast(State, stage(stager, state))
+            staged.append(checksum(copy))
+            return copy
+
+        monkeypatch.setattr(DefaultStager, "stage", stage_and_say)
+        engine.write_to_null_sink(payload)
+        assert staged == [checksum(payload.state)]
 
     def test_what_training_changes_after_the_stall_is_not_saved(
         self,
