@@ -103,7 +103,7 @@ def _measurement(
             bytes_per_rank=bytes_per_rank,
             block_bytes=engine_plan.block_bytes,
             threads_per_rank=engine_plan.num_threads,
-            is_direct=policy == "o-direct",
+            is_direct=_is_direct(reports),
         ),
     )
 
@@ -150,7 +150,7 @@ def _resident_pages(samples: Sequence[Sample], operation: Operation) -> int | No
 
 def _write_cache_policy(samples: Sequence[Sample]) -> CachePolicy:
     """Direct is what left no page in memory: some file systems take O_DIRECT and go through the page cache."""
-    is_direct = all(report.is_direct for sample in samples for report in sample.write_reports)
+    is_direct = _is_direct([sample.write_reports for sample in samples])
     left_pages = any(pages for sample in samples for pages in sample.written_pages)
     return "o-direct" if is_direct and not left_pages else "buffered-fsync"
 
@@ -160,8 +160,13 @@ def _restore_cache_policy(samples: Samples) -> CachePolicy:
         return "cached"
     if samples.plan.restores_from_other_node:
         return "other-node"
-    is_direct = all(report.is_direct for sample in samples.kept for report in sample.restore_reports)
+    is_direct = _is_direct([sample.restore_reports for sample in samples.kept])
     return "o-direct" if is_direct else "fadvise-dontneed"
+
+
+def _is_direct(reports: Sequence[Sequence[IoReport]]) -> bool:
+    """Whether every rank in every repetition asked to bypass the page cache, and was allowed to."""
+    return all(report.is_direct for ranks in reports for report in ranks)
 
 
 def _median_of_slowest(reports: Sequence[Sequence[IoReport]], field: str) -> float | None:

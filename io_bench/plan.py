@@ -134,8 +134,7 @@ def plan_of(
         workload_title=workload.described(len(writers.ranks)),
         node_host_bytes=sum(row["host_bytes"] for row in here),
         restores_from_other_node=_can_shift(writers, configuration.writers_per_node)
-        and len({row["fingerprint"] for row in rows}) == 1
-        and all(row["engine"]["is_restorable_anywhere"] for row in rows),
+        and len({row["fingerprint"] for row in rows}) == 1,
         transfer=transfer,
     )
 

@@ -43,9 +43,8 @@ class EnginePlan:
 
     `most_disk_bytes` is an upper bound, container included. `host_bytes` is host memory beyond the
     payload, at the worst moment of write or restore; `gpu_bytes` likewise on the GPU. `block_bytes` is
-    None for an engine that leaves the size of requests to a library. `is_restorable_anywhere`: a rank that saves
-    tensors of the same shapes can restore from this plan and its files, whoever wrote them. `passing_files` get
-    another name before the write returns.
+    None for an engine that leaves the size of requests to a library. Any rank that saves tensors of the same shapes can
+    restore from this plan and its files. `passing_files` get another name before the write returns.
     """
 
     files: tuple[str, ...]
@@ -55,7 +54,6 @@ class EnginePlan:
     block_bytes: int | None = None
     num_threads: int = 1
     is_streamed: bool = False
-    is_restorable_anywhere: bool = False
     passing_files: tuple[str, ...] = ()
 
     @property

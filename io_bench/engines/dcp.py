@@ -55,7 +55,6 @@ class Dcp:
             host_bytes=restored + (self._num_threads + 1) * inventory.largest_tensor_bytes,
             gpu_bytes=inventory.num_bytes if device.is_gpu else 0,
             num_threads=self._num_threads,
-            is_restorable_anywhere=True,
             passing_files=(f"{METADATA}.tmp",) if rank == 0 else (),
         )
 

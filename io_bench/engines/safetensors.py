@@ -44,7 +44,6 @@ class Safetensors:
             most_disk_bytes=inventory.num_bytes + inventory.num_tensors * _MOST_BYTES_PER_TENSOR + _MOST_FIXED_BYTES,
             host_bytes=2 * inventory.largest_tensor_bytes if device.is_gpu else inventory.num_bytes,
             gpu_bytes=inventory.num_bytes if device.is_gpu else 0,
-            is_restorable_anywhere=True,
         )
 
     def prepare(self, payload: Payload, plan: EnginePlan, *, device: Device, writers: Writers) -> None:

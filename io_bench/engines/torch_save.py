@@ -40,7 +40,6 @@ class TorchSave:
             most_disk_bytes=inventory.num_bytes + inventory.num_tensors * _MOST_BYTES_PER_RECORD + _MOST_FIXED_BYTES,
             host_bytes=on_host,
             gpu_bytes=inventory.num_bytes if device.is_gpu else 0,
-            is_restorable_anywhere=True,
         )
 
     def prepare(self, payload: Payload, plan: EnginePlan, *, device: Device, writers: Writers) -> None:

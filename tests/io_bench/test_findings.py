@@ -151,6 +151,14 @@ def test_a_restore_from_another_node_is_called_so_unless_pages_stayed() -> None:
     assert measured([sample(write=(6.0, 6.0), resident=1)], of=apart)[1].cache_policy == "cached"
 
 
+def test_a_direct_restore_is_compared_with_direct_reads_whoever_wrote() -> None:
+    apart = plan(nodes=["n0", "n1"])
+    for direct in (True, False):
+        restore = measured([sample(write=(6.0, 6.0), direct=direct)], of=apart)[1]
+        assert restore.equivalent_commands is not None
+        assert f"--direct={int(direct)}" in restore.equivalent_commands["fio"]
+
+
 def test_the_copy_from_gpus_is_told_apart_and_belongs_to_the_write() -> None:
     kept = sample(write=(6.0, 6.0))
     gathered = Samples(plan(), kept, (kept,), Timing((0.1,), 0.0), "", snapshot=Timing((0.2, 0.3), 0.0))

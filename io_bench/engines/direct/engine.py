@@ -64,7 +64,6 @@ class Direct:
             block_bytes=self._block_bytes,
             num_threads=num_threads,
             is_streamed=self._is_streamed,
-            is_restorable_anywhere=True,
         )
 
     def prepare(self, payload: Payload, plan: EnginePlan, *, device: Device, writers: Writers) -> None:
