@@ -1,4 +1,4 @@
-"""The test bed as fixtures. What this machine cannot run is skipped; in CI that is a failure."""
+"""The test bed as fixtures, and how hypothesis runs. What this machine cannot run is skipped; in CI that is a failure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+import hypothesis
 import pytest
 
 from tests.testbed.file_systems import disk
 from tests.testbed.processes import Unavailable, need, need_root
 
 _Part = TypeVar("_Part")
+
+# An example may take as long as a busy machine makes it.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 class Testbed(Protocol):

@@ -31,7 +31,7 @@ def writer() -> Iterator[dict[str, str]]:
 
 
 @schema.parametrize()
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 def test_generated_requests_are_answered_or_refused_as_documented(
     case: "schemathesis.Case[Any]", writer: dict[str, str]
 ) -> None:

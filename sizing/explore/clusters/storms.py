@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sizing.errors import InvalidInput
 from sizing.explore.clusters.load import JobLoad
 from sizing.explore.clusters.sharing import Batch, Sharer, finish_seconds
+from sizing.units import SECONDS_PER_HOUR
 
 MOST_RACKS = 100_000
 
@@ -58,7 +59,7 @@ def _storm(failure: str, loads: Sequence[JobLoad], counts: Sequence[int], read_b
         last_back_alone_seconds=max(
             load.recovery_seconds + load.restore.alone_seconds(read_bytes_per_second) for load, _ in hit if load.restore
         ),
-        gpu_hours=sum(num_gpus * seconds for num_gpus, seconds in zip(gpus, back, strict=True)) / 3600,
+        gpu_hours=sum(num_gpus * seconds for num_gpus, seconds in zip(gpus, back, strict=True)) / SECONDS_PER_HOUR,
     )
 
 

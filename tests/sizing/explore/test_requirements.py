@@ -66,7 +66,7 @@ targets = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(profiles, targets, st.floats(600, 86_400), st.floats(1e-4, 0.1))
 def test_every_answer_meets_its_target_and_a_hair_less_does_not(
     profile: dict[str, float], wanted: dict[str, float], interval: float, failures: float
@@ -93,7 +93,7 @@ def test_every_answer_meets_its_target_and_a_hair_less_does_not(
             assert met_with_less is False
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(profiles, targets, st.floats(1e-4, 0.1))
 def test_with_a_free_interval_the_rate_and_its_interval_meet_all_targets(
     profile: dict[str, float], wanted: dict[str, float], failures: float

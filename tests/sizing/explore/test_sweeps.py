@@ -96,7 +96,7 @@ AXES: dict[str, st.SearchStrategy[list[Any]]] = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_every_row_is_the_scalar_answer(data: st.DataObject) -> None:
     paths = data.draw(st.lists(st.sampled_from(sorted(AXES)), min_size=1, max_size=4, unique=True))

@@ -73,7 +73,7 @@ def worlds(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
 
 
 @given(worlds())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_writers_write_the_total_to_the_byte(world: tuple[str, dict[str, Any]]) -> None:
     name, degrees = world
     report = report_of(name, {"architecture": MIXTURE}, **degrees)
@@ -87,7 +87,7 @@ def test_writers_write_the_total_to_the_byte(world: tuple[str, dict[str, Any]]) 
 
 
 @given(worlds(), st.sampled_from(["adam", "adafactor", "adam-8bit", "muon"]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_every_file_of_the_manifest_has_a_name_of_its_own_and_all_together_the_total(
     world: tuple[str, dict[str, Any]], optimizer: str
 ) -> None:
@@ -112,7 +112,7 @@ def test_every_file_of_the_manifest_has_a_name_of_its_own_and_all_together_the_t
 
 
 @given(worlds(), st.integers(2, 5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_more_data_parallel_replicas_write_the_same_bytes(world: tuple[str, dict[str, Any]], factor: int) -> None:
     name, degrees = world
     once = report_of(name, {"architecture": MIXTURE}, **degrees).checkpoint
@@ -121,7 +121,7 @@ def test_more_data_parallel_replicas_write_the_same_bytes(world: tuple[str, dict
 
 
 @given(worlds())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_the_logical_bytes_depend_on_the_model_alone(world: tuple[str, dict[str, Any]]) -> None:
     name, degrees = world
     report = report_of(name, {"architecture": MIXTURE}, **degrees)

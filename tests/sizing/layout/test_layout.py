@@ -70,7 +70,7 @@ PIPELINE_BEFORE_DATA: tuple[Axis, ...] = ("tensor", "context", "expert", "pipeli
 
 
 @given(small_worlds())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_classes_write_what_every_rank_holds_one_by_one(world: tuple[dict[str, Any], dict[str, Any]]) -> None:
     architecture, degrees = world
     scenario = scenario_from({"model": {"architecture": architecture}, "parallelism": degrees})
@@ -83,7 +83,7 @@ def test_classes_write_what_every_rank_holds_one_by_one(world: tuple[dict[str, A
 
 
 @given(st.integers(1, 10**6), st.integers(1, 9), st.integers(1, 9), st.sampled_from([1, 2, 7]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_bare_count_is_shared_out_to_the_last_parameter(count: int, tensor: int, pipeline: int, data: int) -> None:
     count = max(count, tensor * pipeline)
     report = report_of({"num_parameters": count}, tensor=tensor, pipeline=pipeline, data=data)
@@ -101,7 +101,7 @@ def test_a_bare_count_is_shared_out_to_the_last_parameter(count: int, tensor: in
     st.sampled_from([1, 3, 4, 8, 16]),
     st.just(DEFAULT_RANK_ORDER) | st.permutations(DEFAULT_RANK_ORDER),
 )
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_writers_stand_on_the_nodes_that_a_walk_over_all_ranks_finds(
     tensor: int, pipeline: int, data: int, context: int, gpus_per_node: int, order: Sequence[Axis]
 ) -> None:
@@ -176,7 +176,7 @@ def test_the_rank_order_decides_how_many_nodes_write(order: tuple[Axis, ...], nu
 
 
 @given(st.sampled_from([1, 2]), st.integers(1, 4), st.sampled_from([1, 2, 4]), st.integers(1, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_expert_ranks_hold_what_a_walk_over_every_expert_finds(
     tensor: int, pipeline: int, expert: int, replicas: int
 ) -> None:

@@ -27,7 +27,7 @@ def scenario_of(name: str, degrees: dict[str, Any], optimizer: str = "adam") -> 
 
 @example(("fsdp-sharded", {"data": 8, "shard_group": 8}), "adafactor-momentum")
 @given(worlds(), st.sampled_from(["adam", "sgd", "adafactor-momentum", "adam-4bit", "muon"]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_the_tensors_of_a_rank_have_the_bytes_of_its_files(world: tuple[str, dict[str, Any]], optimizer: str) -> None:
     scenario = scenario_of(*world, optimizer)
     files: Counter[int] = Counter()
@@ -47,7 +47,7 @@ def test_the_tensors_of_a_rank_have_the_bytes_of_its_files(world: tuple[str, dic
 
 
 @given(worlds())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_whole_tensor_is_counted_as_the_container_counts_it(world: tuple[str, dict[str, Any]]) -> None:
     name, degrees = world
     saved = saved_by_rank_of(scenario_of(name, degrees))

@@ -92,7 +92,7 @@ def configs(draw: st.DrawFn) -> transformers.PreTrainedConfig:
 
 
 @given(configs())
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow])
 def test_random_configs_count_what_transformers_builds(config: transformers.PreTrainedConfig) -> None:
     assert counted(config.to_dict()) == built(config)
 

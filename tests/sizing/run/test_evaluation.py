@@ -78,7 +78,7 @@ def document_of(base: dict[str, Any], row: dict[str, float]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", BASES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_each_row_of_arrays_is_its_own_answer(name: str, data: st.DataObject) -> None:
     base, more = BASES[name]
