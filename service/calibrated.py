@@ -7,6 +7,7 @@ from typing import Any
 from service.database import Database
 from service.database.calibrations import calibration_of_id
 from sizing.explore.clusters.scenario import ClusterScenario
+from sizing.explore.comparisons.request import ComparisonRequest
 from sizing.scenario import Scenario
 from sizing.storage.storage import Storage
 
@@ -15,6 +16,14 @@ def with_calibration(database: Database, scenario: Scenario) -> Scenario:
     """The scenario with its calibration in place of an id. Raises InvalidInput where there is none of that id."""
     storage = _with_calibration(database, scenario.storage)
     return scenario if storage is scenario.storage else scenario.model_copy(update={"storage": storage})
+
+
+def comparison_with_calibrations(database: Database, request: ComparisonRequest) -> ComparisonRequest:
+    """The same of each scenario of a comparison."""
+    scenarios = tuple(
+        named.model_copy(update={"scenario": with_calibration(database, named.scenario)}) for named in request.scenarios
+    )
+    return request.model_copy(update={"scenarios": scenarios})
 
 
 def cluster_with_calibration(database: Database, scenario: ClusterScenario) -> ClusterScenario:

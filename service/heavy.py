@@ -8,6 +8,8 @@ from typing import Any
 
 from sizing.explore.clusters.answer import cluster_report
 from sizing.explore.clusters.scenario import ClusterScenario
+from sizing.explore.comparisons.answer import comparison_of
+from sizing.explore.comparisons.request import ComparisonRequest
 from sizing.explore.requirements.answer import requirements_of
 from sizing.explore.sweeps.answer import sweep
 from sizing.scenario import Scenario
@@ -18,6 +20,11 @@ from sizing.storage.measurement import BenchmarkResult
 def requirements_json(scenario: Scenario) -> bytes:
     """The RequirementsReport of a scenario."""
     return requirements_of(scenario).model_dump_json().encode()
+
+
+def comparison_json(request: ComparisonRequest) -> bytes:
+    """The ComparisonReport of scenarios side by side."""
+    return comparison_of(request).model_dump_json().encode()
 
 
 def cluster_json(scenario: ClusterScenario) -> bytes:

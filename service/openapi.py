@@ -11,6 +11,8 @@ from service.problems import MEDIA_TYPE
 from sizing.cluster.node import node_catalog
 from sizing.explore.clusters.answer import answer_cluster
 from sizing.explore.clusters.scenario import REFERENCE_CLUSTER
+from sizing.explore.comparisons.answer import compare
+from sizing.explore.comparisons.request import REFERENCE_COMPARISON
 from sizing.explore.requirements.answer import requirements_of
 from sizing.explore.sweeps.answer import sweep
 from sizing.explore.sweeps.request import REFERENCE_SWEEP
@@ -41,6 +43,7 @@ def _examples() -> Iterator[tuple[str, BaseModel]]:
     yield "SizingReport", answer(scenario)
     yield "RequirementsReport", requirements_of(scenario)
     yield "SweepReport", sweep(REFERENCE_SWEEP)
+    yield "ComparisonReport", compare(REFERENCE_COMPARISON)
     yield "ClusterReport", answer_cluster(REFERENCE_CLUSTER | {"horizon_seconds": "1d"})
     yield "CatalogModel", next(iter(catalog().values()))
     yield "CatalogNode", next(iter(node_catalog().values()))

@@ -23,6 +23,8 @@ from service_client.documents import (
 from service_client.errors import Unavailable, raise_for
 from sizing.explore.clusters.report import ClusterReport
 from sizing.explore.clusters.scenario import ClusterScenario
+from sizing.explore.comparisons.report import ComparisonReport
+from sizing.explore.comparisons.request import ComparisonRequest
 from sizing.explore.requirements.report import RequirementsReport
 from sizing.explore.sweeps.report import SweepReport
 from sizing.model.catalog import CatalogModel
@@ -113,6 +115,10 @@ class Client:
     def requirements(self, scenario: Scenario | Mapping[str, Any]) -> RequirementsReport:
         """The least bandwidth and capacity, and the intervals, that meet the targets of a scenario."""
         return self._read(RequirementsReport, self._send("POST", "/v1/requirements", json=_document(scenario)))
+
+    def comparison(self, request: ComparisonRequest | Mapping[str, Any]) -> ComparisonReport:
+        """Which inputs of scenarios differ, which figures follow, and which input made which difference."""
+        return self._read(ComparisonReport, self._send("POST", "/v1/comparisons", json=_document(request)))
 
     def cluster(self, scenario: ClusterScenario | Mapping[str, Any]) -> ClusterReport:
         """What many jobs on one storage system do to each other."""

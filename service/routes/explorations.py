@@ -1,4 +1,4 @@
-"""What if: the inverse questions, sweeps, and many jobs on one storage system. Nothing is stored."""
+"""What if: the inverse questions, sweeps, comparisons, and many jobs on one storage system. Nothing is stored."""
 
 from __future__ import annotations
 
@@ -11,13 +11,20 @@ from starlette.responses import Response
 from service import heavy
 from service.accept import preferred
 from service.access import OpenDatabase
-from service.calibrated import cluster_with_calibration, document_with_calibrations, with_calibration
+from service.calibrated import (
+    cluster_with_calibration,
+    comparison_with_calibrations,
+    document_with_calibrations,
+    with_calibration,
+)
 from service.compute import Compute
 from service.errors import explained
 from service.json_bodies import JsonRoute
 from service.problems import responses
 from sizing.explore.clusters.report import ClusterReport
 from sizing.explore.clusters.scenario import REFERENCE_CLUSTER, ClusterScenario
+from sizing.explore.comparisons.report import ComparisonReport
+from sizing.explore.comparisons.request import REFERENCE_COMPARISON, ComparisonRequest
 from sizing.explore.requirements.report import RequirementsReport
 from sizing.explore.sweeps.report import SweepReport
 from sizing.explore.sweeps.request import REFERENCE_SWEEP, SweepRequest
@@ -48,6 +55,26 @@ async def create_requirements(
     """The least bandwidth and capacity, and the shortest and longest interval, that meet the scenario's targets."""
     calibrated = await run_in_threadpool(with_calibration, database, scenario)
     return _json(await compute.run(heavy.requirements_json, calibrated))
+
+
+@router.post(
+    "/comparisons",
+    response_model=ComparisonReport,
+    responses=_REFUSALS,
+    summary="Set scenarios side by side",
+)
+async def create_comparison(
+    request: Annotated[
+        ComparisonRequest,
+        explained(ComparisonRequest),
+        Body(openapi_examples={"reference": {"summary": "Slower storage, hourly", "value": REFERENCE_COMPARISON}}),
+    ],
+    compute: Compute,
+    database: OpenDatabase,
+) -> Response:
+    """Which inputs of two to ten scenarios differ, which figures follow, and which input made which difference."""
+    calibrated = await run_in_threadpool(comparison_with_calibrations, database, request)
+    return _json(await compute.run(heavy.comparison_json, calibrated))
 
 
 @router.post(

@@ -17,7 +17,7 @@ DATABASES = BOTH
 
 BODY = {"name": "1T", "scenario": REFERENCE_SCENARIO}
 SOME = {"scenario_id": "01a1fda6-c9fb-7539-b154-418eb9e9d223", "name": "scratch"}
-STATELESS = {("POST", "/v1/sizings"), ("POST", "/v1/requirements"), ("POST", "/v1/clusters"), ("POST", "/v1/sweeps")}
+STATELESS = {("POST", f"/v1/{plural}") for plural in ("sizings", "requirements", "comparisons", "clusters", "sweeps")}
 """The routes that take a body and store nothing. Any other method than GET demands a token."""
 
 

@@ -56,8 +56,13 @@ def test_a_scenario_takes_a_calibration_by_its_id(client: httpx.Client, stored: 
 def test_every_question_takes_a_calibration_by_its_id(client: httpx.Client, stored: StoredCalibration) -> None:
     asked = scenario(str(stored.id))
     sweep = {"scenario": asked | {"storage": {"calibration": [str(stored.id)]}, "parallelism": {"data": [8, 16]}}}
+    named = [
+        {"name": name, "scenario": asked | {"parallelism": {"data": data}}} for name, data in (("a", 8), ("b", 16))
+    ]
     cluster = REFERENCE_CLUSTER | {"storage": asked["storage"], "horizon_seconds": "1d"}
-    for path, question in (("requirements", asked), ("sweeps", sweep), ("clusters", cluster)):
+    comparison = {"scenarios": named}
+    questions = {"requirements": asked, "sweeps": sweep, "comparisons": comparison, "clusters": cluster}
+    for path, question in questions.items():
         answered = client.post(f"/v1/{path}", json=question)
         assert answered.status_code == 200, (path, answered.text)
 

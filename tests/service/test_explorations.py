@@ -14,6 +14,8 @@ from service.errors import TakesTooLong
 from sizing.errors import InvalidInput
 from sizing.explore.clusters.answer import answer_cluster
 from sizing.explore.clusters.scenario import REFERENCE_CLUSTER
+from sizing.explore.comparisons.answer import compare
+from sizing.explore.comparisons.request import REFERENCE_COMPARISON
 from sizing.explore.requirements.answer import requirements
 from sizing.explore.sweeps.answer import sweep
 from sizing.explore.sweeps.request import REFERENCE_SWEEP
@@ -38,10 +40,17 @@ def test_a_cluster_is_that_of_the_library(client: httpx.Client) -> None:
     assert found.json() == answer_cluster(question).model_dump(mode="json")
 
 
+def test_a_comparison_is_that_of_the_library(client: httpx.Client) -> None:
+    found = client.post("/v1/comparisons", json=REFERENCE_COMPARISON)
+    assert found.status_code == 200
+    assert found.json() == compare(REFERENCE_COMPARISON).model_dump(mode="json")
+
+
 @pytest.mark.parametrize(
     ("path", "question", "sentence"),
     [
         ("/v1/requirements", {"model": {"preset": "gpt2"}, "parallelism": {"tensor": 5}}, "must divide"),
+        ("/v1/comparisons", {"scenarios": REFERENCE_COMPARISON["scenarios"][:1]}, "scenarios"),
         ("/v1/clusters", REFERENCE_CLUSTER | {"jobs": []}, "jobs"),
         ("/v1/clusters", REFERENCE_CLUSTER | {"horizon_seconds": "90y"}, "has an unknown unit of time"),
         ("/v1/clusters", REFERENCE_CLUSTER | {"storage": {"preset": "none"}}, "must be a name of the catalog"),

@@ -16,7 +16,7 @@ from sizing.explore.comparisons.report import (
     InputDifference,
     Step,
 )
-from sizing.explore.comparisons.request import NamedScenario, comparison_request_from
+from sizing.explore.comparisons.request import ComparisonRequest, NamedScenario, comparison_request_from
 from sizing.report import SizingReport, answer
 from sizing.scenario import Scenario
 
@@ -58,7 +58,15 @@ def compare(document: object) -> ComparisonReport:
 
     Raises InvalidInput where the document breaks a rule or a scenario has no answer.
     """
-    named = comparison_request_from(document).scenarios
+    return comparison_of(comparison_request_from(document))
+
+
+def comparison_of(request: ComparisonRequest) -> ComparisonReport:
+    """The ComparisonReport of a ComparisonRequest.
+
+    Raises InvalidInput where a scenario has no answer.
+    """
+    named = request.scenarios
     scenarios = [each.scenario for each in named]
     reports = [_answer(each, place) for place, each in enumerate(named)]
     names = differing_fields(scenarios)
