@@ -1,7 +1,7 @@
 """Request bodies that are JSON, and what counts as JSON.
 
 Python's parser takes NaN, numbers too large for a float, and objects with a field twice; none of them is what
-the sender meant. A body is refused by its depth before it becomes objects.
+the sender meant. PostgreSQL keeps no NUL in a text. A body is refused by its depth before it becomes objects.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import json
 import math
+import re
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -27,17 +28,21 @@ LONGEST_FIELD_NAME = 200
 MOST_BYTES_AT_ONCE = 64 * 1024
 """Larger bodies are parsed in a thread, so that others need not wait."""
 
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+
 
 def parse_json(body: bytes) -> Any:
     """The document in a body.
 
-    Raises InvalidJson for what is not JSON, repeats a field, or nests deeper than 200.
+    Raises InvalidJson for what is not JSON, repeats a field, has a NUL in a text, or nests deeper than 200.
 
     >>> parse_json(b'{"tensor": 8}')
     {'tensor': 8}
     """
     try:
         pydantic_core.from_json(body, allow_inf_nan=False)  # the depth is limited here, and only here
+        if b"\\u0000" in body and _NUL.search(body):
+            raise ValueError(r"a text with \u0000 cannot be kept")
         return json.loads(body, object_pairs_hook=_object, parse_float=_finite)
     except ValueError as error:
         raise InvalidJson.of(

@@ -13,7 +13,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, computed_field
 from pydantic.dataclasses import dataclass as pydantic_dataclass
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import DataError, DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as NoConnection
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -34,6 +34,7 @@ from service.errors import (
     TooManyRequests,
     UnsupportedMediaType,
 )
+from service.logs import REQUEST_ID
 from service.middleware.security_headers import SECURITY_HEADERS
 from sizing.errors import InvalidInput, Problem, shown
 
@@ -115,6 +116,7 @@ def add_problem_handlers(app: FastAPI) -> None:
     app.exception_handler(HTTPException)(_http_error)
     for failure in (OperationalError, InterfaceError, NoConnection):
         app.exception_handler(failure)(_database_failure)
+    app.exception_handler(DataError)(_unstorable)
     app.exception_handler(Exception)(_internal_error)
 
 
@@ -171,7 +173,14 @@ async def _database_failure(_: Request, error: SQLAlchemyError) -> Response:
     return DATABASE_UNAVAILABLE.response([Problem("database", "is unavailable", "", "try again later")])
 
 
+async def _unstorable(_: Request, __: DataError) -> Response:
+    """What no column can be compared with: a NUL in the path or the query, where PostgreSQL is asked."""
+    problem = Problem("the address", "must be text that a database can hold", "", "remove control characters")
+    return KINDS[InvalidInput].response([problem])
+
+
 async def _internal_error(_: Request, __: Exception) -> Response:
     """The outermost handler. The server logs the exception; the client learns nothing of it."""
     problem = Problem("the service", "failed", "", "try again; its log says why")
-    return dataclasses.replace(INTERNAL_ERROR, headers=SECURITY_HEADERS).response([problem])
+    headers = SECURITY_HEADERS | {"X-Request-Id": REQUEST_ID.get() or ""}
+    return dataclasses.replace(INTERNAL_ERROR, headers=headers).response([problem])

@@ -88,7 +88,7 @@ def list_calibrations(
     return page_of(CalibrationPage, rows, page.limit, _summary, lambda row: str(row.id))
 
 
-@router.get("/{calibration_id}", responses=responses(404, 503), summary="A calibration")
+@router.get("/{calibration_id}", responses=responses(404, 422, 503), summary="A calibration")
 def get_calibration(
     name: str, saved_id: Annotated[UUID, Depends(id_in_path)], database: OpenDatabase
 ) -> StoredCalibration:

@@ -111,7 +111,7 @@ def list_runs(
 
 
 @router.get(
-    "/{run_id}", response_model=BenchmarkResult, responses=responses(404, 409, 503), summary="The result of a run"
+    "/{run_id}", response_model=BenchmarkResult, responses=responses(404, 409, 422, 503), summary="The result of a run"
 )
 def get_run(name: str, run_id: str, database: OpenDatabase) -> Response:
     """The result document as it was sent."""

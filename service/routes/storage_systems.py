@@ -72,7 +72,7 @@ def list_storage_systems(
     return page_of(StorageSystemPage, rows, page.limit, StorageSystem.model_validate, lambda row: row.name)
 
 
-@router.get("/{name}", responses=responses(404, 503), summary="A storage system")
+@router.get("/{name}", responses=responses(404, 422, 503), summary="A storage system")
 def get_storage_system(name: str, database: OpenDatabase) -> StorageSystem:
     """The storage system of that name."""
     return StorageSystem.model_validate(storage_systems.storage_system(database, name))
@@ -81,7 +81,7 @@ def get_storage_system(name: str, database: OpenDatabase) -> StorageSystem:
 @router.delete(
     "/{name}",
     status_code=204,
-    responses=responses(401, 403, 404, 409, 503, 507),
+    responses=responses(401, 403, 404, 409, 422, 503, 507),
     summary="Delete a storage system that has no runs",
 )
 def delete_storage_system(name: str, by: Writer, database: OpenDatabase) -> None:

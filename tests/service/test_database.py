@@ -165,9 +165,10 @@ def test_a_defect_is_500_with_headers_and_without_its_message(client: TestClient
         session.execute(
             text("INSERT INTO scenarios (id, name, scenario, created, token_id) VALUES ('x', 'a', '{}', 0, 1)")
         )
-    refused = client.get("/v1/scenarios")
+    refused = client.get("/v1/scenarios", headers={"x-request-id": "a-defect"})
     assert (refused.status_code, refused.json()["code"]) == (500, "internal")
     assert refused.headers["content-type"] == "application/problem+json"
     assert refused.headers["x-content-type-options"] == "nosniff"
+    assert refused.headers["x-request-id"] == "a-defect"
     assert "moment" not in refused.text
     assert "Traceback" not in refused.text

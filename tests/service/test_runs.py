@@ -208,6 +208,26 @@ def test_runs_are_listed_newest_first_and_filtered(client: httpx.Client, token: 
     assert ([item["run_id"] for item in second["items"]], second["next"]) == (["f0"], None)
 
 
+@pytest.mark.parametrize("path", ["/{nul}", "/{nul}/runs", "/{nul}/calibrations", "/runs-of-tests/runs/{nul}"])
+def test_no_address_asks_for_what_a_database_cannot_hold(client: httpx.Client, runs: str, path: str) -> None:
+    assert runs
+    found = client.get(f"/v1/storage-systems{path.format(nul='%00')}")
+    assert problem(found) in [(404, "not-found"), (422, "invalid-input")]
+
+
+def test_what_a_database_cannot_hold_is_refused(
+    client: httpx.Client, runs: str, publisher: dict[str, str], token: str
+) -> None:
+    assert client.get(runs, params={"engine": "a\0"}).status_code in (200, 422)
+    for document in (result_document("nul", engine="a\0"), result_document("a\0")):
+        assert problem(publish(client, runs, publisher, document)) == (400, "invalid-json")
+    calibrations = runs.removesuffix("runs") + "calibrations"
+    refused = client.post(calibrations, json={"run_ids": ["a\0"]}, headers=bearer(token))
+    assert problem(refused) == (400, "invalid-json")
+    spelled_out = result_document("spelled-out") | {"warnings": ["\\u0000"]}
+    assert publish(client, runs, publisher, spelled_out).status_code == 201
+
+
 def test_a_filter_without_a_meaning_is_refused(client: httpx.Client, runs: str) -> None:
     for query in ("engin=direct", "min_num_nodes=0", "published_since=2026-01-01T00:00:00", "published_since=soon"):
         assert problem(client.get(f"{runs}?{query}")) == (422, "invalid-input"), query
