@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sqlalchemy import make_url
 
-from service.database.schema import migrated_database
+from service.database.schema import is_known, migrated_database
 from service.errors import CannotServe
 
 _SECONDS_TO_WAIT = 30.0
@@ -46,10 +46,11 @@ def restore(database_url: str, backup: Path) -> Path | None:
     then nothing has changed.
     """
     target = _sqlite_file(database_url)
+    if target.exists() and backup.exists() and target.samefile(backup):
+        raise _unusable(backup, "is the database itself", "give a file of ckpt-serve backup")
     with _explained(backup, "is no backup that can be read"), _opened(backup) as theirs:
         _check(theirs, backup)
-        if not theirs.execute("SELECT name FROM sqlite_master WHERE name = 'alembic_version'").fetchone():
-            raise _unusable(backup, "is no database of this service", "give a file of ckpt-serve backup")
+        _check_version(theirs, backup)
         before = None
         if target.exists():
             before = target.with_name(f"{target.name}.before-restore-{datetime.now(UTC):%Y%m%dT%H%M%S}")
@@ -89,6 +90,14 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
     (found,) = connection.execute("PRAGMA integrity_check").fetchone()
     if found != "ok":
         raise _unusable(path, f"is damaged ({found})", "take another backup")
+
+
+def _check_version(connection: sqlite3.Connection, path: Path) -> None:
+    if not connection.execute("SELECT name FROM sqlite_master WHERE name = 'alembic_version'").fetchone():
+        raise _unusable(path, "is no database of this service", "give a file of ckpt-serve backup")
+    revisions = connection.execute("SELECT version_num FROM alembic_version").fetchall()
+    if not all(is_known(revision) for (revision,) in revisions):
+        raise _unusable(path, "was written by a later version", "use that version to restore it")
 
 
 def _unusable(path: Path, rule: str, remedy: str) -> Exception:

@@ -64,6 +64,11 @@ def is_current(connection: Connection) -> bool:
     return MigrationContext.configure(connection).get_current_revision() == _head()
 
 
+def is_known(revision: str) -> bool:
+    """Whether a schema is of this version or an earlier one."""
+    return revision in {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
+
+
 @functools.cache
 def _head() -> str | None:
     return ScriptDirectory.from_config(_config()).get_current_head()

@@ -100,6 +100,25 @@ def test_what_is_no_backup_changes_nothing(
     assert not list(tmp_path.glob("*.before-restore-*"))
 
 
+def test_neither_a_backup_of_a_later_version_nor_the_database_itself_is_restored(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    file, later = tmp_path / "sizing.sqlite3", tmp_path / "later.sqlite3"
+    url = f"sqlite:///{file}"
+    assert terminal("token", "create", "--name", "kept", "--database-url", url)[0] == 0
+    assert terminal("backup", str(later), "--database-url", url)[0] == 0
+    connection = sqlite3.connect(later)
+    connection.execute("UPDATE alembic_version SET version_num = 'later'")
+    connection.commit()
+    connection.close()
+    for backup, sentence in ((later, "was written by a later version"), (file, "is the database itself")):
+        code, _, errors = terminal("restore", str(backup), "--database-url", url)
+        assert (code, errors.count("\n")) == (2, 1)
+        assert sentence in errors
+        assert "kept" in terminal("token", "list", "--database-url", url)[1]
+    assert not list(tmp_path.glob("*.before-restore-*"))
+
+
 def test_postgresql_has_its_own_tools(terminal: Terminal, tmp_path: Path) -> None:
     code, _, errors = terminal("backup", str(tmp_path / "a"), "--database-url", "postgresql://u:secret@h/x")
     assert code == 2
