@@ -102,12 +102,13 @@ class ComputeWorker:
             if not connection.poll(self._max_seconds):
                 self.stop()
                 raise _too_much(f"takes more than {self._max_seconds:g} seconds")
-            answer, problems, failure = connection.recv()
+            answer, refusal, failure = connection.recv()
         except (EOFError, OSError):
             self.stop()
             raise _too_much(f"takes more than {binary_bytes_text(self._max_bytes)} of memory") from None
-        if problems is not None:
-            raise InvalidInput(problems)
+        if refusal is not None:
+            kind, problems = refusal
+            raise kind(problems)
         if failure is not None:
             raise RuntimeError(failure)
         return bytes(answer)
@@ -151,12 +152,12 @@ def _compute(connection: Connection[Any, Any], max_bytes: int) -> None:
 
 def _outcome(
     function: Callable[..., bytes], arguments: tuple[object, ...]
-) -> tuple[bytes, tuple[Problem, ...] | None, str | None]:
-    """Answer, problems, or failure of a call."""
+) -> tuple[bytes, tuple[type[InvalidInput], tuple[Problem, ...]] | None, str | None]:
+    """Answer, refusal, or failure of a call."""
     try:
         return function(*arguments), None, None
     except InvalidInput as error:
-        return b"", error.problems, None
+        return b"", (type(error), error.problems), None
     except MemoryError:
         raise SystemExit(1) from None  # nothing that is left can be relied on
     except Exception:  # noqa: BLE001 - the server logs it and answers 500

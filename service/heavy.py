@@ -6,12 +6,15 @@ import csv
 import io
 from typing import Any
 
+from service.reports.forms import FORMS, FormName
+from service.reports.saved import Saved
 from sizing.explore.clusters.answer import cluster_report
 from sizing.explore.clusters.scenario import ClusterScenario
 from sizing.explore.comparisons.answer import comparison_of
 from sizing.explore.comparisons.request import ComparisonRequest
 from sizing.explore.requirements.answer import requirements_of
 from sizing.explore.sweeps.answer import sweep
+from sizing.report import answer
 from sizing.scenario import Scenario
 from sizing.storage.calibration import calibrate
 from sizing.storage.measurement import BenchmarkResult
@@ -45,6 +48,12 @@ def sweep_csv(document: dict[str, Any]) -> bytes:
     writer.writerow(report.columns)
     writer.writerows(report.rows)
     return text.getvalue().encode()
+
+
+def saved_report(form: FormName, saved: Saved, scenario: Scenario) -> bytes:
+    """The answer of today to a saved scenario, in one of its forms."""
+    made = FORMS[form].make(saved, scenario, answer(scenario))
+    return made.encode() if isinstance(made, str) else made
 
 
 def calibration_json(documents: list[str], engine: str | None) -> bytes:

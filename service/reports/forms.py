@@ -6,12 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from starlette.responses import Response
-
 from service.accept import preferred
-from service.database.tables import ScenarioRow
 from service.reports import figures, page, pdf
-from sizing.report import SizingReport, answer
+from service.reports.saved import Saved
+from sizing.report import SizingReport
 from sizing.scenario import Scenario
 
 FormName = Literal["json", "html", "pdf", "csv"]
@@ -22,31 +20,30 @@ class Form:
     """One form: its media type, how it is made, and what it needs in its headers."""
 
     media_type: str
-    make: Callable[[ScenarioRow, Scenario, SizingReport], str | bytes]
+    make: Callable[[Saved, Scenario, SizingReport], str | bytes]
     headers: Mapping[str, str] = field(default_factory=dict)
+    has_charts: bool = False
+    """Drawing them takes a second or more: a heavy question."""
 
 
 FORMS: dict[FormName, Form] = {
     "json": Form("application/json", lambda _, __, report: report.model_dump_json()),
-    "html": Form("text/html", page.html, {"Content-Security-Policy": page.CONTENT_SECURITY_POLICY}),
-    "pdf": Form("application/pdf", lambda *asked: pdf.pdf(page.html(*asked))),
+    "html": Form("text/html", page.html, {"Content-Security-Policy": page.CONTENT_SECURITY_POLICY}, has_charts=True),
+    "pdf": Form("application/pdf", lambda *asked: pdf.pdf(page.html(*asked)), has_charts=True),
     "csv": Form("text/csv", lambda _, __, report: figures.csv_text(report)),
 }
 """Every form; the first is sent to who takes anything."""
 
 
-def sent(row: ScenarioRow, scenario: Scenario, *, name: FormName | None, accept: str | None) -> Response:
-    """The answer of today to a saved scenario, in the form that was named or that the Accept header prefers.
+def form_wanted(name: FormName | None, accept: str | None) -> FormName:
+    """The form that was named, or else the one that an Accept header prefers. Raises NotAcceptable."""
+    if name is not None:
+        return name
+    by_media_type = {form.media_type: known for known, form in FORMS.items()}
+    return by_media_type[preferred(accept, list(by_media_type))]
 
-    Args: `scenario`, that of the row as this version reads it, with its calibration in place.
-    Raises InvalidInput where it has no answer, NotAcceptable, and NotReady where a form cannot be made here.
-    """
-    by_media_type = {form.media_type: form for form in FORMS.values()}
-    form = FORMS[name] if name else by_media_type[preferred(accept, list(by_media_type))]
-    extension = next(name for name, known in FORMS.items() if known is form)
-    headers = {
-        "Content-Disposition": f'inline; filename="checkpoint-sizing-{row.id}.{extension}"',
-        "Vary": "Accept",
-        **form.headers,
-    }
-    return Response(form.make(row, scenario, answer(scenario)), headers=headers, media_type=form.media_type)
+
+def headers_of(name: FormName, saved: Saved) -> dict[str, str]:
+    """What is said of a report beside its media type."""
+    file = f"checkpoint-sizing-{saved.id}.{name}"
+    return {"Content-Disposition": f'inline; filename="{file}"', "Vary": "Accept", **FORMS[name].headers}

@@ -12,7 +12,7 @@ import jinja2
 import markupsafe
 import yaml
 
-from service.database.tables import ScenarioRow
+from service.reports.saved import Saved
 from sizing import __version__, summary
 from sizing.charts import Spec
 from sizing.charts.rendering import svg
@@ -34,11 +34,11 @@ class Picture(NamedTuple):
     text: str
 
 
-def html(row: ScenarioRow, scenario: Scenario, report: SizingReport) -> str:
+def html(saved: Saved, scenario: Scenario, report: SizingReport) -> str:
     """The page: the answer first, then charts, what it rests on, and the scenario to ask again."""
     return _template().render(
-        id=row.id,
-        name=row.name,
+        id=saved.id,
+        name=saved.name,
         style=markupsafe.Markup(_asset("report.css")),  # noqa: S704 - the project's own
         headline=summary.headline(report),
         key_figures=summary.key_figures(report),
@@ -47,8 +47,8 @@ def html(row: ScenarioRow, scenario: Scenario, report: SizingReport) -> str:
         sections=summary.sections(report),
         grids=summary.grids(report),
         assumptions=report.assumptions,
-        scenario=yaml.safe_dump(row.scenario, sort_keys=False, allow_unicode=True),
-        saved_at=_moment(row.created_at),
+        scenario=yaml.safe_dump(saved.document, sort_keys=False, allow_unicode=True),
+        saved_at=_moment(saved.created_at),
         answered_at=_moment(datetime.now(UTC)),
         version=__version__,
     )

@@ -5,18 +5,22 @@ from __future__ import annotations
 from typing import Annotated, Any
 from uuid import UUID
 
+from anyio import from_thread
 from fastapi import APIRouter, Body, Depends, Header, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
+from service import heavy
 from service.access import OpenDatabase, Writer
 from service.calibrated import with_calibration
+from service.compute import Compute
 from service.database import scenarios
 from service.database.names import Name
 from service.errors import explained
 from service.json_bodies import JsonRequest, JsonRoute
 from service.problems import responses
-from service.reports.forms import FORMS, FormName, sent
+from service.reports.forms import FORMS, FormName, form_wanted, headers_of
+from service.reports.saved import Saved
 from service.routes.pages import PageWanted, page_of
 from service_client.documents import Page, SavedScenario, ScenarioSummary
 from sizing.report import SizingReport, answer
@@ -99,11 +103,20 @@ def get_report(
     saved_id: ScenarioId,
     wanted: Annotated[ReportWanted, explained(ReportWanted), Query()],
     database: OpenDatabase,
+    compute: Compute,
     accept: Annotated[str | None, Header(include_in_schema=False)] = None,
 ) -> Response:
     """The answer of today as JSON, as a page, as PDF or as a table: 422 should this version no longer take it."""
     row = scenarios.saved_scenario(database, saved_id)
-    return sent(row, with_calibration(database, scenario_from(row.scenario)), name=wanted.form, accept=accept)
+    saved = Saved(row.id, row.name, row.created_at, row.scenario)
+    form = form_wanted(wanted.form, accept)
+    scenario = with_calibration(database, scenario_from(row.scenario))
+    asked = form, saved, scenario
+    if FORMS[form].has_charts:
+        report = from_thread.run(compute.run, heavy.saved_report, *asked)
+    else:
+        report = heavy.saved_report(*asked)
+    return Response(report, headers=headers_of(form, saved), media_type=FORMS[form].media_type)
 
 
 @router.delete(

@@ -2,6 +2,7 @@
 
 import time
 
+from service.errors import NotReady
 from sizing.errors import InvalidInput
 
 
@@ -11,6 +12,10 @@ def eat(num_bytes: int) -> bytes:
 
 def refuse() -> bytes:
     raise InvalidInput.of("a", "must be b", value=1, remedy="give b")
+
+
+def refuse_for_now() -> bytes:
+    raise NotReady.of("a part", "must be ready", value=None, remedy="wait")
 
 
 def fail() -> bytes:

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from service.compute import ComputeWorker
-from service.errors import TakesTooLong
+from service.errors import NotReady, TakesTooLong
 from sizing.errors import InvalidInput
 from sizing.explore.clusters.answer import answer_cluster
 from sizing.explore.clusters.scenario import REFERENCE_CLUSTER
@@ -20,7 +20,7 @@ from sizing.explore.requirements.answer import requirements
 from sizing.explore.sweeps.answer import sweep
 from sizing.explore.sweeps.request import REFERENCE_SWEEP
 from sizing.scenario import REFERENCE_SCENARIO
-from tests.service.computed import eat, fail, refuse, sleep
+from tests.service.computed import eat, fail, refuse, refuse_for_now, sleep
 from tests.service.conftest import serving
 
 LONG: dict[str, Any] = REFERENCE_CLUSTER | {"horizon_seconds": "900d"}
@@ -111,6 +111,8 @@ def test_a_process_that_is_stopped_is_replaced() -> None:
             worker.ask(sleep, ())
         with pytest.raises(InvalidInput, match="a must be b, got 1: give b"):
             worker.ask(refuse, ())
+        with pytest.raises(NotReady, match="must be ready"):
+            worker.ask(refuse_for_now, ())
         with pytest.raises(RuntimeError, match="nobody expects this"):
             worker.ask(fail, ())
         assert worker.ask(eat, (3,)) == b"xxx"

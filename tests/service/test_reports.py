@@ -5,6 +5,7 @@ import csv
 import io
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,7 +14,7 @@ import pytest
 
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
-from tests.service.conftest import bearer
+from tests.service.conftest import bearer, created_token, serving
 
 NAME = "Purchase 2027 <script>alert(1)</script> & 'friends'"
 
@@ -102,3 +103,14 @@ def test_forms_that_do_not_exist_are_refused_by_name(client: httpx.Client, link:
     assert "text/html" in refused.json()["detail"]
     unknown = client.get(link, params={"form": "docx"})
     assert (unknown.status_code, unknown.json()["code"]) == (422, "invalid-input")
+
+
+def test_a_drawn_report_is_a_heavy_question_and_figures_are_not(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/x.db"
+    arguments = ("--port", "0", "--database-url", url, "--compute-seconds", "1ms")
+    with serving(tmp_path / "log", *arguments) as (_, address), httpx.Client(base_url=address, timeout=60) as client:
+        body = {"name": "a", "scenario": REFERENCE_SCENARIO}
+        saved = client.post("/v1/scenarios", json=body, headers=bearer(created_token(url, "a"))).headers["location"]
+        refused = client.get(f"{saved}/report?form=html")
+        assert (refused.status_code, refused.json()["code"]) == (422, "takes-too-long")
+        assert client.get(f"{saved}/report?form=csv").status_code == 200
