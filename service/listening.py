@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import socket
-import tempfile
 from collections.abc import Callable
 
 import uvicorn
-from uvicorn.supervisors import Multiprocess
+from fastapi import FastAPI
 
 from service.app import create_app
 from service.database.schema import migrated_database
 from service.errors import CannotServe
 from service.logs import LOG_CONFIG
-from service.metrics import WORKERS_DIRECTORY
 from service.settings import Settings
-
-SECONDS_TO_FINISH = 5
-"""How long requests in progress may take after the service was told to stop."""
-
-SECONDS_TO_REPLY = 60
-"""After which a worker that gives no sign of life is replaced; on a busy machine it may take long to start."""
+from service.supervision import SECONDS_TO_FINISH, supervise
 
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
@@ -59,32 +51,24 @@ def prepared(settings: Settings) -> Callable[[socket.socket], None]:
     Raises CannotServe where the database cannot be used.
     """
     if settings.workers == 1:
-        return functools.partial(_serve, _config(create_app(settings), settings))
+        return functools.partial(_serve, create_app(settings), settings)
     migrated_database(settings.database_url).close()
-    return functools.partial(_supervise, _config(functools.partial(create_app, settings), settings))
+    return functools.partial(supervise, functools.partial(serve_as_worker, settings), settings.workers)
 
 
-def _config(app: Callable[..., object], settings: Settings) -> uvicorn.Config:
-    return uvicorn.Config(
+def serve_as_worker(settings: Settings, listener: socket.socket) -> None:
+    """Serve in one of several processes."""
+    _serve(create_app(settings), settings, listener)
+
+
+def _serve(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
+    config = uvicorn.Config(
         app,
-        factory=settings.workers > 1,
-        workers=settings.workers,
         log_config=LOG_CONFIG,
         access_log=False,
         server_header=False,
         forwarded_allow_ips=settings.trusted_proxies,
         timeout_graceful_shutdown=SECONDS_TO_FINISH,
-        timeout_worker_healthcheck=SECONDS_TO_REPLY,
     )
-
-
-def _serve(config: uvicorn.Config, listener: socket.socket) -> None:
     with contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listener])
-
-
-def _supervise(config: uvicorn.Config, listener: socket.socket) -> None:
-    """Keep the workers alive: one that dies is replaced."""
-    with tempfile.TemporaryDirectory(prefix="ckpt-serve-metrics-") as directory:
-        os.environ[WORKERS_DIRECTORY] = directory  # for the workers, which count there
-        Multiprocess(config, sockets=[listener]).run()

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from service.problems import MEDIA_TYPE
+from service.routes.runs import RESULT_EXAMPLE
 from sizing.cluster.node import node_catalog
 from sizing.explore.clusters.answer import answer_cluster
 from sizing.explore.clusters.scenario import REFERENCE_CLUSTER
@@ -34,20 +35,30 @@ def correct(document: dict[str, Any]) -> None:
     for name in _OWN_ERRORS:
         schemas.pop(name, None)
     for name, example in _examples():
-        schemas[name]["examples"] = [example.model_dump(mode="json")]
+        schemas[name]["examples"] = [example]
+    for name, schema in schemas.items():
+        if name.endswith("Page"):
+            item = schema["properties"]["items"]["items"]["$ref"].rpartition("/")[2]
+            schema["examples"] = [{"items": schemas[item]["examples"], "next": None}]
 
 
-def _examples() -> Iterator[tuple[str, BaseModel]]:
-    """Answers that are too long to write by hand."""
+def _examples() -> Iterator[tuple[str, Any]]:
+    """Answers that are too long to write by hand, or that stand elsewhere."""
+    yield "BenchmarkResult", RESULT_EXAMPLE
+    yield "Health", {"status": "ok"}
     scenario = scenario_from(REFERENCE_SCENARIO)
-    yield "SizingReport", answer(scenario)
-    yield "RequirementsReport", requirements_of(scenario)
-    yield "SweepReport", sweep(REFERENCE_SWEEP)
-    yield "ComparisonReport", compare(REFERENCE_COMPARISON)
-    yield "ClusterReport", answer_cluster(REFERENCE_CLUSTER | {"horizon_seconds": "1d"})
-    yield "CatalogModel", next(iter(catalog().values()))
-    yield "CatalogNode", next(iter(node_catalog().values()))
-    yield "CatalogProfile", next(iter(storage_profiles().values()))
+    reports: dict[str, BaseModel] = {
+        "SizingReport": answer(scenario),
+        "RequirementsReport": requirements_of(scenario),
+        "SweepReport": sweep(REFERENCE_SWEEP),
+        "ComparisonReport": compare(REFERENCE_COMPARISON),
+        "ClusterReport": answer_cluster(REFERENCE_CLUSTER | {"horizon_seconds": "1d"}),
+        "CatalogModel": next(iter(catalog().values())),
+        "CatalogNode": next(iter(node_catalog().values())),
+        "CatalogProfile": next(iter(storage_profiles().values())),
+    }
+    for name, report in reports.items():
+        yield name, report.model_dump(mode="json")
 
 
 def _corrected(responses: dict[str, Any]) -> list[tuple[str, Any]]:

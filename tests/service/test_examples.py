@@ -1,0 +1,70 @@
+"""Every route shows a filled example of what it takes and of what it answers, and the examples are true."""
+
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import BaseModel
+
+from service_client.documents import CalibrationSummary, RunSummary, SavedScenario, StoredCalibration
+from sizing.report import SizingReport
+from sizing.storage.measurement import BenchmarkResult
+
+JSON = "application/json"
+
+
+@pytest.fixture(scope="module")
+def document(client: httpx.Client) -> dict[str, Any]:
+    found: dict[str, Any] = client.get("/openapi.json").json()
+    return found
+
+
+def operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    return [
+        (method, path, operation) for path, found in document["paths"].items() for method, operation in found.items()
+    ]
+
+
+def examples_of(content: dict[str, Any], document: dict[str, Any]) -> list[Any]:
+    """The examples of a body: beside its schema, in the schema, or in the one that it refers to."""
+    beside = [example["value"] for example in content.get("examples", {}).values()]
+    schema = content["schema"]
+    if schema.get("type") == "array":
+        return [[item] for item in examples_of({"schema": schema["items"]}, document)]
+    return beside or document["components"]["schemas"][schema["$ref"].rpartition("/")[2]].get("examples", [])
+
+
+def test_every_body_that_is_taken_has_a_filled_example(document: dict[str, Any]) -> None:
+    taking = [(path, found["requestBody"]) for _, path, found in operations(document) if "requestBody" in found]
+    assert len(taking) >= 8
+    for path, body in taking:
+        assert examples_of(body["content"][JSON], document), path
+
+
+def test_every_answer_has_a_filled_example(document: dict[str, Any]) -> None:
+    for method, path, operation in operations(document):
+        for status, answer in operation["responses"].items():
+            content = answer.get("content", {})
+            if status.startswith("2") and JSON in content:
+                (example, *_) = examples_of(content[JSON], document) or [None]
+                assert example is not None, (method, path, status)
+            for media_type in content.keys() - {JSON, "text/html", "text/csv", "application/pdf"}:
+                assert media_type in ("application/problem+json", "text/plain"), (method, path, status)
+
+
+def test_every_question_is_answered_as_its_example_asks(document: dict[str, Any], client: httpx.Client) -> None:
+    asked = 0
+    for method, path, operation in operations(document):
+        if method == "post" and "security" not in operation:
+            (example, *_) = examples_of(operation["requestBody"]["content"][JSON], document)
+            assert client.post(path, json=example).status_code == 200, path
+            asked += 1
+    assert asked == 5
+
+
+@pytest.mark.parametrize(
+    "kind", [SizingReport, BenchmarkResult, StoredCalibration, CalibrationSummary, RunSummary, SavedScenario]
+)
+def test_an_example_is_what_it_is_an_example_of(document: dict[str, Any], kind: type[BaseModel]) -> None:
+    (example,) = document["components"]["schemas"][kind.__name__]["examples"]
+    assert kind.model_validate(example)

@@ -1,0 +1,42 @@
+"""A disk that is full: a clear answer, nothing half written, and all is well when there is space again."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+
+from tests.io_bench.test_full_disk import fill
+from tests.service.conftest import bearer, created_token, result_document, serving
+from tests.testbed.file_systems import disk
+
+if TYPE_CHECKING:
+    from tests.conftest import Testbed
+
+
+def test_a_full_disk_is_said_and_survived(testbed: "Testbed", tmp_path: Path) -> None:
+    small_disk = testbed(disk(tmp_path, num_bytes=16 << 20)).path
+    url = f"sqlite:///{small_disk}/sizing.sqlite3"
+    arguments = ("--port", "0", "--database-url", url, "--requests-per-second", "0")
+    with (
+        serving(tmp_path / "log", *arguments) as (_, address),
+        httpx.Client(base_url=address, timeout=60, headers=bearer(created_token(url, "agents"))) as client,
+    ):
+        assert client.post("/v1/storage-systems", json={"name": "s"}).status_code == 201
+        kept = []
+        fill(small_disk / "neighbour")
+        for number in range(40):
+            document = result_document(f"run-{number}") | {"warnings": ["x" * 100_000]}
+            answer = client.post("/v1/storage-systems/s/runs", json=document)
+            if answer.status_code == 201:
+                kept.append(f"run-{number}")
+            else:
+                assert (answer.status_code, answer.json()["code"]) == (507, "storage-full"), answer.text
+        assert len(kept) < 40
+        assert [run["run_id"] for run in client.get("/v1/storage-systems/s/runs").json()["items"]] == kept[::-1]
+        assert client.post("/v1/sizings", json={"model": {"preset": "gpt2"}}).status_code == 200
+        (small_disk / "neighbour").unlink()
+        assert client.post("/v1/storage-systems/s/runs", json=result_document("later")).status_code == 201
+        listed = client.get("/v1/storage-systems/s/runs", params={"limit": 200}).json()["items"]
+        assert [run["run_id"] for run in listed] == ["later", *kept[::-1]]
+        assert client.get("/readyz").status_code == 200
+    assert "Traceback" not in (tmp_path / "log").read_text()
