@@ -6,6 +6,7 @@ was interrupted.
 
 from __future__ import annotations
 
+import os
 from typing import NoReturn
 
 import typer
@@ -14,6 +15,7 @@ from io_bench.cli.measuring import engines, run, scan
 from io_bench.cli.results import calibrate, publish, schema
 from io_bench.cli.targets import check, clean
 from io_bench.cli.validation import validate
+from io_bench.slurm import torchrun_variables
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -28,5 +30,6 @@ def ckpt_bench() -> None:
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """The entry point: reads `arguments`, or those of the process. Raises SystemExit with the exit code."""
+    os.environ.update(torchrun_variables(os.environ))
     app(arguments, prog_name="ckpt-bench")
     raise SystemExit(0)
