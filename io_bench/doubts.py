@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Iterator
 
 from io_bench.campaign.repetitions import SETTLED_FRACTION
+from io_bench.findings import STORAGE_BOUND_RATIO
 from sizing.storage.measurement import Measurement
 from sizing.units import bytes_text, percent_text, rate_text, seconds_text
 
@@ -78,17 +79,22 @@ def _about_client(measurement: Measurement) -> Iterator[str]:
     if measurement.limited_by == "generator":
         waited = percent_text(measurement.generator_wait_fraction or 0.0)
         yield f"Writers waited {waited} of their time for bytes to write: the rate is that of the generator."
-    if measurement.limited_by == "client" and measurement.null_sink_bytes_per_second is not None:
-        yield (
-            f"Writing to nowhere, this client reaches {rate_text(measurement.null_sink_bytes_per_second)}: it limits "
-            f"the {measurement.operation}, and the storage may be faster. Use another engine, more ranks or nodes."
+    if measurement.limited_by == "client":
+        yield f"{_what_of_the_client(measurement)}, and the storage may be faster."
+
+
+def _what_of_the_client(measurement: Measurement) -> str:
+    null_sink, operation = measurement.null_sink_bytes_per_second, measurement.operation
+    if null_sink is not None and null_sink < STORAGE_BOUND_RATIO * measurement.bytes_per_second:
+        remedy = "use another engine, more ranks or nodes"
+        return f"Writing to nowhere, this client reaches {rate_text(null_sink)}: it limits the {operation} ({remedy})"
+    if measurement.cache_policy == "object-store":
+        return (
+            f"A rank, which talks to the store from one thread, took nearly a whole CPU in the {operation}: the client "
+            "may be the limit (start more ranks per node)"
         )
-    elif measurement.limited_by == "client":
-        busy = percent_text(measurement.client_cpu_fraction or 0.0)
-        yield (
-            f"The CPUs of a node were {busy} busy in the {measurement.operation}: the client may be the limit, and "
-            "the storage faster."
-        )
+    busy = percent_text(measurement.client_cpu_fraction or 0.0)
+    return f"The CPUs of a node were {busy} busy in the {operation}: the client may be the limit"
 
 
 def _about_stragglers(measurement: Measurement) -> Iterator[str]:

@@ -141,6 +141,9 @@ def test_a_client_of_an_object_store_is_as_fast_as_one_cpu() -> None:
     for cpu, limit in ((9.5, "client"), (5.0, "storage")):
         write, _ = measured([sample(write=(10.0, 10.0), cpu=cpu)], of=in_parts)
         assert (write.limited_by, write.block_bytes, write.equivalent_commands) == (limit, 8 << 20, None)
+    busy, _ = measured([sample(write=(10.0, 10.0), cpu=9.5)], of=in_parts)
+    in_the_store = busy.model_copy(update={"cache_policy": "object-store"})
+    assert any("talks to the store from one thread" in warning for warning in warnings_about(in_the_store))
     on_a_mount, _ = measured([sample(write=(10.0, 10.0), cpu=8.5)])
     assert on_a_mount.limited_by == "storage"
 
@@ -216,6 +219,13 @@ def test_the_limit_is_storage_only_where_nothing_else_could_be(
     assert write.null_sink_bytes_per_second == pytest.approx(600 * MB / null_sink_seconds)
     assert bool(warnings_about(write)) is (limit != "storage")
     assert restore.limited_by == ("client" if cpu > 9 else None)
+
+
+def test_a_busy_client_is_not_told_that_it_is_slow_without_storage() -> None:
+    busy, _ = measured([sample(write=(10.0, 10.0), cpu=9.5)])
+    slow, _ = measured([sample(write=(10.0, 10.0))], null_sink_seconds=6.0)
+    assert next(w for w in warnings_about(busy) if "client" in w).startswith("The CPUs of a node were 95.0 % busy")
+    assert next(w for w in warnings_about(slow) if "client" in w).startswith("Writing to nowhere")
 
 
 def test_counters_that_disagree_by_more_than_ten_percent_are_flagged() -> None:
