@@ -1,7 +1,11 @@
 """The OpenAPI document, and the service held against it."""
 
+import re
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,32 +17,67 @@ from service.app import create_app
 from service.database.tokens import NewToken, create_token
 from service.settings import Settings
 from sizing.scenario import REFERENCE_SCENARIO
-from tests.service.conftest import bearer
+from tests.service.conftest import bearer, created_token
 from tests.service.test_problems import problem
+
+CHECKS = ("not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance")
+SECONDS_OF_REQUESTS = 300
 
 # Schemathesis wants its schema when it collects, before there are fixtures.
 FOLDER = tempfile.TemporaryDirectory()
-APP = create_app(Settings(database_url=f"sqlite:///{FOLDER.name}/sizing.sqlite3", requests_per_second=0))
+APP = create_app(
+    Settings(database_url=f"sqlite:///{FOLDER.name}/sizing.sqlite3", requests_per_second=0, compute_seconds=2)
+)
 schema = schemathesis.openapi.from_asgi("/openapi.json", APP)
 
 
 @pytest.fixture(scope="module")
 def writer() -> Iterator[dict[str, str]]:
     """The headers of who may store."""
-    yield bearer(create_token(APP.state.database, NewToken(name="tests", scope="write")))
+    yield bearer(create_token(APP.state.database, NewToken(name="tests", scope="admin")))
+    APP.state.compute.close()
     APP.state.database.close()
     FOLDER.cleanup()
 
 
-@schema.parametrize()
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
-def test_generated_requests_are_answered_or_refused_as_documented(
-    case: "schemathesis.Case[Any]", writer: dict[str, str]
-) -> None:
-    response = case.call(headers=writer)
+def takes_a_scenario(context: Any) -> bool:
+    """Whether an operation takes a scenario, whose generation takes minutes; `test_fuzz` has many of these."""
+    return "Scenario" in str(context.operation.definition.raw.get("requestBody")) or context.operation.path in (
+        "/v1/sweeps",
+        "/v1/comparisons",
+    )
+
+
+def hold(case: "schemathesis.Case[Any]", headers: dict[str, str]) -> None:
+    """Let a request be answered or refused as the document says, and never by a defect."""
+    response = case.call(headers=headers)
     documented = {"405", *case.operation.definition.raw["responses"]}
     assert response.status_code != 500, response.text
     assert str(response.status_code) in documented, response.text
+
+
+@schema.exclude(func=takes_a_scenario).parametrize()
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+def test_generated_requests_are_answered_or_refused_as_documented(
+    case: "schemathesis.Case[Any]", writer: dict[str, str]
+) -> None:
+    hold(case, writer)
+
+
+@pytest.mark.long
+def test_the_whole_document_is_held_by_single_requests_and_by_sequences_of_them(
+    server: str, database_url: str, tmp_path: Path
+) -> None:
+    """Examples, bounds, random requests, and sequences in which one request reads what another has made."""
+    token = created_token(database_url, "schemathesis", scope="admin")
+    command = [sys.executable, "-m", "schemathesis.cli", "run", f"{server}/openapi.json", "--no-color"]
+    command += ["--max-time", str(SECONDS_OF_REQUESTS), "--header", f"Authorization: Bearer {token}"]
+    command += ["--checks", ",".join(CHECKS), "--suppress-health-check", "all", "--request-timeout", "60"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1500, check=False, cwd=tmp_path)
+    print(done.stdout[-3000:])
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2000:]
+    for phase in ("Examples", "Coverage", "Fuzzing", "Stateful"):
+        assert re.search(rf"✅.*{phase}", done.stdout), phase
 
 
 @pytest.fixture(scope="module")
