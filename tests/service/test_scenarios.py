@@ -48,7 +48,7 @@ CONFIG: dict[str, Any] = {
     "intermediate_size": 14336,
     "vocab_size": 128256,
     "rope_theta": 5e5,
-    "_name_or_path": "Ünïcode \u0000 \U0001f40b",
+    "_name_or_path": "Ünïcode \u0001 \U0001f40b",
     "id2label": {"0": None, "1": [True, -1, 0.1]},
 }
 
@@ -103,7 +103,7 @@ def test_a_page_that_does_not_exist_is_refused(client: httpx.Client, query: str,
         ({"name": "", "scenario": REFERENCE_SCENARIO}, "name is invalid (String should have at least 1 character)"),
         ({"name": " x", "scenario": REFERENCE_SCENARIO}, "name must be one line"),
         ({"name": "a\nb", "scenario": REFERENCE_SCENARIO}, "name must be one line"),
-        ({"name": "a\u0000", "scenario": REFERENCE_SCENARIO}, "name must be one line"),
+        ({"name": "a\u0001", "scenario": REFERENCE_SCENARIO}, "name must be one line"),
         ({"name": "a" * 101, "scenario": REFERENCE_SCENARIO}, "name is invalid"),
         ({"scenario": REFERENCE_SCENARIO}, "name is required"),
         ({"name": "x"}, "scenario is required"),
