@@ -71,13 +71,18 @@ def _save_times() -> Iterator[Comparison]:
 
 
 def _drain_rate() -> Iterator[Comparison]:
-    """The least rate of the shared store: one checkpoint drained before the next begins."""
+    """The least rate of the shared store, which drains one checkpoint from the host's memory before the next begins."""
     tiers = published("storage_guidance")["three_async_tiers"]
     report = answer(
         scenario_from(
             {
                 "model": {"num_parameters": 10**9},
-                "checkpoint": {"mode": "async", "observed_bytes": tiers["checkpoint_bytes"], "interval_seconds": 600},
+                "checkpoint": {
+                    "mode": "async",
+                    "observed_bytes": tiers["checkpoint_bytes"],
+                    "interval_seconds": 600,
+                    "tiers": [{"kind": "host-memory", "interval_seconds": 60}],
+                },
                 "training": {"framework": "fsdp2"},
                 "targets": {"max_overhead_fraction": 1},
             }
