@@ -8,6 +8,7 @@ from service.database import Database
 from service.database.calibrations import calibration_of_id
 from sizing.explore.clusters.scenario import ClusterScenario
 from sizing.explore.comparisons.request import ComparisonRequest
+from sizing.explore.simulation import ScenarioSimulation
 from sizing.scenario import Scenario
 from sizing.storage.storage import Storage
 
@@ -30,6 +31,11 @@ def cluster_with_calibration(database: Database, scenario: ClusterScenario) -> C
     """The same of a cluster's scenario."""
     storage = _with_calibration(database, scenario.storage)
     return scenario if storage is scenario.storage else scenario.model_copy(update={"storage": storage})
+
+
+def simulation_with_calibration(database: Database, question: ScenarioSimulation) -> ScenarioSimulation:
+    """The same of the scenario that is to be simulated."""
+    return question.model_copy(update={"scenario": with_calibration(database, question.scenario)})
 
 
 def document_with_calibrations(database: Database, document: dict[str, Any]) -> dict[str, Any]:

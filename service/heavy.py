@@ -6,13 +6,15 @@ import csv
 import io
 from typing import Any
 
-from service.reports.forms import FORMS, FormName
+from service.reports.forms import FORMS
 from service.reports.saved import Saved
+from service_client.documents import ReportForm
 from sizing.explore.clusters.answer import cluster_report
 from sizing.explore.clusters.scenario import ClusterScenario
 from sizing.explore.comparisons.answer import comparison_of
 from sizing.explore.comparisons.request import ComparisonRequest
 from sizing.explore.requirements.answer import requirements_of
+from sizing.explore.simulation import ScenarioSimulation, simulated
 from sizing.explore.sweeps.answer import sweep
 from sizing.report import answer
 from sizing.scenario import Scenario
@@ -35,6 +37,11 @@ def cluster_json(scenario: ClusterScenario) -> bytes:
     return cluster_report(scenario).model_dump_json().encode()
 
 
+def simulation_json(question: ScenarioSimulation) -> bytes:
+    """The SimulationReport of a scenario's run."""
+    return simulated(question).model_dump_json().encode()
+
+
 def sweep_json(document: dict[str, Any]) -> bytes:
     """The SweepReport of a SweepRequest document."""
     return sweep(document).model_dump_json().encode()
@@ -50,7 +57,7 @@ def sweep_csv(document: dict[str, Any]) -> bytes:
     return text.getvalue().encode()
 
 
-def saved_report(form: FormName, saved: Saved, scenario: Scenario) -> bytes:
+def saved_report(form: ReportForm, saved: Saved, scenario: Scenario) -> bytes:
     """The answer of today to a saved scenario, in one of its forms."""
     made = FORMS[form].make(saved, scenario, answer(scenario))
     return made.encode() if isinstance(made, str) else made

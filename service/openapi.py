@@ -15,6 +15,7 @@ from sizing.explore.clusters.scenario import REFERENCE_CLUSTER
 from sizing.explore.comparisons.answer import compare
 from sizing.explore.comparisons.request import REFERENCE_COMPARISON
 from sizing.explore.requirements.answer import requirements_of
+from sizing.explore.simulation import REFERENCE_SIMULATION, ScenarioSimulation, simulated
 from sizing.explore.sweeps.answer import sweep
 from sizing.explore.sweeps.request import REFERENCE_SWEEP
 from sizing.model.catalog import catalog
@@ -50,6 +51,7 @@ def _examples() -> Iterator[tuple[str, Any]]:
     reports: dict[str, BaseModel] = {
         "SizingReport": answer(scenario),
         "RequirementsReport": requirements_of(scenario),
+        "SimulationReport": simulated(ScenarioSimulation.model_validate(REFERENCE_SIMULATION)),
         "SweepReport": sweep(REFERENCE_SWEEP),
         "ComparisonReport": compare(REFERENCE_COMPARISON),
         "ClusterReport": answer_cluster(REFERENCE_CLUSTER | {"horizon_seconds": "1d"}),

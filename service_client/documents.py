@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,6 +12,9 @@ from sizing.scenario import REFERENCE_SCENARIO
 from sizing.storage.calibration.calibration import Calibration, Grade
 from sizing.storage.measurement import Operation
 from sizing.storage.profile import StorageProfile
+
+ReportForm = Literal["json", "html", "pdf", "csv"]
+"""In which the report of a saved scenario is sent."""
 
 _Item = TypeVar("_Item")
 
@@ -169,3 +172,26 @@ class StoredCalibration(CalibrationSummary):
     model_config = ConfigDict(json_schema_extra={"examples": [_STORED_CALIBRATION]})
 
     calibration: Calibration
+
+
+_CHANGE: dict[str, Any] = {
+    "id": _ID,
+    "at": _MOMENT,
+    "token": "agents",
+    "action": "publish",
+    "subject": "run 20261121T120000Z-1a2b3c",
+    "request_id": "5f0c3f3a9b1e4d27",
+}
+
+
+class AuditEntry(BaseModel):
+    """One change of what the service keeps."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_CHANGE]})
+
+    id: UUID
+    at: datetime
+    token: str | None = Field(description="name of the token; null for a change made at the terminal")
+    action: str
+    subject: str
+    request_id: str | None = Field(description="as in the service's log and in the answer's X-Request-Id")

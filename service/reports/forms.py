@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from service.accept import preferred
 from service.reports import figures, page, pdf
 from service.reports.saved import Saved
+from service_client.documents import ReportForm
 from sizing.report import SizingReport
 from sizing.scenario import Scenario
-
-FormName = Literal["json", "html", "pdf", "csv"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +24,7 @@ class Form:
     """Drawing them takes a second or more: a heavy question."""
 
 
-FORMS: dict[FormName, Form] = {
+FORMS: dict[ReportForm, Form] = {
     "json": Form("application/json", lambda _, __, report: report.model_dump_json()),
     "html": Form("text/html", page.html, {"Content-Security-Policy": page.CONTENT_SECURITY_POLICY}, has_charts=True),
     "pdf": Form("application/pdf", lambda *asked: pdf.pdf(page.html(*asked)), has_charts=True),
@@ -35,7 +33,7 @@ FORMS: dict[FormName, Form] = {
 """Every form; the first is sent to who takes anything."""
 
 
-def form_wanted(name: FormName | None, accept: str | None) -> FormName:
+def form_wanted(name: ReportForm | None, accept: str | None) -> ReportForm:
     """The form that was named, or else the one that an Accept header prefers. Raises NotAcceptable."""
     if name is not None:
         return name
@@ -43,7 +41,7 @@ def form_wanted(name: FormName | None, accept: str | None) -> FormName:
     return by_media_type[preferred(accept, list(by_media_type))]
 
 
-def headers_of(name: FormName, saved: Saved) -> dict[str, str]:
+def headers_of(name: ReportForm, saved: Saved) -> dict[str, str]:
     """What is said of a report beside its media type."""
     file = f"checkpoint-sizing-{saved.id}.{name}"
     return {"Content-Disposition": f'inline; filename="{file}"', "Vary": "Accept", **FORMS[name].headers}

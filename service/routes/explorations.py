@@ -15,6 +15,7 @@ from service.calibrated import (
     cluster_with_calibration,
     comparison_with_calibrations,
     document_with_calibrations,
+    simulation_with_calibration,
     with_calibration,
 )
 from service.compute import Compute
@@ -26,8 +27,10 @@ from sizing.explore.clusters.scenario import REFERENCE_CLUSTER, ClusterScenario
 from sizing.explore.comparisons.report import ComparisonReport
 from sizing.explore.comparisons.request import REFERENCE_COMPARISON, ComparisonRequest
 from sizing.explore.requirements.report import RequirementsReport
+from sizing.explore.simulation import REFERENCE_SIMULATION, ScenarioSimulation
 from sizing.explore.sweeps.report import SweepReport
 from sizing.explore.sweeps.request import REFERENCE_SWEEP, SweepRequest
+from sizing.run.simulation_report import SimulationReport
 from sizing.scenario import REFERENCE_SCENARIO, Scenario
 
 router = APIRouter(prefix="/v1", tags=["what if"], route_class=JsonRoute)
@@ -95,6 +98,26 @@ async def create_cluster(
     """What many jobs on one storage system do to each other: stalls, peak, restore storms, what to buy."""
     calibrated = await run_in_threadpool(cluster_with_calibration, database, scenario)
     return _json(await compute.run(heavy.cluster_json, calibrated))
+
+
+@router.post(
+    "/simulations",
+    response_model=SimulationReport,
+    responses=_REFUSALS,
+    summary="Simulate a run with random failures",
+)
+async def create_simulation(
+    question: Annotated[
+        ScenarioSimulation,
+        explained(ScenarioSimulation),
+        Body(openapi_examples={"reference": {"summary": "A thousand months of 1T", "value": REFERENCE_SIMULATION}}),
+    ],
+    compute: Compute,
+    database: OpenDatabase,
+) -> Response:
+    """The goodput that random failures leave, its standard error and its spread over runs, beside the formula's."""
+    calibrated = await run_in_threadpool(simulation_with_calibration, database, question)
+    return _json(await compute.run(heavy.simulation_json, calibrated))
 
 
 @router.post(

@@ -19,10 +19,10 @@ from service.database.names import Name
 from service.errors import explained
 from service.json_bodies import JsonRequest, JsonRoute
 from service.problems import responses
-from service.reports.forms import FORMS, FormName, form_wanted, headers_of
+from service.reports.forms import FORMS, form_wanted, headers_of
 from service.reports.saved import Saved
 from service.routes.pages import PageWanted, page_of
-from service_client.documents import Page, SavedScenario, ScenarioSummary
+from service_client.documents import Page, ReportForm, SavedScenario, ScenarioSummary
 from sizing.report import SizingReport, answer
 from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
 
@@ -90,7 +90,7 @@ class ReportWanted(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    form: FormName | None = Field(None, description="as a link says it; otherwise the Accept header does")
+    form: ReportForm | None = Field(None, description="as a link says it; otherwise the Accept header does")
 
 
 @router.get(

@@ -15,9 +15,9 @@ from rich.text import Text
 from sizing.cli.scenarios import asked_scenario
 from sizing.cli.terminal import console, progress_bar
 from sizing.errors import explain
-from sizing.report import demands_of_scenario
-from sizing.run.evaluation import evaluate
-from sizing.run.simulation_report import SimulationReport, SimulationRequest, simulation_report
+from sizing.explore.simulation import ScenarioSimulation, simulated
+from sizing.run.simulation_report import SimulationReport
+from sizing.scenario import Scenario
 from sizing.units import percent_text, seconds_text
 
 BAR_WIDTH = 40
@@ -44,10 +44,9 @@ def simulate_verb(
 ) -> None:
     """Simulate the run with random failures: its goodput and how luck spreads it, beside the formula's."""
     asked = asked_scenario(scenario, storage=storage, hf_config=hf_config, checkpoint=checkpoint, flags=flags)
-    request = _request(runs, lasting, seed)
-    figures = evaluate(demands_of_scenario(asked), asked.run_inputs)
+    question = _question(asked, runs, lasting, seed)
     with progress_bar("Simulating") as progress:
-        report = simulation_report(figures, request, progress=progress)
+        report = simulated(question, progress=progress)
     if as_json:
         print(report.model_dump_json(indent=2))
     else:
@@ -59,11 +58,12 @@ def simulation_text(report: SimulationReport) -> RenderableType:
     return Group(_goodput(report), _histogram(report), *(Text(f"note: {note}") for note in report.notes))
 
 
-def _request(runs: str, lasting: str, seed: str) -> SimulationRequest:
+def _question(scenario: Scenario, runs: str, lasting: str, seed: str) -> ScenarioSimulation:
+    asked = {"scenario": scenario, "num_runs": runs, "run_seconds": lasting, "seed": seed}
     try:
-        return SimulationRequest.model_validate({"num_runs": runs, "run_seconds": lasting, "seed": seed})
+        return ScenarioSimulation.model_validate(asked)
     except ValidationError as error:
-        raise explain(error, SimulationRequest) from None
+        raise explain(error, ScenarioSimulation) from None
 
 
 def _goodput(report: SimulationReport) -> Table:

@@ -66,14 +66,15 @@ def test_the_readmes_python_runs() -> None:
 
 
 def test_what_the_readme_asks_and_publishes_over_rest_is_done(server: str, database_url: str, tmp_path: Path) -> None:
-    asks, publishes = re.findall(r"```sh\n([^`]*curl .*?)```", README, re.DOTALL)
+    asks, saves, publishes = re.findall(r"```sh\n([^`]*curl .*?)```", README, re.DOTALL)
     found = shell(asks.replace("http://127.0.0.1:8000", server))
     assert json.loads(found.stdout)["layout"]["num_writers"] == 512
     (tmp_path / "result.json").write_text(json.dumps(result_document("of-the-readme")))
     programs = "\n".join(f"{name}() {{ {sys.executable} -c '{code}' \"$@\"; }}" for name, code in PROGRAMS.items())
-    script = f"set -e; cd {tmp_path}\n{programs}\n{publishes}".replace("http://127.0.0.1:8000", server)
+    script = f"set -e; cd {tmp_path}\n{programs}\n{saves}\n{publishes}".replace("http://127.0.0.1:8000", server)
     found = shell(script, DATABASE_URL=database_url, XDG_STATE_HOME=str(tmp_path))
     assert found.returncode == 0, found.stderr
+    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF-")
     assert "Published of-the-readme." in found.stdout
     assert json.loads(found.stdout.splitlines()[-1])["items"][0]["run_id"] == "of-the-readme"
     client = python_of_readme("import Client").replace("http://127.0.0.1:8000", server)

@@ -60,8 +60,13 @@ def test_every_question_takes_a_calibration_by_its_id(client: httpx.Client, stor
         {"name": name, "scenario": asked | {"parallelism": {"data": data}}} for name, data in (("a", 8), ("b", 16))
     ]
     cluster = REFERENCE_CLUSTER | {"storage": asked["storage"], "horizon_seconds": "1d"}
-    comparison = {"scenarios": named}
-    questions = {"requirements": asked, "sweeps": sweep, "comparisons": comparison, "clusters": cluster}
+    questions = {
+        "requirements": asked,
+        "sweeps": sweep,
+        "comparisons": {"scenarios": named},
+        "clusters": cluster,
+        "simulations": {"scenario": asked | {"reliability": {"failures_per_node_day": 0.0065}}},
+    }
     for path, question in questions.items():
         answered = client.post(f"/v1/{path}", json=question)
         assert answered.status_code == 200, (path, answered.text)

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import httpx
@@ -79,6 +80,14 @@ def test_the_commands_of_the_guide_do_what_it_says(server: str, database_url: st
     assert done.stdout.count('"20261121T120000Z-1a2b3c"') == 4
     assert "204" in done.stdout
     assert "304" in done.stdout
+
+
+def test_the_python_of_the_guide_runs(server: str, token: str, tmp_path: Path) -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
+    code = block.replace("http://127.0.0.1:8000", server)
+    environment = os.environ | {"CKPT_TOKEN": token}
+    subprocess.run([sys.executable, "-c", code], timeout=60, check=True, env=environment, cwd=tmp_path)
+    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF-")
 
 
 def test_the_error_of_the_guide_is_what_the_service_answers(client: httpx.Client) -> None:

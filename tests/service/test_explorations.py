@@ -17,6 +17,7 @@ from sizing.explore.clusters.scenario import REFERENCE_CLUSTER
 from sizing.explore.comparisons.answer import compare
 from sizing.explore.comparisons.request import REFERENCE_COMPARISON
 from sizing.explore.requirements.answer import requirements
+from sizing.explore.simulation import REFERENCE_SIMULATION, ScenarioSimulation, simulated
 from sizing.explore.sweeps.answer import sweep
 from sizing.explore.sweeps.request import REFERENCE_SWEEP
 from sizing.scenario import REFERENCE_SCENARIO
@@ -46,12 +47,26 @@ def test_a_comparison_is_that_of_the_library(client: httpx.Client) -> None:
     assert found.json() == compare(REFERENCE_COMPARISON).model_dump(mode="json")
 
 
+def test_a_simulation_is_that_of_the_library(client: httpx.Client) -> None:
+    found = client.post("/v1/simulations", json=REFERENCE_SIMULATION)
+    assert found.status_code == 200
+    expected = simulated(ScenarioSimulation.model_validate(REFERENCE_SIMULATION))
+    assert found.json() == expected.model_dump(mode="json")
+
+
 @pytest.mark.parametrize(
     ("path", "question", "sentence"),
     [
         ("/v1/requirements", {"model": {"preset": "gpt2"}, "parallelism": {"tensor": 5}}, "must divide"),
         ("/v1/comparisons", {"scenarios": REFERENCE_COMPARISON["scenarios"][:1]}, "scenarios"),
         ("/v1/clusters", REFERENCE_CLUSTER | {"jobs": []}, "jobs"),
+        ("/v1/simulations", {"scenario": {"model": {"preset": "gpt2"}}}, "must have a write rate and reliability"),
+        ("/v1/simulations", REFERENCE_SIMULATION | {"num_runs": 99}, "num_runs must be at least 100"),
+        (
+            "/v1/simulations",
+            REFERENCE_SIMULATION | {"num_runs": 10_000, "run_seconds": "36000d"},
+            "must have at most 200,000,000 failures",
+        ),
         ("/v1/clusters", REFERENCE_CLUSTER | {"horizon_seconds": "90y"}, "has an unknown unit of time"),
         ("/v1/clusters", REFERENCE_CLUSTER | {"storage": {"preset": "none"}}, "must be a name of the catalog"),
     ],

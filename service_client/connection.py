@@ -1,0 +1,82 @@
+"""The way to the service: requests out, answers back as their types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from urllib.parse import quote
+
+import httpx
+from pydantic import TypeAdapter
+
+from service_client.documents import Page
+from service_client.errors import Unavailable, raise_for
+
+SECONDS_TO_ANSWER = 60.0
+
+_Answer = TypeVar("_Answer")
+
+
+class Connection:
+    """An address, a token for it, and connections that are kept open until the end of a `with` block.
+
+    Args: `token`, for what stores, or everything where the service requires a login. `transport`, what carries the
+    requests instead of the network.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        seconds_to_answer: float = SECONDS_TO_ANSWER,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=seconds_to_answer, transport=transport)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.close()
+
+    def _send(self, method: str, path: str, **request: Any) -> httpx.Response:
+        """The answer to a request. Raises Refused or Unavailable where there is none."""
+        try:
+            response = self._http.request(method, path, **request)
+        except httpx.TransportError as error:
+            raise Unavailable(f"{self._http.base_url} cannot be reached ({error or type(error).__name__})") from None
+        raise_for(response)
+        return response
+
+    def _get(self, kind: type[_Answer], path: str, **wanted: object) -> _Answer:
+        return _read(kind, self._send("GET", path, params=wanted))
+
+    def _post(self, kind: type[_Answer], path: str, document: object) -> _Answer:
+        return _read(kind, self._send("POST", path, json=document))
+
+    def _items(self, kind: type[_Answer], path: str, **wanted: object) -> Iterator[_Answer]:
+        """Every item of a list, page by page."""
+        page = self._get(Page[kind], path, **wanted)  # type: ignore[valid-type]
+        yield from page.items
+        while page.next is not None:
+            page = self._get(Page[kind], path, **wanted, cursor=page.next)  # type: ignore[valid-type]
+            yield from page.items
+
+
+def path_of(*parts: object) -> str:
+    """The path of a route under /v1.
+
+    >>> path_of("storage-systems", "a/b", "runs")
+    '/v1/storage-systems/a%2Fb/runs'
+    """
+    return "/".join(["/v1", *(quote(str(part), safe="") for part in parts)])
+
+
+def _read(kind: type[_Answer], response: httpx.Response) -> _Answer:
+    """The answer as its type; a later version of the service may say more than this one knows."""
+    return TypeAdapter(kind).validate_json(response.content, extra="ignore")

@@ -1,0 +1,141 @@
+"""The typed client: a method for every route, and each brings what the service answers."""
+
+import csv
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from service_client.client import Client
+from service_client.errors import Refused
+from sizing.explore.clusters.scenario import REFERENCE_CLUSTER
+from sizing.explore.comparisons.request import REFERENCE_COMPARISON
+from sizing.explore.simulation import REFERENCE_SIMULATION, ScenarioSimulation, simulated
+from sizing.explore.sweeps.request import REFERENCE_SWEEP
+from sizing.report import answer
+from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+from tests.service.conftest import created_token
+from tests.sizing.storage.calibration.simulation import FULL_SCAN, result
+
+SYSTEM = "of-the-client"
+RUN = result(FULL_SCAN, run_id="of-the-client")
+QUESTIONS: dict[str, Any] = {
+    "answer": REFERENCE_SCENARIO,
+    "requirements": REFERENCE_SCENARIO,
+    "sweep": REFERENCE_SWEEP,
+    "sweep_csv": REFERENCE_SWEEP,
+    "comparison": REFERENCE_COMPARISON,
+    "cluster": REFERENCE_CLUSTER | {"horizon_seconds": "1d"},
+    "simulation": REFERENCE_SIMULATION,
+}
+
+
+class Recording(httpx.HTTPTransport):
+    """The network, and what was asked over it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: set[tuple[str, str]] = set()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.asked.add((request.method, request.url.path))
+        return super().handle_request(request)
+
+
+class Calls:
+    """Calls methods of a client by name, and remembers which."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.names: set[str] = set()
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        self.names.add(name)
+        method: Callable[..., Any] = getattr(self.client, name)
+        return method
+
+
+@pytest.fixture(scope="module")
+def admin(database_url: str, server: str) -> Iterator[tuple[Client, Recording]]:
+    recording = Recording()
+    with Client(server, token=created_token(database_url, "client", scope="admin"), transport=recording) as client:
+        yield client, recording
+
+
+def ask_everything(client: Calls) -> None:
+    """Every question, every catalog, and the whole life of what is stored."""
+    for name, question in QUESTIONS.items():
+        getattr(client, name)(question)
+    for many, one in (("models", "model"), ("nodes", "node"), ("storage_profiles", "storage_profile")):
+        first = getattr(client, many)()[0]
+        assert getattr(client, one)(first.name) == first
+    system = client.add_storage_system(SYSTEM)
+    assert client.storage_system(SYSTEM) == system
+    assert system in client.storage_systems()
+    assert client.publish(SYSTEM, RUN)
+    assert [run.run_id for run in client.runs(SYSTEM, engine=RUN.measurements[0].engine)] == [RUN.run_id]
+    assert client.result(SYSTEM, RUN.run_id) == RUN
+    calibration = client.calibrate(SYSTEM, [RUN.run_id], engine=RUN.measurements[0].engine)
+    assert client.calibration(SYSTEM, calibration.id) == calibration
+    assert [found.id for found in client.calibrations(SYSTEM)] == [calibration.id]
+    saved = client.save_scenario("of the client", scenario_from(REFERENCE_SCENARIO))
+    assert client.scenario(saved.id) == saved
+    assert saved.id in [found.id for found in client.scenarios()]
+    assert client.report(saved.id) == answer(scenario_from(REFERENCE_SCENARIO))
+    assert client.report_file(saved.id, "csv").startswith(b"field,value")
+    client.delete_scenario(saved.id)
+    client.add_storage_system("brief")
+    client.delete_storage_system("brief")
+    assert next(client.audit_log()).subject == "storage system brief"
+    assert "ckpt_sizings_total" in client.metrics()
+    client.check_alive()
+    client.check_ready()
+
+
+def test_every_route_has_a_method_and_every_method_a_route(admin: tuple[Client, Recording], server: str) -> None:
+    client, recording = admin
+    calls = Calls(client)
+    ask_everything(calls)
+    documented = httpx.get(f"{server}/openapi.json", timeout=60).json()["paths"]
+    never_asked = {
+        (method.upper(), path)
+        for path, operations in documented.items()
+        for method in operations
+        if not any(asked[0] == method.upper() and _is_of(asked[1], path) for asked in recording.asked)
+    }
+    assert not never_asked, "a route without a method of the client"
+    unknown = {asked for asked in recording.asked if not any(_is_of(asked[1], path) for path in documented)}
+    assert not unknown
+    methods = {name for name, _ in inspect.getmembers(Client, inspect.isfunction) if not name.startswith("_")}
+    assert calls.names == methods, "a method that this test forgets"
+
+
+def _is_of(path: str, template: str) -> bool:
+    return re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path) is not None
+
+
+def test_questions_are_taken_as_types_too(admin: tuple[Client, Recording]) -> None:
+    client, _ = admin
+    question = ScenarioSimulation.model_validate(REFERENCE_SIMULATION)
+    assert client.simulation(question) == simulated(question)
+    heading, *rows = csv.reader(client.sweep_csv(REFERENCE_SWEEP).splitlines())
+    report = client.sweep(REFERENCE_SWEEP)
+    assert (heading, len(rows)) == (report.columns, report.num_rows)
+
+
+@pytest.mark.parametrize(("form", "start"), [("html", b"<!doctype html>"), ("pdf", b"%PDF-"), ("json", b"{")])
+def test_a_report_comes_as_a_file(admin: tuple[Client, Recording], form: Any, start: bytes) -> None:
+    client, _ = admin
+    saved = client.save_scenario("as a file", REFERENCE_SCENARIO)
+    assert client.report_file(saved.id, form).lower().startswith(start.lower())
+
+
+def test_a_name_stays_one_part_of_the_path(admin: tuple[Client, Recording]) -> None:
+    client, _ = admin
+    for name in ("../healthz", "a/b", "a?b", "a#b", "%2e%2e"):
+        with pytest.raises(Refused) as refused:
+            client.storage_system(name)
+        assert (refused.value.status, refused.value.code) == (404, "not-found")
