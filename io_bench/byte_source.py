@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +12,20 @@ import torch
 Bytes = npt.NDArray[np.uint8]
 """Host memory to be filled or read: one dimension, without gaps."""
 
-ByteSource = Callable[[int, Bytes], None]
-"""Copies the bytes of something, from a start on, into host memory: as many as that holds."""
+
+@dataclass(frozen=True, slots=True)
+class ByteSource:
+    """The bytes of something.
+
+    `copy` copies them, from a start on, into host memory: as many as that holds. `memory` is where they are, if
+    host memory holds them already.
+    """
+
+    copy: Callable[[int, Bytes], None]
+    memory: Bytes | None = None
 
 
-def copied_from(data: torch.Tensor) -> ByteSource:
+def source_of(data: torch.Tensor) -> ByteSource:
     """The bytes of a uint8 tensor. Copies release the interpreter, and take one thread each."""
     if data.is_cuda:
         return _copied_from_gpu(data)
@@ -24,16 +34,19 @@ def copied_from(data: torch.Tensor) -> ByteSource:
     def copy(start: int, out: Bytes) -> None:
         out[:] = host[start : start + len(out)]
 
-    return copy
+    return ByteSource(copy, host)
 
 
-def zeros(_start: int, out: Bytes) -> None:
-    """Nothing but zeros, as many as asked for."""
+def _zeros(_start: int, out: Bytes) -> None:
     out[:] = 0
+
+
+ZEROS = ByteSource(_zeros)
+"""Nothing but zeros, as many as asked for."""
 
 
 def _copied_from_gpu(data: torch.Tensor) -> ByteSource:
     def copy(start: int, out: Bytes) -> None:
         torch.from_numpy(out).copy_(data[start : start + len(out)])
 
-    return copy
+    return ByteSource(copy)

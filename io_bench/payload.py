@@ -6,15 +6,16 @@ nothing. They can be held in memory, or made while they are written: they are th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import torch
 import xxhash
 
-from io_bench.byte_source import Bytes, ByteSource, copied_from
+from io_bench.aligned_memory import aligned_memory
+from io_bench.byte_source import Bytes, ByteSource, source_of
 from io_bench.engines import State
-from io_bench.inventory import Inventory
+from io_bench.inventory import Inventory, TensorSpec
 from io_bench.seeded_bytes import POOL_BYTES, SeededBytes
 
 
@@ -43,16 +44,19 @@ class GivenPayload:
         """Nothing: the tensors keep what they hold."""
 
     def bytes_of(self, tensor: str) -> ByteSource:
-        """Copied from where the tensor lives."""
+        """From where the tensor lives."""
         storage = self._tensors[tensor].untyped_storage()
-        return copied_from(torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage))
+        return source_of(torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage))
 
 
 class ResidentPayload(GivenPayload):
-    """A payload in memory: allocated once and refilled for every repetition."""
+    """A payload in memory: allocated once and refilled for every repetition.
+
+    In host memory each tensor begins at a page, so that it can be written from where it is.
+    """
 
     def __init__(self, inventory: Inventory, *, seed: int, rank: int, device: str) -> None:
-        super().__init__(_state_of(inventory, device))
+        super().__init__(_state_of(inventory, _empty(inventory, device)))
         self._seeded = SeededBytes(f"{seed}/{rank}")
         self._pool = torch.from_numpy(self._seeded.pool.view("uint8")).to(device)
 
@@ -78,7 +82,7 @@ class StreamedPayload:
         from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: PLC0415 - takes a second to import
 
         with FakeTensorMode():
-            self.state = _state_of(inventory, "cpu")
+            self.state = _state_of(inventory, _unaligned(inventory, "cpu"))
         self._seeded = SeededBytes(f"{seed}/{rank}")
         self._repetition = 0
 
@@ -98,7 +102,7 @@ class StreamedPayload:
                 seeded.fill(part, key=seeded.key(repetition, tensor, number), at=at)
                 done += len(part)
 
-        return make
+        return ByteSource(make)
 
 
 def tensors_of(state: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, torch.Tensor]]:
@@ -119,10 +123,29 @@ def checksum(state: Mapping[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def _state_of(inventory: Inventory, device: str) -> State:
-    """The state dict of an inventory, tensors not yet filled."""
+def _state_of(inventory: Inventory, tensors: Iterable[torch.Tensor]) -> State:
+    """The state dict of an inventory, of these tensors."""
     state: State = {}
-    for tensor in inventory.tensors:
-        empty = torch.empty(tensor.shape, dtype=getattr(torch, tensor.dtype), device=device)
-        state.setdefault(tensor.part, {})[tensor.name] = empty
+    for spec, tensor in zip(inventory.tensors, tensors, strict=True):
+        state.setdefault(spec.part, {})[spec.name] = tensor
     return state | {"iteration": 0}
+
+
+def _empty(inventory: Inventory, device: str) -> list[torch.Tensor]:
+    """The tensors of an inventory, not yet filled; in host memory each begins at a page."""
+    if device != "cpu":
+        return _unaligned(inventory, device)
+    memory = aligned_memory([spec.num_bytes for spec in inventory.tensors])
+    return [
+        torch.from_numpy(each).view(_dtype(spec)).view(spec.shape)
+        for spec, each in zip(inventory.tensors, memory, strict=True)
+    ]
+
+
+def _unaligned(inventory: Inventory, device: str) -> list[torch.Tensor]:
+    return [torch.empty(spec.shape, dtype=_dtype(spec), device=device) for spec in inventory.tensors]
+
+
+def _dtype(spec: TensorSpec) -> torch.dtype:
+    dtype: torch.dtype = getattr(torch, spec.dtype)
+    return dtype

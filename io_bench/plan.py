@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from io_bench import host_memory
+from io_bench.aligned_memory import ALIGNMENT_BYTES
 from io_bench.campaign.configuration import Configuration, writing_ranks
 from io_bench.device import Device
 from io_bench.engines import Engine, EnginePlan
@@ -40,9 +41,10 @@ class WriterPlan:
     ) -> WriterPlan:
         """Payload and pool stay in memory, on the GPU where there is one; engine and transfer add to that.
 
-        Of a streamed payload the pool alone does, in host memory.
+        Each tensor begins at a page. Of a streamed payload the pool alone stays, in host memory.
         """
-        resident = POOL_BYTES + (0 if engine_plan.is_streamed else inventory.num_bytes)
+        paged_bytes = inventory.num_bytes + inventory.num_tensors * ALIGNMENT_BYTES
+        resident = POOL_BYTES + (0 if engine_plan.is_streamed else paged_bytes)
         on_host, on_gpu = (0, resident) if device.is_gpu and not engine_plan.is_streamed else (resident, 0)
         parts_bytes = transfer.host_bytes(len(engine_plan.files)) if transfer else 0
         host_bytes = on_host + engine_plan.host_bytes + parts_bytes

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from io_bench import host_memory, page_cache, run_files
+from io_bench.aligned_memory import aligned_memory, is_aligned, padded
 from io_bench.byte_source import Bytes
 from io_bench.cli.main import main
 from io_bench.device import Device
@@ -26,8 +27,7 @@ from io_bench.engines.direct import layout
 from io_bench.engines.direct.blocks import FileBytes
 from io_bench.engines.direct.engine import Direct
 from io_bench.engines.direct.files import LocalFile
-from io_bench.engines.direct.layout import FileLayout, padded
-from io_bench.engines.direct.memory import aligned_buffers
+from io_bench.engines.direct.layout import FileLayout
 from io_bench.engines.direct.threads import Threads, TimeSpent
 from io_bench.errors import RunFailed
 from io_bench.inventory import inventory_of
@@ -162,11 +162,11 @@ def test_earlier_torch_reads_the_layout_in_fake_tensor_mode(monkeypatch: pytest.
 def test_a_block_holds_many_small_tensors_and_what_stands_between_them() -> None:
     payload = GivenPayload({str(i): torch.full((100,), i, dtype=torch.uint8) for i in range(50)})
     file_layout = FileLayout(payload.state)
-    content, whole = FileBytes(file_layout, payload), np.full(padded(file_layout.num_bytes), 255, dtype=np.uint8)
-    content.fill(0, whole)
+    content, num_bytes = FileBytes(file_layout, payload), padded(file_layout.num_bytes)
+    (whole,) = content.pieces(0, np.full(num_bytes, 255, dtype=np.uint8))
     parts = np.full_like(whole, 254)
     for start in range(0, len(parts), 24 * 1024):
-        content.fill(start, parts[start : start + 24 * 1024])
+        content.pieces(start, parts[start : start + 24 * 1024])
     assert np.array_equal(whole, parts)
     assert not whole[file_layout.num_bytes :].any()
     for extent in file_layout.extents:
@@ -236,10 +236,14 @@ def test_a_full_disk_is_found_before_a_byte_is_written(prepared: Prepare, small_
 
 @pytest.mark.parametrize("most", [4096, 5000, 40_000])
 def test_short_writes_go_on_where_they_ended(most: int, monkeypatch: pytest.MonkeyPatch, prepared: Prepare) -> None:
-    real = os.pwrite
-    monkeypatch.setattr(
-        os, "pwrite", lambda fd, data, offset: real(fd, data[: most // 4096 * 4096], offset) + most % 4096
-    )
+    real = os.pwritev
+
+    def short(fd: int, pieces: Sequence[memoryview], offset: int) -> int:
+        """Of the first piece at most so many bytes: whole pages are written, the rest is only claimed."""
+        data = pieces[0][: most // 4096 * 4096]
+        return real(fd, [data], offset) + (most % 4096 if len(data) < len(pieces[0]) else 0)
+
+    monkeypatch.setattr(os, "pwritev", short)
     engine = prepared(resident())
     engine.write()
     assert engine.restored_checksum() == checksum(engine.payload.state)
@@ -250,7 +254,7 @@ def test_short_writes_go_on_where_they_ended(most: int, monkeypatch: pytest.Monk
 def test_a_disk_that_takes_next_to_nothing_of_a_request_is_an_error(
     monkeypatch: pytest.MonkeyPatch, prepared: Prepare
 ) -> None:
-    monkeypatch.setattr(os, "pwrite", lambda *_: 100)
+    monkeypatch.setattr(os, "pwritev", lambda *_: 100)
     with pytest.raises(OSError, match="only 100 bytes"):
         prepared(resident()).write()
 
@@ -268,14 +272,15 @@ def test_an_error_of_one_thread_ends_the_others_and_is_raised(fails: str, tmp_pa
     filled = []
 
     class Failing(LocalFile):
-        def write(self, block: Bytes, offset: int) -> None:  # noqa: ARG002
+        def write(self, pieces: Sequence[Bytes], offset: int) -> None:  # noqa: ARG002
             if fails == "writing" and offset == 5 * 4096:
                 raise OSError(errno.EIO, "the fifth")
 
-    def fill(offset: int, _block: Bytes) -> None:
+    def fill(offset: int, block: Bytes) -> list[Bytes]:
         filled.append(offset)
         if fails == "filling" and offset == 5 * 4096:
             raise OSError(errno.EIO, "the fifth")
+        return [block]
 
     with Failing((tmp_path / "file").open("wb"), 10_000 * 4096) as file, pytest.raises(OSError, match="the fifth"):
         Threads(4, block_bytes=4096, is_pinned=False).write(file, fill, TimeSpent())
@@ -285,9 +290,10 @@ def test_an_error_of_one_thread_ends_the_others_and_is_raised(fails: str, tmp_pa
 def test_every_block_is_filled_before_it_is_written_and_the_last_is_padded(tmp_path: Path) -> None:
     size, waiting = 10 * 8192 + 1, TimeSpent()
 
-    def fill(offset: int, block: Bytes) -> None:
+    def fill(offset: int, block: Bytes) -> list[Bytes]:
         time.sleep(0.002)
         block[:] = offset // 8192 + 1
+        return [block]
 
     with LocalFile((tmp_path / "file").open("wb"), size) as file:
         Threads(3, block_bytes=8192, is_pinned=False).write(file, fill, waiting)
@@ -305,10 +311,40 @@ def test_every_block_is_read_once(tmp_path: Path) -> None:
     assert sorted(moved) == [*((offset, 8192) for offset in range(0, 10 * 8192, 8192)), (10 * 8192, 4096)]
 
 
-def test_buffers_begin_at_pages() -> None:
-    buffers = aligned_buffers(3, 12_288, is_pinned=False)
-    assert [len(buffer) for buffer in buffers] == [12_288] * 3
-    assert all(buffer.ctypes.data % 4096 == 0 for buffer in buffers)
+def test_memory_begins_at_pages_whatever_its_size() -> None:
+    memory = aligned_memory([12_288, 0, 1, 4097])
+    assert [len(each) for each in memory] == [12_288, 0, 1, 4097]
+    assert all(map(is_aligned, memory))
+
+
+def test_tensors_at_pages_are_written_from_where_they_are_and_all_else_from_the_buffer() -> None:
+    payload = resident()
+    file_layout = FileLayout(payload.state)
+    buffer = aligned_memory([padded(file_layout.num_bytes)])[0]
+    pieces = FileBytes(file_layout, payload).pieces(0, buffer)
+    sizes = [tensor.nbytes for _, tensor in tensors_of(payload.state)]
+    in_place = [piece for piece in pieces if not np.shares_memory(piece, buffer)]
+    assert [len(piece) for piece in in_place] == [size // 4096 * 4096 for size in sizes if size >= 64 << 10]
+    assert all(is_aligned(piece) and len(piece) % 4096 == 0 for piece in pieces)
+    whole = np.concatenate(pieces)
+    for extent in file_layout.extents:
+        tensor = whole[extent.offset : extent.offset + extent.num_bytes]
+        assert np.array_equal(tensor, bytes_of(payload, extent.tensor))
+
+
+def bytes_of(payload: Payload, tensor: str) -> Bytes:
+    memory = payload.bytes_of(tensor).memory
+    assert memory is not None
+    return memory
+
+
+def test_more_pieces_than_one_request_takes_go_in_several(tmp_path: Path) -> None:
+    memory = aligned_memory([8192] * 3000)
+    for number, piece in enumerate(memory):
+        piece.fill(number % 251)
+    with LocalFile((tmp_path / "file").open("wb"), 3000 * 8192) as file:
+        file.write(memory, 0)
+    assert np.array_equal(np.fromfile(tmp_path / "file", dtype=np.uint8), np.concatenate(memory))
 
 
 def test_a_streamed_shard_takes_the_memory_of_the_plan_and_less_than_a_gibibyte(tmp_path: Path) -> None:

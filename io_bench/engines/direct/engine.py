@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from io_bench.aligned_memory import ALIGNMENT_BYTES, aligned_memory, padded, touched
 from io_bench.byte_source import Bytes
 from io_bench.device import Device
 from io_bench.engines import EngineOptions, EnginePlan, IoReport, Restored
 from io_bench.engines.direct.blocks import FileBytes
 from io_bench.engines.direct.files import BlockFile, LocalFile, created, opened
-from io_bench.engines.direct.layout import ALIGNMENT_BYTES, FileLayout, padded, with_data, without_data
-from io_bench.engines.direct.memory import aligned_buffers
+from io_bench.engines.direct.layout import FileLayout, with_data, without_data
 from io_bench.engines.direct.threads import Threads, TimeSpent
 from io_bench.engines.torch_files import loading
 from io_bench.errors import RunFailed
@@ -79,7 +79,7 @@ class Direct:
             file = created(files, plan.files[0], self._layout.num_bytes)
         with file:
             with phases.phase("write"):
-                self._threads.write(file, FileBytes(self._layout, payload).fill, waiting)
+                self._threads.write(file, FileBytes(self._layout, payload).pieces, waiting)
             with phases.phase("fsync"):
                 file.persist()
             with phases.phase("close"):
@@ -96,9 +96,9 @@ class Direct:
         )
 
     def write_to_null_sink(self, payload: Payload) -> None:
-        """Fill every block, and give it to a device that takes everything."""
+        """Give every block to a device that takes everything."""
         with LocalFile(Path(os.devnull).open("wb"), self._layout.num_bytes) as sink:
-            self._threads.write(sink, FileBytes(self._layout, payload).fill, TimeSpent())
+            self._threads.write(sink, FileBytes(self._layout, payload).pieces, TimeSpent())
 
     def restore(self, files: RunFiles, plan: EnginePlan, device: Device) -> Restored:
         """Ask torch for the tensors and their places, then read the whole file."""
@@ -123,8 +123,7 @@ class Direct:
         differing: list[int] = []
 
         def compare(offset: int, block: Bytes) -> None:
-            expected = np.empty_like(block)
-            content.fill(offset, expected)
+            expected = np.concatenate(content.pieces(offset, np.empty_like(block)))
             in_file = min(len(block), num_bytes - offset)
             if file.read(block, offset) != in_file or (block != expected)[:in_file].any():
                 differing.append(offset)
@@ -165,4 +164,5 @@ class Direct:
 def _image(num_bytes: int, device: Device) -> torch.Tensor:
     if device.is_gpu:
         return torch.empty(num_bytes, dtype=torch.uint8, device=device.name)
-    return torch.from_numpy(aligned_buffers(1, num_bytes, is_pinned=False)[0])
+    (memory,) = touched(aligned_memory([num_bytes]))
+    return torch.from_numpy(memory)

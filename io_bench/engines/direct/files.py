@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+from collections.abc import Sequence
 from typing import Any, BinaryIO, Protocol, Self
 
+from io_bench.aligned_memory import padded
 from io_bench.byte_source import Bytes
-from io_bench.engines.direct.layout import padded
 from io_bench.engines.direct.requests import preallocate, read_whole, write_whole
 from io_bench.run_directory import RunDirectory
 from io_bench.run_files import RunFiles
@@ -22,8 +23,8 @@ class BlockFile(Protocol):
     takes_any_order: bool
     notices: tuple[str, ...]
 
-    def write(self, block: Bytes, offset: int) -> None:
-        """Write a block, all of it."""
+    def write(self, pieces: Sequence[Bytes], offset: int) -> None:
+        """Write a block, all of it, from pieces that lie anywhere in memory; each is a whole number of pages."""
 
     def persist(self) -> None:
         """Cut off the padding and make the file durable, where closing it does not."""
@@ -85,9 +86,9 @@ class LocalFile:
         """Take the space of the padded file, so that no write extends it."""
         preallocate(self._fd, padded(self.num_bytes))
 
-    def write(self, block: Bytes, offset: int) -> None:
+    def write(self, pieces: Sequence[Bytes], offset: int) -> None:
         """Padding and all."""
-        write_whole(self._fd, block.data, offset)
+        write_whole(self._fd, [piece.data for piece in pieces], offset)
 
     def persist(self) -> None:
         """By ftruncate and fsync. Cutting brings the last page into the page cache: it is dropped again."""
@@ -122,9 +123,11 @@ class StreamFile:
         self.num_bytes = num_bytes
         self._stream = stream
 
-    def write(self, block: Bytes, offset: int) -> None:
+    def write(self, pieces: Sequence[Bytes], offset: int) -> None:
         """Without the padding."""
-        self._stream.write(block[: self.num_bytes - offset].data)
+        for piece in pieces:
+            self._stream.write(piece[: max(0, self.num_bytes - offset)].data)
+            offset += len(piece)
 
     def persist(self) -> None:
         """Nothing: closing makes the object."""

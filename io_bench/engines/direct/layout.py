@@ -18,23 +18,12 @@ from torch.serialization import skip_data
 from torch.torch_version import TorchVersion
 from torch.utils.serialization import config
 
+from io_bench.aligned_memory import ALIGNMENT_BYTES
 from io_bench.engines import State
 from io_bench.engines.torch_files import save
 from io_bench.payload import tensors_of
 
-ALIGNMENT_BYTES = 4096
-"""Of storages in the file, of requests and of buffers: no disk in use asks more of O_DIRECT."""
-
 _LOADS_TO_META_WITHOUT_READING = "2.11"
-
-
-def padded(num_bytes: int) -> int:
-    """Rounded up to whole units of alignment.
-
-    >>> padded(0), padded(1), padded(4096), padded(4097)
-    (0, 4096, 4096, 8192)
-    """
-    return -(-num_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator, Sequence
 
+from io_bench.aligned_memory import ALIGNMENT_BYTES
 from io_bench.allocation import allocate
-from io_bench.engines.direct.layout import ALIGNMENT_BYTES
+
+_MOST_PIECES: int = os.sysconf("SC_IOV_MAX")
 
 
 def preallocate(fd: int, num_bytes: int) -> None:
@@ -15,13 +18,19 @@ def preallocate(fd: int, num_bytes: int) -> None:
         os.ftruncate(fd, num_bytes)
 
 
-def write_whole(fd: int, data: memoryview, offset: int) -> None:
-    """Write all of `data`, aligned in memory, offset and length, in as many requests as it takes. Raises OSError."""
-    done = 0
-    while done < len(data):
-        written = os.pwrite(fd, data[done:], offset + done)
-        # What follows a short write must be aligned again.
-        done += written if written == len(data) - done else _aligned_part(written)
+def write_whole(fd: int, pieces: Sequence[memoryview], offset: int) -> None:
+    """Write all pieces one after another, in as many requests as it takes. Raises OSError.
+
+    Offset, and address and length of each piece, are aligned; none is empty.
+    """
+    while pieces:
+        request = pieces[:_MOST_PIECES]
+        written = os.pwritev(fd, request, offset)
+        if written < sum(map(len, request)):
+            # What follows a short write must be aligned again.
+            written = _aligned_part(written)
+        pieces = list(_after(pieces, written))
+        offset += written
 
 
 def read_whole(fd: int, data: memoryview, offset: int) -> int:
@@ -33,6 +42,14 @@ def read_whole(fd: int, data: memoryview, offset: int) -> int:
         if read == 0 or read % ALIGNMENT_BYTES:
             break
     return done
+
+
+def _after(pieces: Sequence[memoryview], num_bytes: int) -> Iterator[memoryview]:
+    """What is left of them without the first bytes."""
+    for piece in pieces:
+        if num_bytes < len(piece):
+            yield piece[num_bytes:]
+        num_bytes = max(0, num_bytes - len(piece))
 
 
 def _aligned_part(num_bytes: int) -> int:

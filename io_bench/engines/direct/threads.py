@@ -5,19 +5,21 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
+from io_bench.aligned_memory import aligned_memory, padded, touched
 from io_bench.byte_source import Bytes
 from io_bench.engines.direct.files import BlockFile
-from io_bench.engines.direct.layout import padded
-from io_bench.engines.direct.memory import aligned_buffers
 
 _WRITERS_PER_FILLER = 4
 
 Use = Callable[[int, Bytes], None]
 """What is done with one block: its offset in the file, and a buffer of its length, padding included."""
+
+Fill = Callable[[int, Bytes], Sequence[Bytes]]
+"""The same, which gives the pieces of memory that make the block: parts of the buffer, or what is there already."""
 
 
 class Threads:
@@ -27,29 +29,29 @@ class Threads:
     """
 
     def __init__(self, num_threads: int, *, block_bytes: int, is_pinned: bool) -> None:
-        buffers = aligned_buffers(2 * num_threads, block_bytes, is_pinned=is_pinned)
+        buffers = touched(aligned_memory([block_bytes] * (2 * num_threads), is_pinned=is_pinned))
         self._pairs = list(itertools.pairwise(buffers))[::2]
         self._num_fillers = -(-num_threads // _WRITERS_PER_FILLER)
         self._block_bytes = block_bytes
 
-    def write(self, file: BlockFile, fill: Use, waiting: TimeSpent) -> None:
+    def write(self, file: BlockFile, fill: Fill, waiting: TimeSpent) -> None:
         """Fill and write every block of a file; `waiting` is what threads wait for filled blocks."""
         with ThreadPoolExecutor(self._num_fillers) as fillers:
 
             def write(blocks: Iterator[tuple[int, Bytes]]) -> None:
-                ahead: tuple[int, Bytes, Future[None]] | None = None
+                ahead: tuple[int, Future[Sequence[Bytes]]] | None = None
                 for offset, block in blocks:
-                    coming = offset, block, fillers.submit(fill, offset, block)
+                    coming = offset, fillers.submit(fill, offset, block)
                     if ahead is not None:
                         finish(*ahead)
                     ahead = coming
                 if ahead is not None:
                     finish(*ahead)
 
-            def finish(offset: int, block: Bytes, filled: Future[None]) -> None:
+            def finish(offset: int, filled: Future[Sequence[Bytes]]) -> None:
                 with waiting.counted():
-                    filled.result()
-                file.write(block, offset)
+                    pieces = filled.result()
+                file.write(pieces, offset)
 
             self._run(file, write)
 
