@@ -57,7 +57,7 @@ def saved_tiers(
     """
     saved: list[SavedTier] = []
     for tier in (*checkpoint.front_tiers, None, *checkpoint.archives):
-        mode = (tier.mode if tier else None) or checkpoint.mode
+        mode = _mode(tier, checkpoint)
         asked = tier.interval_seconds if tier else checkpoint.interval_seconds
         if tier is None:
             times = main if mode == "sync" or not saved else replace(main, stall_seconds=0.0)
@@ -70,6 +70,13 @@ def saved_tiers(
             period = np.where(in_order, np.maximum(period, before.effective_interval_seconds), np.nan)
         saved.append(SavedTier(tier, mode, asked, period, times))
     return saved
+
+
+def _mode(tier: Tier | None, checkpoint: Checkpoint) -> Mode:
+    """How training goes on during a save; what stands behind the main storage is copied to from there."""
+    if tier is not None and tier.kind == ARCHIVE:
+        return "async"
+    return (tier.mode if tier else None) or checkpoint.mode
 
 
 def levels_of(saved: Sequence[SavedTier], reliability: Reliability | None, *, demands: Demands) -> list[Level]:

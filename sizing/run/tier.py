@@ -44,7 +44,7 @@ class Tier(BaseModel):
 
     kind: TierKind
     interval_seconds: PositiveSeconds = Field(description="from the start of one save to the start of the next")
-    mode: Mode | None = Field(None, description="checkpoint.mode where not given")
+    mode: Mode | None = Field(None, description="checkpoint.mode where not given; an object store always async")
     replicas: Annotated[int, Field(ge=1, le=64)] | None = Field(None, description="2 in peer-memory, else 1")
     keep: Annotated[int, Field(ge=1, le=1_000_000)] = Field(1, description="whole checkpoints beside the one in flight")
     capacity_bytes: ByteCount | None = Field(None, description="of one node for tiers in the nodes, else of all")
@@ -61,6 +61,8 @@ class Tier(BaseModel):
             raise broken_rule(f"needs the rates of a {self.kind}", "give storage.profile or storage.preset")
         if self.kind == "peer-memory" and self.num_copies < 2:
             raise broken_rule("must have 2 or more replicas in peer-memory", "use host-memory for one copy")
+        if self.kind == ARCHIVE and self.mode == "sync":
+            raise broken_rule("must not be sync behind the main storage", "leave mode out: it is copied to meanwhile")
         if self.kind == "host-memory" and self.num_copies > 1:
             raise broken_rule("must have 1 replica in host-memory", "use peer-memory for more")
         return self

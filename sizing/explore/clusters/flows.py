@@ -35,10 +35,13 @@ def writes(loads: Sequence[JobLoad]) -> list[Flow]:
 
 
 def restores(loads: Sequence[JobLoad]) -> list[Flow]:
-    """One restore per failure, none where failures are not known."""
+    """One restore per failure that needs the shared storage, none where failures are not known."""
     return [
         Flow(
-            load.group.count, load.restore.num_bytes, load.mtbf_seconds or math.inf, load.restore.most_bytes_per_second
+            load.group.count,
+            load.restore.num_bytes,
+            load.between_restores_seconds,
+            load.restore.most_bytes_per_second,
         )
         for load in loads
         if load.restore

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from sizing.errors import InvalidInput
 from sizing.explore.clusters.scenario import ClusterScenario, JobGroup, Sharing
 from sizing.report import SizingReport, answer
+from sizing.run.levels import Level, overhead_of_levels_fraction
+from sizing.run.tier import ARCHIVE
+from sizing.run.tiers import TierRow
 from sizing.storage.limits import Limit
 from sizing.storage.storage import resolve_storage
 
@@ -44,7 +47,8 @@ class TransferLoad:
 class JobLoad:
     """One job of a group. `snapshot_seconds` is the stall of asynchronous saving, None where saving blocks.
 
-    `recovery_seconds` pass after a failure besides reading; `mtbf_seconds` is None where failures are unknown.
+    `tiers` stand in front of the shared storage, which a share `used_fraction` of all failures needs;
+    `recovery_seconds` pass after such a failure besides reading; `mtbf_seconds` is None where failures are unknown.
     """
 
     group: JobGroup
@@ -54,11 +58,19 @@ class JobLoad:
     snapshot_seconds: float | None
     mtbf_seconds: float | None
     recovery_seconds: float
+    tiers: tuple[Level, ...]
+    used_fraction: float
 
     @property
     def interval_seconds(self) -> float:
-        """From the start of one checkpoint to the start of the next, where nobody else is in the way."""
-        return self.group.scenario.checkpoint.interval_seconds
+        """From the start of one checkpoint on the shared storage to the start of the next, if nobody is in the way."""
+        asked = self.group.scenario.checkpoint.interval_seconds
+        return max(asked, float(self.tiers[-1].interval_seconds)) if self.tiers else asked
+
+    @property
+    def between_restores_seconds(self) -> float:
+        """Mean time between the failures after which the job reads the shared storage; infinite if there are none."""
+        return self.mtbf_seconds / self.used_fraction if self.mtbf_seconds and self.used_fraction else math.inf
 
     def stall_alone_seconds(self, write_bytes_per_second: float) -> float:
         """Stall of a save that has the file system to itself."""
@@ -69,6 +81,12 @@ class JobLoad:
     def compute_seconds(self, write_bytes_per_second: float) -> float:
         """Training between two saves: what the interval leaves beside the stall of a save alone."""
         return max(0.0, self.interval_seconds - self.stall_alone_seconds(write_bytes_per_second))
+
+    def useful_fraction(self, write_bytes_per_second: float) -> float:
+        """Share of the time between two saves that is not spent saving to the tiers in front."""
+        between = self.compute_seconds(write_bytes_per_second)
+        stalled = float(overhead_of_levels_fraction(self.tiers)) * self.interval_seconds
+        return max(0.0, 1 - stalled / between) if between else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +124,16 @@ def job_loads(scenario: ClusterScenario) -> list[JobLoad]:
 
 
 def _load(scenario: ClusterScenario, group: JobGroup, index: int) -> JobLoad:
-    if group.scenario.checkpoint.tiers:
-        raise InvalidInput.of(
-            f"jobs.{index}.scenario.checkpoint.tiers",
-            "are not followed in a cluster",
-            value=f"{len(group.scenario.checkpoint.tiers)} tiers",
-            remedy="leave them out, and count as failures those that reach the shared storage",
-        )
     try:
         report = answer(group.scenario.model_copy(update={"storage": scenario.storage}))
     except InvalidInput as error:
         raise error.within(f"jobs.{index}.scenario") from None
     write, restore, layout = report.write, report.restore, report.layout
     assert write is not None  # noqa: S101  the storage has a write rate
+    front = [row for row in report.tiers if row.kind not in ("storage", ARCHIVE)]
+    main = next((row for row in report.tiers if row.kind == "storage"), None)
     snapshot = write.stall_seconds if group.scenario.checkpoint.mode == "async" else None
+    recovery = report.interval.recovery_seconds if main is None else main.recovery_seconds
     reading = None
     if restore.seconds is not None:
         nodes = _weight(scenario.sharing, layout.num_nodes)
@@ -135,9 +149,21 @@ def _load(scenario: ClusterScenario, group: JobGroup, index: int) -> JobLoad:
             before_seconds=snapshot or 0.0,
         ),
         restore=reading,
-        snapshot_seconds=snapshot,
+        snapshot_seconds=0.0 if front and snapshot is not None else snapshot,
         mtbf_seconds=report.interval.mtbf_seconds,
-        recovery_seconds=max(0.0, (report.interval.recovery_seconds or 0.0) - (restore.seconds or 0.0)),
+        recovery_seconds=max(0.0, (recovery or 0.0) - (restore.seconds or 0.0)),
+        tiers=tuple(map(_level, front)),
+        used_fraction=1.0 if main is None or main.used_fraction is None else main.used_fraction,
+    )
+
+
+def _level(row: TierRow) -> Level:
+    return Level(
+        interval_seconds=row.effective_interval_seconds,
+        stall_seconds=row.stall_seconds,
+        drain_seconds=row.drain_seconds,
+        recovery_seconds=row.recovery_seconds or 0.0,
+        used_fraction=row.used_fraction or 0.0,
     )
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.explore.clusters.bandwidth import SharedBandwidth
-from sizing.explore.clusters.simulation import Observed
+from sizing.explore.clusters.observed import Observed
 from sizing.units import SECONDS_PER_DAY
 
 PERCENTILES = (0, 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9, 100)

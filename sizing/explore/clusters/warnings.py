@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sizing.explore.clusters.load import JobLoad
 from sizing.explore.clusters.report import ClusterReport
+from sizing.run.tier import ARCHIVE, NODE_KINDS
 from sizing.units import percent_text, rate_text, seconds_text
 
 NOTABLE_GOODPUT_LOSS = 0.01
@@ -26,6 +27,7 @@ def cluster_warnings(report: ClusterReport, loads: Sequence[JobLoad]) -> Iterato
                 f"{job.name}: writing takes {seconds_text(drain)} even alone, longer than the interval of "
                 f"{seconds_text(job.interval_seconds)}: training {_consequence(load)}"
             )
+        yield from _tier_warnings(load)
         if load.mtbf_seconds is None:
             yield f"{job.name}: without reliability its jobs never fail in the simulation"
         elif job.goodput_alone_fraction is not None:
@@ -39,6 +41,22 @@ def cluster_warnings(report: ClusterReport, loads: Sequence[JobLoad]) -> Iterato
         yield f"targets.p99_stall_seconds: no rate meets it, {_slowest_alone(loads)} takes longer even alone"
     if required.recovery_seconds is not None and required.read_bytes_per_second is None:
         yield "targets.recovery_seconds: no rate meets it; detection, restart and the jobs' own limits take longer"
+
+
+def _tier_warnings(load: JobLoad) -> Iterator[str]:
+    """What jobs share besides the shared storage, and what copies behind it read."""
+    name, rows = load.group.name, load.report.tiers
+    copied = sum(
+        load.report.checkpoint.written_bytes / row.effective_interval_seconds for row in rows if row.kind == ARCHIVE
+    )
+    if copied:
+        yield (
+            f"{name}: copying to the {ARCHIVE} reads {rate_text(load.group.count * copied)} of the shared storage on "
+            "average, which the read figures leave out"
+        )
+    own = [row.kind for row in rows if row.kind not in ("storage", *NODE_KINDS)]
+    if own and load.group.count > 1:
+        yield f"{name}: each job is taken to have the rates of its {own[0]} tier to itself"
 
 
 def _consequence(load: JobLoad) -> str:

@@ -100,8 +100,11 @@ def test_a_stall_that_the_jobs_own_nodes_exceed_has_no_rate() -> None:
         ({"storage": {"profile": {"read_bytes_per_second": 1}}}, "storage.profile.write_bytes_per_second is required"),
         ({"checkpoint": {"format": "deepspeed"}}, "jobs.0.scenario.checkpoint.format"),
         (
-            {"checkpoint": {"tiers": [{"kind": "host-memory", "interval_seconds": 60}]}},
-            "tiers are not followed in a cluster",
+            {
+                "checkpoint": {"tiers": [{"kind": "host-memory", "interval_seconds": 60}]},
+                "reliability": {"mtbf_seconds": "1h"},
+            },
+            "jobs.0.scenario.checkpoint.tiers.0.recovered_fraction is needed",
         ),
         ({"jobs": []}, "jobs must have at least 1 entries, got []"),
         ({"seed": -1}, "seed must be at least 0"),

@@ -81,6 +81,13 @@ def test_a_synchronous_tier_stalls_for_its_whole_write() -> None:
     assert found["storage"].stall_seconds == pytest.approx(write_of(report(ASYNC)).seconds)
 
 
+def test_an_archive_is_copied_to_while_training_goes_on() -> None:
+    with_archive, without = report(tiered(NVME, ARCHIVE, mode="sync")), report(tiered(NVME, mode="sync"))
+    assert with_archive.tiers[-1].stall_seconds == 0
+    assert with_archive.tiers[-1].drain_seconds == pytest.approx(BYTES / 10e9, rel=1e-6)
+    assert with_archive.overhead == without.overhead
+
+
 def test_each_tier_is_held_against_its_capacity() -> None:
     found = rows(report(tiered(PEERS | {"keep": 2}, NVME | {"capacity_bytes": "1 GB"}, ARCHIVE)))
     assert found["peer-memory"].node_bytes == pytest.approx(NODE_BYTES * 2 * 3, rel=0.2)
@@ -134,6 +141,7 @@ def test_three_tiers_as_published_need_an_average_rate() -> None:
         ([ARCHIVE, PEERS], "has a tier behind an object-store.*put object stores last"),
         ([ARCHIVE | {"interval_seconds": 60}], "is written more often than it"),
         ([PEERS, NVME | {"recovered_fraction": 0.5}], "survives less than the one before"),
+        ([ARCHIVE | {"mode": "sync"}], "must not be sync behind the main storage.*leave mode out"),
         ([PEERS | {"replicas": 1}], "must have 2 or more replicas in peer-memory"),
         ([{"kind": "host-memory", "interval_seconds": 1, "replicas": 2}], "must have 1 replica in host-memory"),
         ([{"kind": "local-nvme", "interval_seconds": 60}], "needs the rates of a local-nvme"),
