@@ -31,6 +31,7 @@ from service.routes import (
     storage_systems,
 )
 from service.settings import Settings
+from service.storing import storing_turns
 from sizing import __version__
 
 ROUTERS = (
@@ -85,6 +86,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.settings, app.state.database = settings, database
     app.state.metrics, app.state.compute = metrics, compute
+    app.state.storing_turns = storing_turns()
     if settings.requests_per_second:
         app.add_middleware(RateLimit, requests_per_second=settings.requests_per_second)
     app.add_middleware(SecurityHeaders)

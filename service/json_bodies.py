@@ -7,6 +7,7 @@ the sender meant. PostgreSQL keeps no NUL in a text. A body is refused by its de
 from __future__ import annotations
 
 import collections
+import inspect
 import json
 import math
 import re
@@ -22,6 +23,7 @@ from service.access import TokenWith
 from service.bodies import body_of
 from service.errors import InvalidJson, UnsupportedMediaType
 from service.settings import Settings
+from service.storing import in_turn
 from sizing.errors import shown
 
 LONGEST_FIELD_NAME = 200
@@ -87,14 +89,19 @@ class JsonRequest(Request):
 
 
 class JsonRoute(APIRoute):
-    """A route that takes its body as a JsonRequest, once the token that it needs has been seen."""
+    """A route that takes its body as a JsonRequest, once the token that it needs has been seen.
+
+    Where it stores, it waits for its turn before it takes a thread.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The handler, after the body has been read and parsed."""
         handler = super().get_route_handler()
+        demands = [needed.call for needed in self.dependant.dependencies if isinstance(needed.call, TokenWith)]
+        if any(demand.scope for demand in demands) and not inspect.iscoroutinefunction(self.endpoint):
+            handler = in_turn(handler)
         if self.body_field is None:
             return handler
-        demands = [needed.call for needed in self.dependant.dependencies if isinstance(needed.call, TokenWith)]
 
         async def handle(request: Request) -> Response:
             settings: Settings = request.app.state.settings

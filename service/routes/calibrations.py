@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 from uuid import UUID
 
-from anyio import from_thread
 from fastapi import APIRouter, Body, Depends, Query
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from service import heavy
 from service.access import OpenDatabase, Writer
 from service.compute import Compute
-from service.database import calibrations, runs
+from service.database import Actor, Database, calibrations, runs
 from service.database.runs import MOST_RUNS
-from service.database.tables import CalibrationRow
+from service.database.tables import CalibrationRow, RunRow
 from service.errors import NotFound, explained
 from service.json_bodies import JsonRoute
 from service.problems import responses
@@ -61,7 +62,7 @@ def id_in_path(calibration_id: str) -> UUID:
     responses=responses(400, 401, 403, 404, 408, 409, 413, 415, 422, 503, 507),
     summary="Calibrate a storage system",
 )
-def create_calibration(
+async def create_calibration(
     name: str,
     new: Annotated[NewCalibration, explained(NewCalibration), Body()],
     by: Writer,
@@ -70,13 +71,11 @@ def create_calibration(
     response: Response,
 ) -> StoredCalibration:
     """Fit a profile to published runs and keep it. A scenario takes it as `{"storage": {"calibration": ID}}`."""
-    chosen = runs.runs_with_documents(database, name, new.run_ids)
-    fitted = from_thread.run(compute.run, heavy.calibration_json, [run.document for run in chosen], new.engine)
-    calibration = Calibration.model_validate_json(fitted)
-    used = sorted((run for run in chosen if run.run_id in calibration.run_ids), key=lambda run: run.id)
-    row = calibrations.save_calibration(database, name, calibration, runs=used, by=by)
-    response.headers["Location"] = f"{router.prefix.format(name=name)}/{row.id}"
-    return StoredCalibration(**_summary(row).model_dump(), calibration=calibration)
+    chosen = await run_in_threadpool(runs.runs_with_documents, database, name, new.run_ids)
+    fitted = await compute.run(heavy.calibration_json, [run.document for run in chosen], new.engine)
+    stored = await run_in_threadpool(_stored, database, name, fitted, chosen, by)
+    response.headers["Location"] = f"{router.prefix.format(name=name)}/{stored.id}"
+    return stored
 
 
 @router.get("", responses=responses(404, 422, 503), summary="List the calibrations of a storage system")
@@ -95,6 +94,13 @@ def get_calibration(
     """The calibration with its fit, its intervals and its warnings."""
     row = calibrations.saved_calibration(database, name, saved_id)
     return StoredCalibration(**_summary(row).model_dump(), calibration=Calibration.model_validate(row.calibration))
+
+
+def _stored(database: Database, name: str, fitted: bytes, chosen: Sequence[RunRow], by: Actor) -> StoredCalibration:
+    calibration = Calibration.model_validate_json(fitted)
+    used = sorted((run for run in chosen if run.run_id in calibration.run_ids), key=lambda run: run.id)
+    row = calibrations.save_calibration(database, name, calibration, runs=used, by=by)
+    return StoredCalibration(**_summary(row).model_dump(), calibration=calibration)
 
 
 def _summary(row: CalibrationRow) -> CalibrationSummary:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Annotated, Any
 from uuid import UUID
 
-from anyio import from_thread
 from fastapi import APIRouter, Body, Depends, Header, Query
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from service import heavy
 from service.access import OpenDatabase, Writer
 from service.calibrated import with_calibration
 from service.compute import Compute
-from service.database import scenarios
+from service.database import Database, scenarios
 from service.database.names import Name
 from service.errors import explained
 from service.json_bodies import JsonRequest, JsonRoute
@@ -99,7 +99,7 @@ class ReportWanted(BaseModel):
     responses={200: {"content": {form.media_type: {} for form in FORMS.values()}}, **responses(404, 406, 422, 503)},
     summary="Answer a saved scenario",
 )
-def get_report(
+async def get_report(
     saved_id: ScenarioId,
     wanted: Annotated[ReportWanted, explained(ReportWanted), Query()],
     database: OpenDatabase,
@@ -107,15 +107,10 @@ def get_report(
     accept: Annotated[str | None, Header(include_in_schema=False)] = None,
 ) -> Response:
     """The answer of today as JSON, as a page, as PDF or as a table: 422 should this version no longer take it."""
-    row = scenarios.saved_scenario(database, saved_id)
-    saved = Saved(row.id, row.name, row.created_at, row.scenario)
+    saved, scenario = await run_in_threadpool(_saved, database, saved_id)
     form = form_wanted(wanted.form, accept)
-    scenario = with_calibration(database, scenario_from(row.scenario))
-    asked = form, saved, scenario
-    if FORMS[form].has_charts:
-        report = from_thread.run(compute.run, heavy.saved_report, *asked)
-    else:
-        report = heavy.saved_report(*asked)
+    beside = compute.run if FORMS[form].has_charts else run_in_threadpool
+    report = await beside(heavy.saved_report, form, saved, scenario)
     return Response(report, headers=headers_of(form, saved), media_type=FORMS[form].media_type)
 
 
@@ -125,3 +120,11 @@ def get_report(
 def delete_scenario(saved_id: ScenarioId, by: Writer, database: OpenDatabase) -> None:
     """Delete a scenario: with the token that saved it, or one with scope admin."""
     scenarios.delete_scenario(database, saved_id, by=by)
+
+
+def _saved(database: Database, saved_id: UUID) -> tuple[Saved, Scenario]:
+    """A saved scenario, and the question that it asks today."""
+    row = scenarios.saved_scenario(database, saved_id)
+    return Saved(row.id, row.name, row.created_at, row.scenario), with_calibration(
+        database, scenario_from(row.scenario)
+    )

@@ -1,0 +1,28 @@
+"""Turns for what stores: most of the threads are for the others, however long the database makes its writers wait."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from anyio import CapacityLimiter
+from fastapi import Request, Response
+
+MOST_STORING = 8
+"""Requests of one worker that store at once: fewer than it has threads (40) and connections to PostgreSQL (10)."""
+
+
+def storing_turns() -> CapacityLimiter:
+    """The turns of one application."""
+    return CapacityLimiter(MOST_STORING)
+
+
+def in_turn(handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    """The handler, which first waits for its turn to store."""
+
+    async def handle(request: Request) -> Response:
+        turns: CapacityLimiter = request.app.state.storing_turns
+        async with turns:
+            return await handler(request)
+
+    return handle

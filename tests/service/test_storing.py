@@ -1,0 +1,55 @@
+"""Whatever waits to be stored, questions, catalogs and lists are answered."""
+
+import re
+import sqlite3
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+
+from tests.service.conftest import bearer, created_token, result_document, serving
+
+NUM_INGESTS = 60
+"""More than the server has threads."""
+RUNS = "/v1/storage-systems/s/runs"
+
+
+def test_ingests_that_wait_for_the_writer_take_no_thread_from_others(tmp_path: Path) -> None:
+    file = tmp_path / "sizing.sqlite3"
+    url = f"sqlite:///{file}"
+    arguments = ("--port", "0", "--database-url", url, "--requests-per-second", "0")
+    with (
+        serving(tmp_path / "log", *arguments) as (_, address),
+        httpx.Client(base_url=address, timeout=30) as client,
+        ThreadPoolExecutor(NUM_INGESTS) as pool,
+        closing(sqlite3.connect(file, isolation_level=None)) as other,
+    ):
+        headers = bearer(created_token(url, "agents"))
+        assert client.post("/v1/storage-systems", json={"name": "s"}, headers=headers).status_code == 201
+
+        def publish(number: int) -> int:
+            document = result_document(f"run-{number}")
+            return httpx.post(f"{address}{RUNS}", json=document, headers=headers, timeout=300).status_code
+
+        other.execute("BEGIN IMMEDIATE")
+        waiting = [pool.submit(publish, number) for number in range(NUM_INGESTS)]
+        until_in_progress(client, NUM_INGESTS - 10)
+        for path in ("/healthz", "/readyz", "/v1/models/gpt2", "/v1/storage-systems", RUNS):
+            assert client.get(path).status_code == 200, path
+        assert client.post("/v1/sizings", json={"model": {"preset": "gpt2"}}).status_code == 200
+        assert client.post("/v1/requirements", json={"model": {"preset": "gpt2"}}).status_code == 200
+        other.execute("ROLLBACK")
+        statuses = [publishing.result() for publishing in waiting]
+        assert set(statuses) <= {201, 503}
+        assert len(client.get(RUNS, params={"limit": 200}).json()["items"]) == statuses.count(201) > NUM_INGESTS / 2
+
+
+def until_in_progress(client: httpx.Client, num_requests: int) -> None:
+    for _ in range(200):
+        found = re.search(r"^ckpt_http_requests_in_progress ([\d.]+)", client.get("/metrics").text, re.MULTILINE)
+        if found and float(found[1]) > num_requests:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"never {num_requests} requests in progress")
