@@ -14,17 +14,23 @@ from sizing.units import bytes_text, percent_text, rate_text, seconds_text
 SHORT_SECONDS = 5.0
 DRIFT_FRACTION = 0.10
 DISAGREEMENT_FRACTION = 0.10
+START_SPREAD_FRACTION = 0.05
 _COUNTERS = {
     "process": "/proc/self/io of the ranks",
     "disk": "/proc/diskstats of the target's device",
 }
 
 
-def warnings_about(measurement: Measurement, *, stopped_by: str = "") -> list[str]:
-    """What may be wrong with it: memory, length, drift, spread, the client, late ranks, other counters."""
+def warnings_about(measurement: Measurement, *, stopped_by: str = "", file_system: str = "") -> list[str]:
+    """What may be wrong with it: memory, length, starts, drift, spread, the client, late ranks, other counters.
+
+    Args: `file_system`, the type of the target's mount, where it has one.
+    """
     return [
         *_about_cache(measurement),
+        *_about_daemon(measurement, file_system),
         *_about_length(measurement),
+        *_about_starts(measurement),
         *_about_drift(measurement),
         *_about_spread(measurement, stopped_by),
         *_about_client(measurement),
@@ -43,6 +49,42 @@ def _about_cache(measurement: Measurement) -> Iterator[str]:
         yield (
             "The restore read pages that stayed in memory although the kernel was asked to drop them: its rate "
             "is not one of storage. Is the target in memory (tmpfs), or does another process hold its files?"
+        )
+
+
+def _about_daemon(measurement: Measurement, file_system: str) -> Iterator[str]:
+    if measurement.cache_policy == "fadvise-dontneed" and is_served_by_a_daemon(file_system):
+        yield (
+            f"The restore dropped the kernel's pages, but the target is {file_system}, whose daemon on each node may "
+            "keep a cache of its own: its rate may not be one of storage. Restore on other nodes (give two or more), "
+            "or give each rank more bytes than the daemon may cache."
+        )
+
+
+def is_served_by_a_daemon(file_system: str) -> bool:
+    """Whether a mount of this type is served by a process of its own on the node, with memory of its own.
+
+    >>> is_served_by_a_daemon("fuse.glusterfs"), is_served_by_a_daemon("fuseblk"), is_served_by_a_daemon("lustre")
+    (True, True, False)
+    """
+    return file_system.startswith("fuse")
+
+
+def _about_starts(measurement: Measurement) -> Iterator[str]:
+    spread = statistics.median(measurement.start_spread_seconds or [0.0])
+    fraction = spread / statistics.median(measurement.seconds)
+    if fraction <= START_SPREAD_FRACTION:
+        return
+    apart = f"The ranks began the {measurement.operation} {seconds_text(spread)} apart, {percent_text(fraction)} of it"
+    if measurement.num_nodes > 1:
+        yield (
+            f"{apart}, by the clocks of their nodes, and each counts from its own start: the rate may be that much too "
+            "high. Give more --bytes-per-rank. Are the clocks synchronised (NTP, chrony), and are CPUs to spare?"
+        )
+    else:
+        yield (
+            f"{apart}, which counts in its time: the node was too busy to start them together. Give each rank its CPUs "
+            "(srun --cpus-per-task), or more --bytes-per-rank."
         )
 
 

@@ -93,7 +93,12 @@ class Campaign:
             progress=progress,
         )
         measurements = measurements_of(samples, cpus_of_node=self._cpus_of_node, target=self.request.target)
-        doubts = [doubt for each in measurements for doubt in warnings_about(each, stopped_by=samples.stopped_by)]
+        file_system = self.request.target.description().get("type", "")
+        doubts = [
+            doubt
+            for each in measurements
+            for doubt in warnings_about(each, stopped_by=samples.stopped_by, file_system=file_system)
+        ]
         return Measured(
             configuration=planned.plan.configuration,
             measurements=measurements,

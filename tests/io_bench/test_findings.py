@@ -188,6 +188,38 @@ def test_drift_is_warned_about_beyond_ten_percent() -> None:
     assert "11.0 % longer" in warning
 
 
+@pytest.mark.parametrize(
+    ("nodes", "words"),
+    [
+        (["n0", "n1"], "by the clocks of their nodes, and each counts from its own start: the rate may be that much"),
+        (["n0", "n0"], "which counts in its time: the node was too busy"),
+    ],
+)
+def test_ranks_that_begin_apart_by_more_than_a_twentieth_of_the_time_are_warned_about(
+    nodes: list[str], words: str
+) -> None:
+    def apart(seconds: float) -> list[str]:
+        kept = sample(write=(10.0, 10.0))
+        kept = dataclasses.replace(kept, write=dataclasses.replace(kept.write, start_spread_seconds=seconds))
+        return warnings_about(measured([kept], of=plan(nodes=nodes))[0])
+
+    assert apart(0.5) == []
+    (warning,) = apart(0.6)
+    assert warning.startswith("The ranks began the write 600.0 ms apart, 6.00 % of it, ")
+    assert words in warning
+
+
+def test_a_daemon_that_serves_a_mount_may_have_what_the_kernel_has_dropped() -> None:
+    dropped, direct = sample(write=(6.0, 6.0)), sample(write=(6.0, 6.0), direct=True)
+    restore = measured([dropped])[1]
+    assert warnings_about(restore, file_system="ext4") == []
+    (warning,) = warnings_about(restore, file_system="fuse.glusterfs")
+    assert "the target is fuse.glusterfs, whose daemon on each node may keep a cache of its own" in warning
+    assert warnings_about(measured([direct])[1], file_system="fuse.glusterfs") == []
+    on_another_node = measured([dropped], of=plan(nodes=["n0", "n1"]))[1]
+    assert warnings_about(on_another_node, file_system="fuse.glusterfs") == []
+
+
 def test_phases_and_asynchronous_times_are_medians_of_the_slowest_rank() -> None:
     samples = [
         sample(write=(9.0, 9.0), report={"phase_seconds": {"fsync": t}, "stall_seconds": t, "drain_seconds": 2 * t})
