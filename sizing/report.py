@@ -12,10 +12,10 @@ from sizing.cluster.cluster import resolve_node
 from sizing.errors import InvalidInput
 from sizing.layout import CheckpointSize, LaidOut, Layout, Parallelism, lay_out
 from sizing.layout.manifest import ManifestRow, manifest
+from sizing.layout.resolved import resolved_model
 from sizing.layout.saved_tensors import SavedByRank, saved_by_rank
 from sizing.model import ResolvedModel
 from sizing.model.inventory import num_routed_expert_parameters
-from sizing.model.model import resolve
 from sizing.origins import intervals, provenance_of
 from sizing.provenance import Assumption, Provenance, defaults_used
 from sizing.run.costs import Cost
@@ -35,7 +35,9 @@ from sizing.run.write import Write
 from sizing.scenario import Scenario
 from sizing.storage.storage import resolve_storage
 from sizing.training import GpuMemory, gpu_memory
-from sizing.training.gpu_memory import memory_warnings
+from sizing.training.execution import execution_assumptions
+from sizing.training.memory_question import MemoryQuestion
+from sizing.training.nearest import memory_warnings
 
 
 class ModelSize(BaseModel):
@@ -102,7 +104,15 @@ def answer(scenario: Scenario) -> SizingReport:
     model = _resolved(scenario)
     node = resolve_node(scenario.cluster)
     laid_out = _laid_out(scenario, model, node)
-    memory = gpu_memory(training, laid_out, parallelism=parallelism, node=node)
+    memory = gpu_memory(
+        training,
+        parallelism,
+        cells=laid_out.cells,
+        format_name=laid_out.size.format,
+        model=model,
+        node=node,
+    )
+    asked = MemoryQuestion(scenario.model, training, format_name=laid_out.size.format, node=node)
     memory_of_hosts = host_memory(laid_out, node=node, checkpoint=scenario.checkpoint)
     inputs = scenario.run_inputs
     demands = demands_of(laid_out, parallelism, node=node, restored=_restored(scenario, model, node, laid_out))
@@ -129,10 +139,11 @@ def answer(scenario: Scenario) -> SizingReport:
             *model.assumptions,
             *node.assumptions,
             *laid_out.assumptions,
+            *execution_assumptions(training, parallelism),
             *run_assumptions(demands, inputs),
         ],
         warnings=[
-            *memory_warnings(memory),
+            *memory_warnings(memory, asked, parallelism),
             *host_memory_warnings(memory_of_hosts),
             *measurement_warnings(storage, layout=laid_out.layout),
             *calibration_warnings(storage, demands, strategy=run.restore.strategy),
@@ -173,9 +184,7 @@ def saved_by_rank_of(scenario: Scenario) -> SavedByRank:
 
 
 def _resolved(scenario: Scenario) -> ResolvedModel:
-    padding = scenario.training.vocabulary_padding_multiple
-    multiple = None if padding is None else padding * scenario.parallelism.tensor
-    return resolve(scenario.model, vocabulary_multiple=multiple)
+    return resolved_model(scenario.model, scenario.training, scenario.parallelism)
 
 
 def _laid_out(scenario: Scenario, model: ResolvedModel, node: ResolvedNode) -> LaidOut:

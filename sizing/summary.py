@@ -13,6 +13,7 @@ from sizing.run.retention import Capacity
 from sizing.run.tier import ARCHIVE
 from sizing.run.tiers import TierRow
 from sizing.storage.limits import Limit
+from sizing.training import GpuMemory
 from sizing.units import bytes_text, decimal_bytes_text, percent_text, rate_text, seconds_text
 
 UNKNOWN = "unknown"
@@ -62,6 +63,7 @@ def sections(report: SizingReport) -> list[Section]:
         Section("Time", tuple(_time_rows(report))),
         Section("Cost to the run", tuple(_cost_rows(report))),
         Section("To buy", tuple(_required_rows(report))),
+        Section("Memory of the fullest GPU", tuple(_memory_rows(report.training))),
     ]
 
 
@@ -343,6 +345,21 @@ def _capacity_text(capacity: Capacity) -> str:
         return kept
     weights, growth = decimal_bytes_text(capacity.kept_weights_bytes), decimal_bytes_text(capacity.growth_bytes_per_day)
     return f"{kept}; {weights} of kept weights, which grow by {growth} a day"
+
+
+def _memory_rows(memory: GpuMemory) -> Iterator[Row]:
+    yield Row("state", decimal_bytes_text(memory.gpu_state_bytes), "weights, gradients and optimizer")
+    if memory.activation_bytes is not None and memory.total_bytes is not None:
+        kept = f"of {memory.in_flight_microbatches:g} microbatches in flight; recomputation {memory.recomputation}"
+        yield Row("activations", decimal_bytes_text(memory.activation_bytes), kept)
+        yield Row("together", decimal_bytes_text(memory.total_bytes), f"on stage {memory.fullest_stage}")
+    if memory.gpu_memory_bytes is not None:
+        verdict = "runs" if memory.runs else "CANNOT RUN"
+        beside = "" if memory.total_bytes is not None else "; without activations: give --micro-batch"
+        yield Row("of", decimal_bytes_text(memory.gpu_memory_bytes), verdict + beside)
+    if memory.bubble_fraction is not None:
+        idle = f"of a step the pipeline idles, with {memory.num_microbatches:,} microbatches"
+        yield Row("bubble", percent_text(memory.bubble_fraction), idle)
 
 
 def _limits(title: str, limits: Iterable[Limit]) -> Grid:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.cluster import Cluster, ResolvedNode
-from sizing.layout.cells import cells_of
+from sizing.layout.cells import Cell, cells_of
 from sizing.layout.checkpoint import CheckpointFiles
 from sizing.layout.containers import (
     CONTAINERS,
@@ -147,6 +147,7 @@ class LaidOut:
     assumptions: tuple[Assumption, ...]
     writers: tuple[WriterClass, ...]
     parts: tuple[StatePart, ...]
+    cells: tuple[Cell, ...]
 
 
 def lay_out(
@@ -168,7 +169,7 @@ def lay_out(
     check_format(name, training, parallelism, mode=checkpoint.mode, files_per_rank=checkpoint.files_per_rank)
     stage = zero_stage_of(name, parallelism)
     parts = saved_parts(training, zero_stage=stage)
-    inventory = _trained(model.inventory, training)
+    inventory = trained_inventory(model.inventory, training)
     num_layers = model.architecture.num_layers if model.architecture else 0
     spans = stage_spans(inventory, parallelism, num_layers=num_layers)
     cells = cells_of(spans, parallelism, parts)
@@ -196,6 +197,7 @@ def lay_out(
         assumptions=tuple(_assumptions(name, training, parallelism, checkpoint, stage)),
         writers=writers,
         parts=parts,
+        cells=cells,
     )
 
 
@@ -209,8 +211,11 @@ def _optimizer_prefix(training: Training) -> str:
     return "bf16_" if training.precision == "bf16-mixed" else ""
 
 
-def _trained(inventory: Inventory, training: Training) -> Inventory:
-    """The inventory with what is frozen marked, and the adapters beside it."""
+def trained_inventory(inventory: Inventory, training: Training) -> Inventory:
+    """The inventory with what is frozen marked, and the adapters beside it.
+
+    Raises InvalidInput for a name that no tensor has.
+    """
     if training.adapters is not None:
         adapters = training.adapters
         field = "training.adapters.tensors"

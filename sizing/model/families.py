@@ -34,6 +34,7 @@ class Traits:
     `norm_tensors` is 2 for LayerNorm (weight and bias), 1 for RMSNorm. `max_positions` is the family's habit
     where learned positions are used and the architecture does not say. `has_experts`: the family may have a
     mixture of experts; `latent_attention`: multi-head latent attention (DeepSeek-AI 2024, arXiv 2405.04434).
+    `dropout`: published runs were trained with it.
     """
 
     norm_tensors: Literal[1, 2]
@@ -50,6 +51,7 @@ class Traits:
     has_experts: bool = False
     shared_expert_gate: bool = False
     latent_attention: bool = False
+    dropout: bool = False
 
     @property
     def learned_positions(self) -> bool:
@@ -60,8 +62,8 @@ class Traits:
 _BIASES = {"qkv_bias": True, "attention_output_bias": True, "ffn_bias": True}
 
 TRAITS: dict[Family, Traits] = {
-    "gpt2": Traits(2, **_BIASES, max_positions=1024),
-    "opt": Traits(2, **_BIASES, max_positions=2048, unused_positions=2),
+    "gpt2": Traits(2, **_BIASES, max_positions=1024, dropout=True),
+    "opt": Traits(2, **_BIASES, max_positions=2048, unused_positions=2, dropout=True),
     "bloom": Traits(2, **_BIASES, embedding_norm=True),
     "gpt-j": Traits(2, ffn_bias=True, head_bias=True, norms_per_layer=1),
     "gpt-neox": Traits(2, **_BIASES),

@@ -11,6 +11,11 @@ from sizing.state.optimizers import OPTIMIZERS, Dtype, Optimizer
 
 Framework = Literal["megatron", "fsdp2", "deepspeed"]
 Precision = Literal["bf16-mixed", "fp16-mixed", "bf16", "fp32"]
+Recomputation = Literal["none", "selective", "full"]
+"""What the backward pass computes again: nothing, attention's scores (FlashAttention keeps none either), or layers."""
+Schedule = Literal["gpipe", "1f1b", "interleaved"]
+
+_OF_A_STEP = ("global_batch_size", "recomputation", "schedule", "sequence_parallel")
 
 
 class SavedState(BaseModel):
@@ -37,7 +42,7 @@ class Adapters(BaseModel):
 
 
 class Training(BaseModel):
-    """How the model is trained, as far as it decides what is saved."""
+    """How the model is trained: what is saved, and with `micro_batch_size` also what a GPU holds of a step."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -52,6 +57,35 @@ class Training(BaseModel):
     vocabulary_padding_multiple: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         None, description="pads the vocabulary to a multiple of this x tensor; Megatron's is 128"
     )
+
+    sequence_length: Annotated[int, Field(ge=1, le=100_000_000)] | None = Field(
+        None, description="tokens of a sequence"
+    )
+    micro_batch_size: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
+        None, description="sequences of one forward pass; asks whether activations fit beside the state"
+    )
+    global_batch_size: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = Field(
+        None, description="sequences of one step, over all replicas"
+    )
+    recomputation: Recomputation | None = Field(
+        None, description="what the backward pass computes again; selective (also FlashAttention) where not given"
+    )
+    schedule: Schedule | None = Field(
+        None, description="of the pipeline; 1f1b where not given, interleaved with virtual_pipeline"
+    )
+    sequence_parallel: bool | None = Field(
+        None, description="tensor ranks share what they would each keep whole; with tensor > 1 where not given"
+    )
+
+    @model_validator(mode="after")
+    def _a_batch_is_given_whole(self) -> Self:
+        if (self.sequence_length is None) != (self.micro_batch_size is None):
+            given, missing = ("sequence_length", "micro_batch_size")[:: 1 if self.sequence_length else -1]
+            raise broken_rule(f"has {given} without {missing}", f"give {missing} too")
+        for name in _OF_A_STEP:
+            if self.micro_batch_size is None and getattr(self, name) is not None:
+                raise broken_rule(f"has {name} without micro_batch_size", "give micro_batch_size and sequence_length")
+        return self
 
     @model_validator(mode="after")
     def _an_override_has_something_to_change(self) -> Self:

@@ -1,4 +1,4 @@
-"""Does it run: what the training state needs of GPU memory."""
+"""Does it run: what state and activations need of GPU memory, and how long the pipeline idles."""
 
 from sizing.training.gpu_memory import GpuMemory, gpu_memory
 

@@ -1,105 +1,115 @@
-"""GPU memory for the training state: memory figures, never checkpoint sizes."""
+"""Whether it runs: what the fullest GPU holds, state and activations, beside its memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.cluster import ResolvedNode
-from sizing.layout import LaidOut, Parallelism
-from sizing.layout.formats import FORMATS
-from sizing.layout.shards import Content
-from sizing.state import Training, resident_parts
-from sizing.state.training import Framework, Precision
-from sizing.units import decimal_bytes_text
-
-GRADIENT_BYTES_PER_PARAMETER: dict[tuple[Framework, Precision], int] = {
-    ("megatron", "bf16-mixed"): 4,
-    ("megatron", "fp16-mixed"): 6,
-    ("megatron", "fp32"): 4,
-    ("deepspeed", "bf16-mixed"): 2,
-    ("deepspeed", "fp16-mixed"): 2,
-    ("deepspeed", "fp32"): 4,
-    ("fsdp2", "bf16-mixed"): 4,
-    ("fsdp2", "fp16-mixed"): 4,
-    ("fsdp2", "bf16"): 2,
-    ("fsdp2", "fp32"): 4,
-}
-"""Gradients; in Megatron they are fp32 with bf16, and fp16 with an fp32 main copy with fp16.
-
-Source: Megatron-LM documentation, distributed optimizer: 18, 20 and 16 bytes per parameter in all; Rajbhandari et
-al. 2020, arXiv 1910.02054; see `published/zero_model_state_memory.json`.
-"""
+from sizing.layout import Parallelism
+from sizing.layout.cells import Cell
+from sizing.layout.formats import FormatName
+from sizing.model import ResolvedModel
+from sizing.state import Training
+from sizing.state.training import Recomputation
+from sizing.training.activations import StageActivations
+from sizing.training.execution import execution_of
+from sizing.training.state_memory import StateRule
 
 
 class GpuMemory(BaseModel):
-    """The `training` block of the report: state on the GPU that holds most. Activations come on top."""
+    """The `training` block of the report: what the fullest GPU holds. Without a batch, its state alone is known."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    gpu_state_bytes: int = Field(description="weights, gradients and optimizer state")
+    gpu_state_bytes: int = Field(description="weights, gradients and optimizer state of the GPU with most of them")
     gpu_memory_bytes: int | None
     state_fits: bool | None
+    activation_bytes: int | None = Field(None, description="on the GPU where they and the state are most together")
+    total_bytes: int | None = Field(None, description="of state and activations on that GPU")
+    fits: bool | None = Field(None, description="whether state and activations do")
+    fullest_stage: int | None = Field(None, description="the pipeline stage of that GPU, from 0")
+    in_flight_microbatches: float | None = Field(None, description="whose activations it holds")
+    num_microbatches: int | None = Field(None, description="of a step; only with global_batch_size")
+    bubble_fraction: float | None = Field(None, description="of a step's time, for which the pipeline idles")
+    recomputation: Recomputation | None = None
+
+    @property
+    def needed_bytes(self) -> int:
+        """All that is known to be needed on the fullest GPU.
+
+        Source: definition.
+
+        >>> GpuMemory(gpu_state_bytes=7, gpu_memory_bytes=None, state_fits=None).needed_bytes
+        7
+        """
+        return self.gpu_state_bytes if self.total_bytes is None else self.total_bytes
+
+    @property
+    def runs(self) -> bool | None:
+        """Whether what is known to be needed fits; None where the GPU's memory is not known."""
+        return self.state_fits if self.fits is None else self.fits
 
 
-def gpu_memory(training: Training, laid_out: LaidOut, *, parallelism: Parallelism, node: ResolvedNode) -> GpuMemory:
-    """The training state of the most loaded rank beside the memory of its GPU.
+def gpu_memory(
+    training: Training,
+    parallelism: Parallelism,
+    *,
+    cells: Sequence[Cell],
+    format_name: FormatName,
+    model: ResolvedModel,
+    node: ResolvedNode,
+) -> GpuMemory:
+    """State and, with a batch, activations of the fullest GPU beside its memory.
 
-    Bytes = parameters on the rank x (weights + gradients + optimizer), of which a distributed optimizer or ZeRO 1
+    State bytes = parameters on the rank x (weights + gradients + optimizer), of which a distributed optimizer or ZeRO 1
     divides the optimizer over the ranks that hold the same parameters, ZeRO 2 also the gradients, ZeRO 3 and
     FSDP everything.
-    Source: as GRADIENT_BYTES_PER_PARAMETER; `published/state_memory_per_gpu.json` agrees.
+    Source: as state_memory.GRADIENT_BYTES_PER_PARAMETER; `published/state_memory_per_gpu.json` agrees.
+    Raises InvalidInput where batch and degrees do not go together.
     """
-    state_bytes = sum(
-        _state_bytes(training, laid_out, content, num_sharing=num_sharing)
-        for content, num_sharing in (
-            (laid_out.max_dense, _sharing(laid_out, parallelism, parallelism.num_replicas)),
-            (
-                laid_out.max_expert,
-                _sharing(laid_out, parallelism, parallelism.num_expert_replicas),
-            ),
-        )
+    rule = StateRule.of(training, parallelism, format_name)
+    state_bytes = rule.rank_bytes(
+        max((cell.dense for cell in cells), key=lambda content: content.parameters),
+        max((cell.expert for cell in cells), key=lambda content: content.parameters),
     )
     capacity = node.spec.gpu_memory_bytes
-    return GpuMemory(
+    state = GpuMemory(
         gpu_state_bytes=round(state_bytes),
         gpu_memory_bytes=capacity,
         state_fits=None if capacity is None else state_bytes <= capacity,
     )
-
-
-def _sharing(laid_out: LaidOut, parallelism: Parallelism, num_replicas: int) -> int:
-    """Ranks over which the sharded parts are divided."""
-    if laid_out.size.format == "fsdp-sharded":
-        return parallelism.shard_ranks
-    return num_replicas if FORMATS[laid_out.size.format].shards_optimizer else 1
-
-
-def _state_bytes(training: Training, laid_out: LaidOut, content: Content, *, num_sharing: int) -> float:
-    weights, optimizer = _weights_and_optimizer(training)
-    gradients = GRADIENT_BYTES_PER_PARAMETER[training.framework, training.precision]
-    stage = {"megatron": 1, "fsdp2": 3}.get(training.framework, laid_out.zero_stage)
-    parts = (
-        (content.trained_parameters * optimizer, stage >= 1),
-        (content.trained_parameters * gradients, stage >= 2),
-        (content.parameters * weights, stage >= 3),
+    execution = execution_of(training, parallelism)
+    if execution is None:
+        return state
+    step = {
+        "num_microbatches": execution.num_microbatches,
+        "bubble_fraction": execution.bubble_fraction,
+        "recomputation": execution.recomputation,
+    }
+    if model.architecture is None:
+        return state.model_copy(update=step)
+    kept = StageActivations(model.architecture, training, parallelism=parallelism, execution=execution)
+    fullest, needed, kept_bytes = _fullest(cells, rule, kept)
+    stage = fullest.span.stages.start
+    return state.model_copy(
+        update=step
+        | {
+            "activation_bytes": round(kept_bytes),
+            "total_bytes": round(needed),
+            "fits": None if capacity is None else needed <= capacity,
+            "fullest_stage": stage,
+            "in_flight_microbatches": execution.in_flight_microbatches(stage),
+        }
     )
-    return sum(num_bytes / num_sharing if is_shared else num_bytes for num_bytes, is_shared in parts)
 
 
-def _weights_and_optimizer(training: Training) -> tuple[float, float]:
-    """Bytes per parameter of a large matrix."""
-    shape = (4096, 4096)
-    parts = {p.name: p.tensor_bytes(shape, is_hidden_matrix=True) / (4096 * 4096) for p in resident_parts(training)}
-    return parts["weights"], sum(parts.values()) - parts["weights"]
-
-
-def memory_warnings(memory: GpuMemory) -> Iterator[str]:
-    """What a reader must know before believing that the layout runs."""
-    if memory.state_fits is False:
-        yield (
-            f"the training state needs {decimal_bytes_text(memory.gpu_state_bytes)} on the fullest GPU, which has "
-            f"{decimal_bytes_text(memory.gpu_memory_bytes or 0)}: this layout cannot run; "
-            "raise parallelism.tensor or parallelism.pipeline"
-        )
+def _fullest(cells: Sequence[Cell], rule: StateRule, kept: StageActivations) -> tuple[Cell, float, float]:
+    """The ranks that hold most, the bytes of state and activations there, and those of activations alone."""
+    activations = {cell.span.stages.start: kept.stage_bytes(cell.span) for cell in cells}
+    held = [(cell, activations[cell.span.stages.start]) for cell in cells]
+    return max(
+        ((cell, rule.rank_bytes(cell.dense, cell.expert) + kept_bytes, kept_bytes) for cell, kept_bytes in held),
+        key=lambda each: each[1],
+    )

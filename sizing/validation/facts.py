@@ -25,6 +25,7 @@ from sizing.run.interval import (
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.units import SECONDS_PER_DAY
 from sizing.validation.comparison import EXACT, Comparison
+from sizing.validation.gpu_memory_facts import gpu_memory_facts
 from sizing.validation.storage_times import storage_times
 
 
@@ -36,7 +37,7 @@ def comparisons() -> list[Comparison]:
         *_reference_run(),
         *_reference_limits(),
         *_gpt3_writers(),
-        *_gpu_state(),
+        *gpu_memory_facts(),
         *_mlperf(),
         *storage_times(),
         *_framework_checkpoints(),
@@ -159,22 +160,6 @@ def _gpt3_writers() -> Iterator[Comparison]:
         yield Comparison(
             f"GPT-3 {key.removeprefix('num_').replace('_', ' ')}", value, facts[key], EXACT, "VAST Data 2024"
         )
-
-
-def _gpu_state() -> Iterator[Comparison]:
-    formats = {"plain_gb": "megatron", "distributed_optimizer_gb": "megatron-distributed-optimizer"}
-    for row in published("state_memory_per_gpu")["rows"]:
-        name = row["model"].split()[0]
-        parallelism = {key: row[key] for key in ("tensor", "pipeline", "expert", "data") if key in row}
-        for key, format_name in formats.items():
-            report = _report({"preset": name}, parallelism=parallelism, checkpoint={"format": format_name})
-            yield Comparison(
-                f"state GB per GPU of {name}, {key.removesuffix('_gb').replace('_', ' ')}",
-                report.training.gpu_state_bytes / 1e9,
-                row[key],
-                1e-3,
-                "Megatron-LM, SimuMax and llm-analysis",
-            )
 
 
 def _mlperf() -> Iterator[Comparison]:

@@ -88,6 +88,7 @@ VALUES = {
     "--io": "direct",
     "--mode": "async",
     "--restore": "read-once-broadcast",
+    "--recomputation": "full",
 }
 """Where 1 is no value that the flag takes."""
 
@@ -100,11 +101,24 @@ def test_every_flag_takes_a_value_and_sets_its_field(flag: Flag) -> None:
         model["reliability"] = {"mtbf_seconds": 3600}
     if flag.name == "--io":
         model["storage"] = {"preset": "dgx-a100-storage-network"}
+    if flag.name in ("--sequence-length", "--micro-batch", "--global-batch", "--recomputation"):
+        model["training"] = {"sequence_length": 2048, "micro_batch_size": 1}
     scenario = scenario_from(with_flags(model, {flag.parameter: text}))
     owner: Any = scenario
     for name in flag.field.split("."):
         owner = getattr(owner, name)
     assert owner == text or float(owner) == float(text)
+
+
+def test_the_answer_says_whether_state_and_activations_fit() -> None:
+    degrees = "--model gpt3-175b --tensor 8 --pipeline 8 --data 16 --sequence-length 2048 --micro-batch 1"
+    runs = ckpt_size(*f"{degrees} --global-batch 1536".split()).stdout
+    assert "61.10 GB  on stage 0" in runs
+    assert "6.80 %  of a step the pipeline idles, with 96 microbatches" in runs
+    assert "CANNOT RUN" not in runs
+    misfit = ckpt_size(*f"{degrees} --recomputation none".split(), "--tensor", "4").stdout
+    assert "CANNOT RUN" in misfit
+    assert "this layout cannot run; the nearest that can has" in misfit.replace("\n", " ")
 
 
 def test_check_exits_with_1_where_a_target_is_missed() -> None:

@@ -12,7 +12,7 @@ from sizing.model.inventory import inventory_of
 from sizing.published import published
 from sizing.state import Training, resident_parts, saved_parts
 from sizing.state.optimizers import Optimizer
-from sizing.training.gpu_memory import GRADIENT_BYTES_PER_PARAMETER
+from sizing.training.state_memory import GRADIENT_BYTES_PER_PARAMETER
 
 LARGE = (4096, 4096)
 MEASURED_SHAPE = Architecture(

@@ -1,0 +1,102 @@
+"""All degrees by which a model can be cut over a number of GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from sizing.cluster import Cluster
+from sizing.errors import InvalidInput
+from sizing.layout.fit import check_fit
+from sizing.layout.formats import FORMATS, FormatName, check_format
+from sizing.layout.parallelism import Parallelism
+from sizing.model import ResolvedModel
+from sizing.state import Training
+
+MOST_STAGES_OF_A_COUNT = 128
+"""Stages that are tried where only a number of parameters is known, and with it no layers."""
+
+_MOST_ZERO_STAGE_OF_A_PIPELINE = 1
+"""DeepSpeed, runtime/pipe/engine.py: ZeRO 2 and 3 are incompatible with pipeline parallelism."""
+
+
+@dataclass(frozen=True, slots=True)
+class DegreeSearch:
+    """What is tried: tensor degrees in a node, stages up to the layers, expert degrees, and what is left as data.
+
+    Tensor degrees divide the GPUs of a node, expert degrees the experts; context degrees are given.
+    Of `given` the fields that are not degrees stay as they are, as far as they go with the degrees.
+    `zero_stages` is empty where the format has none.
+    """
+
+    model: ResolvedModel
+    training: Training
+    format_name: FormatName
+    given: Parallelism
+    num_gpus: int
+    gpus_per_node: int
+    contexts: Sequence[int]
+    zero_stages: Sequence[int] = field(default=())
+    even_stages: bool = False
+
+    def combinations(self) -> Iterator[dict[str, int]]:
+        """Degrees that multiply to the GPUs, whether or not they fit the model."""
+        cuts = FORMATS[self.format_name].model_parallel
+        for tensor in divisors(self.gpus_per_node) if cuts else (1,):
+            for context in self.contexts:
+                for pipeline in self._stages() if cuts else (1,):
+                    data, rest = divmod(self.num_gpus, tensor * context * pipeline)
+                    if not rest and data:
+                        degrees = {"tensor": tensor, "pipeline": pipeline, "context": context, "data": data}
+                        yield from self._with_experts_and_stages(degrees, cuts=cuts)
+
+    def fitting(self, degrees: dict[str, int]) -> Parallelism | None:
+        """The degrees as a Parallelism, or None where the model, its format or the rest of `given` refuses them."""
+        try:
+            parallelism = Parallelism.model_validate(self._kept(degrees) | degrees)
+            check_fit(self.model, parallelism, Cluster())
+            mode = FORMATS[self.format_name].modes[0]
+            check_format(self.format_name, self.training, parallelism, mode=mode, files_per_rank=None)
+        except (ValidationError, InvalidInput):
+            return None
+        return parallelism
+
+    def _kept(self, degrees: dict[str, int]) -> dict[str, Any]:
+        kept = self.given.model_dump(exclude_unset=True)
+        if degrees["pipeline"] == 1:
+            kept.pop("virtual_pipeline", None)
+        if degrees["pipeline"] != self.given.pipeline:
+            kept.pop("layers_per_stage", None)
+        return kept
+
+    def _stages(self) -> Iterator[int]:
+        architecture = self.model.architecture
+        num_layers = architecture.num_layers if architecture else MOST_STAGES_OF_A_COUNT
+        return (p for p in range(1, num_layers + 1) if not self.even_stages or num_layers % p == 0)
+
+    def _with_experts_and_stages(self, degrees: dict[str, int], *, cuts: bool) -> Iterator[dict[str, int]]:
+        num_experts = self.model.architecture.num_experts if self.model.architecture else None
+        per_stage = degrees["tensor"] * degrees["context"] * degrees["data"]
+        expert_tensor = self.given.expert_tensor or degrees["tensor"]
+        for expert in divisors(num_experts) if cuts and num_experts else (1,):
+            if per_stage % (expert * expert_tensor) == 0:
+                yield from self._with_zero_stages(degrees | {"expert": expert})
+
+    def _with_zero_stages(self, degrees: dict[str, int]) -> Iterator[dict[str, int]]:
+        if not self.zero_stages:
+            yield degrees
+        for stage in self.zero_stages:
+            if degrees["pipeline"] == 1 or stage <= _MOST_ZERO_STAGE_OF_A_PIPELINE:
+                yield degrees | {"zero_stage": stage}
+
+
+def divisors(number: int) -> list[int]:
+    """Whole numbers that divide it.
+
+    >>> divisors(8)
+    [1, 2, 4, 8]
+    """
+    return [n for n in range(1, number + 1) if number % n == 0]

@@ -1,0 +1,56 @@
+"""What a GPU holds of a model under degrees that are yet to be chosen."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import get_args
+
+from sizing.cluster import ResolvedNode
+from sizing.layout import Parallelism
+from sizing.layout.cells import cells_of
+from sizing.layout.formats import FormatName
+from sizing.layout.layout import trained_inventory
+from sizing.layout.resolved import resolved_model
+from sizing.layout.stages import stage_spans
+from sizing.model import Model, ResolvedModel
+from sizing.state import Training
+from sizing.state.training import Recomputation
+from sizing.training.gpu_memory import GpuMemory, gpu_memory
+
+RECOMPUTATIONS: tuple[Recomputation, ...] = get_args(Recomputation)
+"""From what needs most memory to what needs least."""
+
+
+class MemoryQuestion:
+    """A model and how it is trained, in which format it is saved, on which nodes."""
+
+    def __init__(self, model: Model, training: Training, *, format_name: FormatName, node: ResolvedNode) -> None:
+        self.training = training
+        self.format_name = format_name
+        self.node = node
+        self._resolved = functools.cache(lambda tensor: resolved_model(model, training, Parallelism(tensor=tensor)))
+
+    def model(self, *, tensor: int) -> ResolvedModel:
+        """The model as that many tensor ranks hold it."""
+        return self._resolved(tensor)
+
+    def memory(
+        self, parallelism: Parallelism, *, room_bytes: float, recomputations: Sequence[Recomputation]
+    ) -> GpuMemory:
+        """With the first of some recomputations that needs no more than the room, else with the last of them.
+
+        Raises InvalidInput where batch and degrees do not go together.
+        """
+        model = self.model(tensor=parallelism.tensor)
+        inventory = trained_inventory(model.inventory, self.training)
+        num_layers = model.architecture.num_layers if model.architecture else 0
+        cells = cells_of(stage_spans(inventory, parallelism, num_layers=num_layers), parallelism, ())
+        for recomputation in recomputations:
+            training = self.training.model_copy(update={"recomputation": recomputation})
+            found = gpu_memory(
+                training, parallelism, cells=cells, format_name=self.format_name, model=model, node=self.node
+            )
+            if found.needed_bytes <= room_bytes:
+                break
+        return found

@@ -1,0 +1,205 @@
+"""Activations and schedules by the published formulas, evaluated as they are printed."""
+
+import math
+import re
+from typing import Any
+
+import pytest
+
+from sizing.errors import InvalidInput
+from sizing.layout import Parallelism
+from sizing.model import Architecture, catalog
+from sizing.published import published
+from sizing.report import SizingReport, answer
+from sizing.scenario import scenario_from
+from sizing.state import Training
+from sizing.training.activations import LayerShape, layer_activation_bytes
+from sizing.training.execution import execution_of
+from sizing.training.schedules import bubble_fraction, in_flight_microbatches
+
+FACTS = published("training_techniques")
+BY_SCHEDULE = {row["schedule"]: row for row in FACTS["pipeline_schedules"]}
+PER_LAYER = FACTS["activation_bytes_per_layer"]
+GPT3, MT_NLG = (catalog()[name].architecture for name in ("gpt3-175b", "megatron-530b"))
+LLAMA, MIXTRAL = (catalog()[name].architecture for name in ("llama-3.1-8b", "mixtral-8x7b"))
+
+
+def evaluated(formula: str, **symbols: float) -> float:
+    """A formula as printed, in which symbols that stand side by side are multiplied."""
+    code = re.sub(r"(?<=[\w)])\s+(?=[\w(])", "*", formula)
+    return float(eval(code, {"ceil": math.ceil, "min": min}, symbols))  # noqa: S307
+
+
+def layer_bytes(a: Architecture, *, tensor: int = 1, context: int = 1, sequence: int = 2048, **training: Any) -> float:
+    degrees = Parallelism(tensor=tensor, context=context)
+    step = Training(sequence_length=sequence, micro_batch_size=2, **training)
+    execution = execution_of(step, degrees)
+    assert execution is not None
+    shape = LayerShape(a, degrees, 2)
+    kept = shape.dense if a.num_experts is None else shape.sparse
+    return layer_activation_bytes(kept, hidden_bytes=shape.hidden_bytes, execution=execution, parallelism=degrees)[0]
+
+
+def report_of(model: str = "gpt3-175b", **blocks: Any) -> SizingReport:
+    return answer(scenario_from({"model": {"preset": model}} | blocks))
+
+
+@pytest.mark.parametrize(
+    ("case", "tensor", "training"),
+    [
+        ("none", 1, {"recomputation": "none"}),
+        ("tensor", 8, {"recomputation": "none", "sequence_parallel": False}),
+        ("tensor_sequence", 8, {"recomputation": "none", "sequence_parallel": True}),
+        ("tensor_selective", 8, {"recomputation": "selective", "sequence_parallel": False}),
+        ("tensor_sequence_selective", 8, {"recomputation": "selective"}),
+        ("full_recompute", 8, {"recomputation": "full", "sequence_parallel": False}),
+    ],
+)
+@pytest.mark.parametrize("model", [GPT3, MT_NLG], ids=["gpt3", "mt-nlg"])
+def test_a_layer_of_gpt_keeps_what_the_paper_counts(
+    model: Architecture, case: str, tensor: int, training: dict[str, Any]
+) -> None:
+    truth = evaluated(PER_LAYER[case], s=2048, b=2, h=model.hidden_size, a=model.num_attention_heads, t=tensor)
+    assert layer_bytes(model, tensor=tensor, **training) == truth
+
+
+def test_a_gated_layer_without_dropout_keeps_three_inner_tensors_and_no_masks() -> None:
+    hidden, inner, key_value = 4096, 14336, 1024
+    values = 4 * hidden + 2 * hidden + 2 * key_value + 3 * inner
+    assert layer_bytes(LLAMA) == 2 * 2 * 2048 * values
+    with_scores = layer_bytes(LLAMA, recomputation="none")
+    assert with_scores - layer_bytes(LLAMA) == 2 * 32 * 2 * 2048**2
+
+
+def test_keys_and_values_are_not_cut_below_a_head() -> None:
+    """Sixteen tensor ranks of eight heads of keys and values keep a whole head each."""
+    per_token = (4 * 4096 + 2 * 4096 + 3 * 14336) / 16 + 2 * 128
+    assert layer_bytes(LLAMA, tensor=16) == 2 * 2 * 2048 * per_token
+
+
+def test_a_token_is_kept_by_each_expert_that_it_passes_through() -> None:
+    """Of Mixtral's eight experts a token sees two, each with its own copy of input and output."""
+    hidden, inner, key_value = 4096, 14336, 1024
+    values = 4 * hidden + 2 * hidden + 2 * key_value + 2 * (3 * inner + 2 * hidden)
+    assert layer_bytes(MIXTRAL) == 2 * 2 * 2048 * values
+
+
+def test_context_ranks_share_a_sequence() -> None:
+    for recomputation in ("none", "selective", "full"):
+        whole = layer_bytes(LLAMA, recomputation=recomputation, sequence=8192)
+        assert layer_bytes(LLAMA, recomputation=recomputation, sequence=8192, context=4) == whole / 4
+
+
+@pytest.mark.parametrize("check", FACTS["pipeline_checks"], ids=str)
+def test_bubbles_are_as_published(check: dict[str, float]) -> None:
+    p, m = int(check["p"]), int(check["m"])
+    share = bubble_fraction(num_stages=p, num_microbatches=m)
+    assert share == pytest.approx(check["share_of_total"], rel=5e-3)
+    assert share / (1 - share) == pytest.approx(check["share_of_ideal"], rel=5e-3)
+    assert share == pytest.approx(evaluated(BY_SCHEDULE["gpipe"]["bubble"], p=p, m=m))
+
+
+@pytest.mark.parametrize(("p", "v", "m"), [(8, 2, 64), (4, 5, 8), (64, 2, 512)])
+def test_interleaving_is_as_published(p: int, v: int, m: int) -> None:
+    row = BY_SCHEDULE["interleaved 1f1b"]
+    of_ideal = evaluated(row["bubble"].removesuffix(" of ideal time"), p=p, v=v, m=m)
+    assert bubble_fraction(num_stages=p, num_chunks=v, num_microbatches=m) == pytest.approx(of_ideal / (1 + of_ideal))
+    held = in_flight_microbatches("interleaved", stage=0, num_stages=p, num_chunks=v, num_microbatches=m)
+    assert held == pytest.approx(p * (1 + (p - 1) / (p * v)))
+    assert math.ceil(held) == evaluated(row["in_flight"], p=p, v=v)
+
+
+@pytest.mark.parametrize("m", [4, 8, 32])
+def test_microbatches_in_flight_are_as_published(m: int) -> None:
+    first, per_stage = BY_SCHEDULE["1f1b / dapple"]["in_flight"].split("; stage i: ")
+    assert in_flight_microbatches("1f1b", stage=0, num_stages=8, num_microbatches=m) == evaluated(first, p=8, m=m)
+    for i in range(8):
+        held = in_flight_microbatches("1f1b", stage=i, num_stages=8, num_microbatches=32)
+        assert held == evaluated(per_stage, p=8, i=i)
+    assert in_flight_microbatches("gpipe", stage=3, num_stages=8, num_microbatches=m) == m
+
+
+BATCH = {"sequence_length": 2048, "micro_batch_size": 1}
+DEGREES = {"tensor": 8, "pipeline": 8, "data": 16}
+
+
+def test_one_stage_holds_the_paper_s_total() -> None:
+    """One stage: s b h L/t (34 + 4/L (1 + v/h)), and a mask for the embedding's dropout."""
+    report = report_of(training=BATCH, parallelism={"tensor": 8})
+    s, h, layers, vocabulary = 2048, 12_288, 96, 51_200
+    assert report.training.activation_bytes == round(s * h / 8 * (34 * layers + 1 + 4 * (1 + vocabulary / h)))
+
+
+def test_without_a_batch_nothing_is_said_of_activations() -> None:
+    plain, with_batch = report_of(parallelism=DEGREES), report_of(parallelism=DEGREES, training=BATCH)
+    assert plain.training.total_bytes is plain.training.fits is plain.training.bubble_fraction is None
+    assert with_batch.training.gpu_state_bytes == plain.training.gpu_state_bytes
+    assert with_batch.checkpoint == plain.checkpoint
+    assert with_batch.training.bubble_fraction is None, "without a global batch"
+
+
+def test_the_fullest_stage_is_that_of_most_state_and_activations_together() -> None:
+    """Of 1f1b's stages the first holds most microbatches; with gpipe they all hold as many."""
+    steps = report_of(parallelism=DEGREES, training=BATCH | {"global_batch_size": 512})
+    assert (steps.training.fullest_stage, steps.training.in_flight_microbatches) == (0, 8)
+    assert steps.training.num_microbatches == 32
+    flush = report_of(parallelism=DEGREES, training=BATCH | {"global_batch_size": 512, "schedule": "gpipe"})
+    assert flush.training.in_flight_microbatches == 32
+    assert flush.training.fits is False
+
+
+def test_a_layout_that_cannot_run_is_told_which_recomputation_can() -> None:
+    training = BATCH | {"recomputation": "none", "sequence_parallel": False}
+    report = report_of(parallelism=DEGREES, training=training, cluster={"node": "dgx-a100"})
+    assert report.training.state_fits
+    assert report.training.fits is False
+    (warning,) = [warning for warning in report.warnings if "cannot run" in warning]
+    assert "the nearest that can has tensor 8, pipeline 8, data 16 and recomputation full" in warning
+
+
+def test_a_layout_that_cannot_run_is_told_the_nearest_degrees_that_can() -> None:
+    report = report_of(parallelism={"tensor": 8, "pipeline": 2, "data": 8}, training=BATCH)
+    (warning,) = [warning for warning in report.warnings if "cannot run" in warning]
+    nearest = {"tensor": 8, "pipeline": 8, "data": 2}
+    assert "the nearest that can has tensor 8, pipeline 8, data 2 and recomputation selective" in warning
+    assert report_of(parallelism=nearest, training=BATCH).training.fits
+
+
+def test_where_no_degrees_can_the_least_need_is_said() -> None:
+    report = report_of("megatron-1t", parallelism={"tensor": 8}, training=BATCH)
+    assert any("no degrees on these GPUs can" in warning for warning in report.warnings)
+
+
+def test_a_bare_count_has_no_activations_and_says_so() -> None:
+    report = answer(scenario_from({"model": {"num_parameters": 8_000_000_000}, "training": BATCH}))
+    assert report.training.total_bytes is None
+    assert any("activations are not known" in warning for warning in report.warnings)
+
+
+def test_what_a_step_is_taken_to_do_is_said() -> None:
+    assumed = {a.field: a.value for a in report_of(parallelism=DEGREES, training=BATCH).assumptions}
+    assert assumed["training.recomputation"] == "selective"
+    assert assumed["training.schedule"] == "1f1b"
+    assert assumed["training.sequence_parallel"] is True
+
+
+@pytest.mark.parametrize(
+    ("training", "parallelism", "sentence"),
+    [
+        ({"micro_batch_size": 1}, {}, "training has micro_batch_size without sequence_length"),
+        ({"sequence_length": 1}, {}, "training has sequence_length without micro_batch_size"),
+        ({"schedule": "1f1b"}, {}, "training has schedule without micro_batch_size"),
+        (BATCH | {"global_batch_size": 7}, {"data": 2}, "training.global_batch_size must be a multiple of"),
+        (BATCH | {"schedule": "gpipe"}, {}, "training.global_batch_size is needed with schedule gpipe"),
+        (BATCH | {"schedule": "interleaved"}, {}, "training.schedule must be interleaved with virtual_pipeline > 1"),
+        (
+            BATCH | {"global_batch_size": 5},
+            {"pipeline": 4, "virtual_pipeline": 2},
+            "training.global_batch_size must give a multiple of pipeline 4 microbatches",
+        ),
+    ],
+)
+def test_steps_that_cannot_be_are_refused(training: dict[str, Any], parallelism: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        report_of(training=training, parallelism=parallelism)
+    assert sentence in str(caught.value)
