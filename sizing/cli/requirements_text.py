@@ -9,8 +9,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from sizing.explore.requirements.asked import INTERVAL
+from sizing.explore.requirements.capacity import CapacityNeed
 from sizing.explore.requirements.free_interval import AtFreeInterval
-from sizing.explore.requirements.questions import INTERVAL
 from sizing.explore.requirements.report import Requirement, RequirementsReport
 from sizing.units import bytes_text, percent_text, rate_text, seconds_text
 
@@ -56,10 +57,16 @@ def _figure(requirement: Requirement, value: float) -> str:
 
 
 def _conclusions(report: RequirementsReport) -> Iterator[str]:
-    capacity = bytes_text(report.least.capacity_bytes)
-    yield f"Capacity, at least {capacity}: what retention keeps, and the one being written."
+    yield _capacity(report.capacity)
     if report.at_free_interval is not None:
         yield _free_interval(report.at_free_interval)
+
+
+def _capacity(need: CapacityNeed) -> str:
+    sizes = f"Capacity, at least {bytes_text(need.capacity_bytes)} for what is kept and the checkpoint being written"
+    if need.raw_bytes > need.capacity_bytes:
+        sizes += f", on a file system of {bytes_text(need.usable_bytes)} and drives of {bytes_text(need.raw_bytes)}"
+    return f"{sizes}. Most of it is {need.reason}."
 
 
 def _free_interval(found: AtFreeInterval) -> str:

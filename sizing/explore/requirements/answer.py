@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from sizing.explore.requirements.asked import INTERVAL, READ_RATE, WRITE_RATE, Asked
+from sizing.explore.requirements.capacity import capacity_need
 from sizing.explore.requirements.edge import last_that_meets
 from sizing.explore.requirements.free_interval import at_free_interval
-from sizing.explore.requirements.questions import INTERVAL, READ_RATE, WRITE_RATE, Asked, Question, Sense, questions
+from sizing.explore.requirements.questions import Question, Sense, questions
 from sizing.explore.requirements.reasons import reason
 from sizing.explore.requirements.report import Least, Requirement, RequirementsReport, Status
 from sizing.report import demands_of_scenario
@@ -36,14 +38,16 @@ def requirements_of(scenario: Scenario) -> RequirementsReport:
     asked = Asked(demands_of_scenario(scenario), scenario.run_inputs)
     solved = [answered for question in questions(asked) if (answered := _solved(asked, question)) is not None]
     found = [requirement.model_copy(update={"binds": _binds(requirement, solved)}) for requirement in solved]
+    capacity = evaluate(asked.demands, asked.inputs).capacity
     return RequirementsReport(
         least=Least(
             write_bytes_per_second=_value(found, WRITE_RATE, "least"),
             read_bytes_per_second=_value(found, READ_RATE, "least"),
-            capacity_bytes=evaluate(asked.demands, asked.inputs).capacity.capacity_bytes,
+            capacity_bytes=capacity.capacity_bytes,
             shortest_interval_seconds=_value(found, INTERVAL, "least"),
             longest_interval_seconds=_value(found, INTERVAL, "most"),
         ),
+        capacity=capacity_need(capacity, asked.inputs.retention),
         at_free_interval=at_free_interval(asked),
         requirements=found,
         warnings=list(_warnings(asked, found)),
@@ -52,11 +56,11 @@ def requirements_of(scenario: Scenario) -> RequirementsReport:
 
 def _solved(asked: Asked, question: Question) -> Requirement | None:
     """The answer to a question, or None where the scenario cannot tell what the target gets."""
-    best = asked.check(question, question.best)
+    best = asked.check(question.target, {question.field: question.best})
     if best is None:
         return None
     status, value = _edge(asked, question) if best.met else ("none", None)
-    found = best if value is None else asked.check(question, value)
+    found = best if value is None else asked.check(question.target, {question.field: value})
     return Requirement(
         field=question.field,
         sense=question.sense,
@@ -73,7 +77,8 @@ def _solved(asked: Asked, question: Question) -> Requirement | None:
 
 def _edge(asked: Asked, question: Question) -> tuple[Status, float | None]:
     def meets(values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-        check = asked.check(question, values if len(values) > 1 else float(values[0]))
+        tried = values if len(values) > 1 else float(values[0])
+        check = asked.check(question.target, {question.field: tried})
         return np.atleast_1d(np.asarray(check.met if check else False))
 
     if meets(np.array([question.worst]))[0]:

@@ -6,13 +6,16 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
+from sizing.explore.requirements.asked import INTERVAL, WRITE_RATE, Asked, interval_bounds
+from sizing.explore.requirements.best_interval import best_interval_seconds
 from sizing.explore.requirements.edge import last_that_meets
-from sizing.explore.requirements.questions import INTERVAL, WRITE_RATE, Asked, interval_bounds
 from sizing.run.evaluation import RunFigures
+from sizing.storage.transfer import Numbers
 from sizing.units import MOST_BYTES
 
 _TARGETS = ("max_stall_seconds", "max_overhead_fraction", "min_goodput_fraction")
 _ROUNDING = 1 + 1e-12
+_TINY = 1e-30
 
 
 class AtFreeInterval(BaseModel):
@@ -56,11 +59,19 @@ def at_free_interval(asked: Asked) -> AtFreeInterval | None:
 
 def _at_best_interval(asked: Asked, rates: float | npt.NDArray[np.float64]) -> RunFigures:
     figures = asked.at({WRITE_RATE: rates})
-    assert figures.write is not None  # noqa: S101  a rate is set
-    least = np.divide(figures.write.stall_seconds, asked.inputs.targets.max_overhead_fraction) * _ROUNDING
-    best = figures.interval.optimal_period_seconds
-    wanted = least if best is None else np.maximum(best, least)
+    best = best_interval_seconds(asked, figures, rates)
+    wanted = np.maximum(best, _least_for_overhead(figures) * _ROUNDING)
     return asked.at({WRITE_RATE: rates, INTERVAL: np.clip(wanted, *interval_bounds(asked))})
+
+
+def _least_for_overhead(figures: RunFigures) -> Numbers:
+    """The least interval for the overhead target: stall / (target - overhead of the tiers); no end where they miss."""
+    assert figures.write is not None  # noqa: S101  a rate is set
+    main = next((row for row in figures.tiers if row.kind == "storage"), None)
+    others = sum((row.overhead_fraction for row in figures.tiers if row is not main), start=0.0)
+    stall = figures.write.stall_seconds if main is None else main.stall_seconds
+    least: Numbers = np.divide(stall, np.maximum(_TINY, figures.overhead.max_overhead_fraction - others))
+    return least
 
 
 def _met(figures: RunFigures, num_rates: int) -> npt.NDArray[np.bool_]:

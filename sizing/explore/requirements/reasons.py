@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sizing.explore.requirements.questions import DRAINED, INTERVAL, Asked, Question
+from sizing.explore.requirements.asked import DRAINED, INTERVAL, Asked
+from sizing.explore.requirements.questions import Question
 from sizing.explore.requirements.report import Status
 from sizing.run.evaluation import RunFigures
 from sizing.run.restore import Restore
@@ -40,9 +41,9 @@ def _obstacle(asked: Asked, question: Question, figures: RunFigures) -> str:
     """What is left where the field is as good as can be."""
     write, restore = figures.write, figures.restore
     if question.target == "min_goodput_fraction":
-        if question.field == INTERVAL:
-            return f"even the best interval has {percent_text(figures.interval.goodput_at_optimum_fraction or 0.0)}"
         at_interval = percent_text(figures.interval.goodput_at_interval_fraction or 0.0)
+        if question.field == INTERVAL:
+            return f"even the best interval has {at_interval}"
         return f"with no limit here it is {at_interval} at this interval; another interval may do"
     if question.target == "recovery_seconds":
         return _obstacle_to_recovery(asked, restore)

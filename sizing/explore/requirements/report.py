@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sizing.explore.requirements.capacity import CapacityNeed
 from sizing.explore.requirements.free_interval import AtFreeInterval
 from sizing.explore.requirements.questions import Sense
 
@@ -59,6 +60,7 @@ class RequirementsReport(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     least: Least
+    capacity: CapacityNeed
     at_free_interval: AtFreeInterval | None = Field(
         description="None without a goodput target, or where none is enough"
     )

@@ -4,6 +4,7 @@ import copy
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -12,7 +13,9 @@ from sizing.errors import InvalidInput
 from sizing.explore.requirements.answer import requirements
 from sizing.explore.requirements.edge import last_that_meets
 from sizing.explore.requirements.report import Requirement, RequirementsReport
-from sizing.report import SizingReport, answer
+from sizing.report import SizingReport, answer, demands_of_scenario
+from sizing.run.evaluation import evaluate
+from sizing.run.figures import with_arrays
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 
 HAIR = 1e-6
@@ -164,6 +167,64 @@ def test_with_tiers_the_main_storage_is_written_between_them() -> None:
     assert longest is None or 600 < longest <= 12 * 3600
     assert report.at_free_interval is not None
     assert 600 < report.at_free_interval.interval_seconds <= 12 * 3600
+
+
+@pytest.mark.parametrize("below", [1e-9, 1e-6, 1e-3])
+def test_with_tiers_a_goodput_just_below_the_highest_is_reached(below: float) -> None:
+    asked = tiered()
+    highest = highest_goodput(asked)
+    report = requirements(tiered(min_goodput_fraction=highest - below))
+    for sense in ("least", "most"):
+        requirement = of(report, INTERVAL, "min_goodput_fraction", sense)
+        assert requirement.status in ("solved", "any")
+        if requirement.value is not None:
+            assert goodput_at(asked, requirement.value) == pytest.approx(highest - below, abs=1e-9)
+    above = requirements(tiered(min_goodput_fraction=highest + 1e-4))
+    assert of(above, INTERVAL, "min_goodput_fraction").status == "none"
+    assert "even the best interval has" in of(above, INTERVAL, "min_goodput_fraction").reason
+
+
+def goodput_at(asked: dict[str, Any], interval: float) -> float:
+    found = answer(scenario_from(with_field(asked, INTERVAL, interval))).interval.goodput_at_interval_fraction
+    assert found is not None
+    return found
+
+
+def highest_goodput(asked: dict[str, Any]) -> float:
+    """Of many intervals, by the functions that answer."""
+    scenario = scenario_from(asked)
+    intervals = np.geomspace(601, 43_200, 100_001)
+    figures = evaluate(demands_of_scenario(scenario), with_arrays(scenario, {INTERVAL: intervals}).run_inputs)
+    return float(np.max(np.asarray(figures.interval.goodput_at_interval_fraction)))
+
+
+def test_with_tiers_and_a_free_interval_no_slower_storage_would_do() -> None:
+    wanted = {"min_goodput_fraction": 0.96, "max_overhead_fraction": 0.02}
+    asked = tiered(**wanted)
+    best = requirements(asked).at_free_interval
+    assert best is not None
+    for factor, is_met in ((1 + 1e-9, True), (0.999, False)):
+        slower = with_field(asked, WRITE, factor * best.write_bytes_per_second)
+        assert (max(highest_goodput(slower), goodput_at(slower, best.interval_seconds)) >= 0.96) is is_met
+
+
+def test_the_part_of_the_retention_that_decides_the_capacity_is_named() -> None:
+    checkpoint = 13.8e12
+    kept = {"keep_last": 2, "keep_best": 1, "free_fraction": 0.2, "redundancy_fraction": 0.25}
+    need = requirements(document(retention=kept)).capacity
+    assert need.capacity_bytes == 4 * checkpoint
+    assert need.usable_bytes == pytest.approx(5 * checkpoint)
+    assert need.raw_bytes == pytest.approx(6.25 * checkpoint)
+    assert {part.cause: part.bytes / checkpoint for part in need.parts} == pytest.approx(
+        {"keep_last": 2, "keep_best": 1, "in-flight": 1, "free_fraction": 1, "redundancy_fraction": 1.25}
+    )
+    assert sum(part.fraction for part in need.parts) == pytest.approx(1)
+    assert need.binds == "keep_last"
+    assert need.reason == "the last checkpoints kept whole: 27.60 TB (25.10 TiB), 32.0 % of the drives"
+    copies = requirements(document(retention=kept | {"redundancy_fraction": 2})).capacity
+    assert copies.binds == "redundancy_fraction"
+    weights = requirements(document(retention={"keep_weights_every": 1, "run_seconds": "90d"})).capacity
+    assert weights.binds == "keep_weights_every"
 
 
 def test_the_reference_run_needs_19_gigabytes_per_second_for_5_percent_of_4_hours() -> None:

@@ -1,0 +1,81 @@
+"""A scenario whose storage rates and interval may be set anew, and what it then answers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from sizing.run.demands import Demands
+from sizing.run.evaluation import RunFigures, RunInputs, evaluate
+from sizing.run.figures import with_arrays
+from sizing.run.targets import TargetCheck
+from sizing.storage.profile import StorageProfile
+from sizing.units import MOST_SECONDS
+
+DRAINED = "interval_seconds"
+"""Not a target of the scenario: an asynchronous save must have drained before the next one starts."""
+
+PROFILE = "storage.profile."
+WRITE_RATE = PROFILE + "write_bytes_per_second"
+READ_RATE = PROFILE + "read_bytes_per_second"
+INTERVAL = "checkpoint.interval_seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A scenario whose fields may be set anew: what its layout demands and all that comes after."""
+
+    demands: Demands
+    inputs: RunInputs
+
+    def at(self, values: Mapping[str, object]) -> RunFigures:
+        """The figures with some fields set to numbers or arrays, everything else as asked."""
+        blocks: dict[str, dict[str, object]] = {}
+        for field, value in values.items():
+            block, name = field.rsplit(".", 1)
+            blocks.setdefault(block, {})[name] = value
+        checkpoint = with_arrays(self.inputs.checkpoint, blocks.get("checkpoint", {}))
+        profile = self.inputs.profile
+        if rates := blocks.get("storage.profile"):
+            profile = with_arrays(profile or StorageProfile.model_validate(dict.fromkeys(rates, 1.0)), rates)
+        return evaluate(self.demands, dataclasses.replace(self.inputs, checkpoint=checkpoint, profile=profile))
+
+    def given(self, field: str) -> float | None:
+        """What the scenario says of a field."""
+        block, name = field.rsplit(".", 1)
+        value: float | None = getattr(
+            self.inputs.checkpoint if block == "checkpoint" else self.inputs.profile, name, None
+        )
+        return value
+
+    def check(self, target: str, values: Mapping[str, object]) -> TargetCheck | None:
+        """A target with some fields set, where the scenario sets it and something is found."""
+        figures = self.at(values)
+        checks = [_drained(figures)] if target == DRAINED else figures.targets
+        return next((check for check in checks if check.target == target and check.found is not None), None)
+
+    @property
+    def is_async(self) -> bool:
+        """Whether saves drain in the background."""
+        return self.inputs.checkpoint.mode == "async"
+
+    def asks(self, target: str) -> bool:
+        """Whether the scenario sets a target."""
+        return self.is_async if target == DRAINED else getattr(self.inputs.targets, target) is not None
+
+
+def _drained(figures: RunFigures) -> TargetCheck:
+    asked, effective = figures.interval.interval_seconds, figures.interval.effective_interval_seconds
+    met = None if effective is None else np.less_equal(effective, asked)
+    return TargetCheck.of(target=DRAINED, wanted=asked, found=effective, met=met)
+
+
+def interval_bounds(asked: Asked) -> tuple[float, float]:
+    """The shortest and the longest interval that go with the tiers: the main storage is written between them."""
+    checkpoint = asked.inputs.checkpoint
+    front, behind = checkpoint.front_tiers, checkpoint.archives
+    shortest = front[-1].interval_seconds * (1 + 1e-9) if front else 1e-3
+    return shortest, behind[0].interval_seconds if behind else MOST_SECONDS

@@ -1,0 +1,54 @@
+"""The interval of the main storage at which the goodput is greatest, everything else as the scenario says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from sizing.explore.requirements.asked import INTERVAL, WRITE_RATE, Asked, interval_bounds
+from sizing.run.evaluation import RunFigures
+
+_Array = npt.NDArray[np.float64]
+
+_SECTIONS = 64
+_PRECISION = 1e-10
+"""Of the place of a maximum, where the value has all its digits: it is flat there."""
+
+
+def best_interval_seconds(asked: Asked, figures: RunFigures, rates: float | _Array | None = None) -> float | _Array:
+    """The best interval, one for each of the write `rates` where they are given; `figures` are those at the rates.
+
+    By formula with one level. With tiers in front, whose intervals stay, by search of the same goodput that answers.
+    """
+    bounds = interval_bounds(asked)
+    optimal = figures.interval.optimal_period_seconds
+    if optimal is None or figures.interval.method == "exact":
+        clipped: float | _Array = np.clip(np.inf if optimal is None else optimal, *bounds)
+        return clipped
+    rows = np.atleast_1d(np.asarray(np.nan if rates is None else rates))
+
+    def goodput(intervals: _Array) -> _Array:
+        given = {} if rates is None else {WRITE_RATE: np.repeat(rows, intervals.shape[1])}
+        found = asked.at(given | {INTERVAL: intervals.ravel()}).interval.goodput_at_interval_fraction
+        return np.broadcast_to(np.asarray(found, dtype=np.float64), intervals.size).reshape(intervals.shape)
+
+    best = peak(goodput, low=np.full(len(rows), bounds[0]), high=np.full(len(rows), bounds[1]))
+    return best if rates is not None and np.ndim(rates) else float(best[0])
+
+
+def peak(value: Callable[[_Array], _Array], *, low: _Array, high: _Array) -> _Array:
+    """Where a value that rises and then falls is greatest, for each row between its bounds.
+
+    Each round cuts every bracket into 64 sections of equal ratio and keeps the two beside the greatest value.
+
+    >>> peak(lambda x: -np.square(np.log(x / 7.0)), low=np.array([1.0]), high=np.array([1e9])).round(6)
+    array([7.])
+    """
+    while np.any(high / low - 1 > _PRECISION):
+        tried = np.geomspace(low, high, _SECTIONS + 1, axis=-1)
+        best = np.argmax(np.nan_to_num(value(tried), nan=-np.inf), axis=-1)[:, None]
+        low = np.take_along_axis(tried, np.maximum(best - 1, 0), axis=-1)[:, 0]
+        high = np.take_along_axis(tried, np.minimum(best + 1, _SECTIONS), axis=-1)[:, 0]
+    return np.sqrt(low * high)
