@@ -5,7 +5,12 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from service.errors import NotFound
 from service.metrics import CONTENT_TYPE, Metrics
+from service.problems import responses
+
+SET_BY_PROXIES = ("x-forwarded-for", "forwarded")
+"""What is asked through a proxy comes from outside, and would get the figures of any one instance."""
 
 router = APIRouter(tags=["health"])
 
@@ -13,10 +18,14 @@ router = APIRouter(tags=["health"])
 @router.get(
     "/metrics",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {"example": "ckpt_sizings_total 12.0\n"}}}},
+    responses={200: {"content": {"text/plain": {"example": "ckpt_sizings_total 12.0\n"}}}, **responses(404)},
     summary="Figures for Prometheus",
 )
 def metrics(request: Request) -> Response:
-    """How many requests of which kind, how long they took, and what is in use."""
+    """How many requests of which kind, how long they took, and what is in use. Not for who comes through a proxy."""
+    if any(header in request.headers for header in SET_BY_PROXIES):
+        raise NotFound.of(
+            "path", "must be asked of the instance itself", value="/metrics", remedy="scrape each instance directly"
+        )
     counted: Metrics = request.app.state.metrics
     return Response(counted.exposition(), media_type=CONTENT_TYPE)

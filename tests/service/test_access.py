@@ -29,10 +29,15 @@ def refusal(client: httpx.Client, headers: dict[str, str]) -> tuple[int, str]:
     return response.status_code, response.json()["code"]
 
 
-def test_every_route_that_stores_demands_a_token(client: httpx.Client) -> None:
+def storing_routes() -> set[tuple[str, str]]:
+    """By the route table, so that a new one is among them."""
     routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
     changing = {(method, route.path) for route in routes for method in (route.methods or set()) - {"GET", "HEAD"}}
-    storing = changing - STATELESS
+    return changing - STATELESS
+
+
+def test_every_route_that_stores_demands_a_token(client: httpx.Client) -> None:
+    storing = storing_routes()
     assert {("POST", "/v1/scenarios"), ("DELETE", "/v1/scenarios/{scenario_id}")} <= storing
     assert storing >= {
         (method.upper(), path)
@@ -44,6 +49,15 @@ def test_every_route_that_stores_demands_a_token(client: httpx.Client) -> None:
         refused = client.request(method, path.format_map(SOME))
         assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized"), (method, path)
         assert refused.headers["www-authenticate"] == "Bearer"
+
+
+def test_a_token_to_publish_opens_no_other_route_that_stores(client: httpx.Client, database_url: str) -> None:
+    publisher = bearer(created_token(database_url, "publisher-of-access", scope="publish"))
+    open_to_it = {("POST", "/v1/storage-systems/{name}/runs")}
+    assert open_to_it < storing_routes()
+    for method, path in storing_routes() - open_to_it:
+        refused = client.request(method, path.format_map(SOME), headers=publisher)
+        assert (refused.status_code, refused.json()["code"]) == (403, "missing-scope"), (method, path)
 
 
 def test_a_token_stores(client: httpx.Client, token: str) -> None:

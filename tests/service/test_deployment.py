@@ -57,6 +57,32 @@ def test_they_set_what_can_be_set_and_mount_what_is_there() -> None:
     assert used == set(proxy["environment"])
 
 
+def of_kind(kind: str) -> dict[str, Any]:
+    (found,) = (document for document in KUBERNETES if document["kind"] == kind)
+    return dict(found)
+
+
+def test_pods_let_in_nobody_but_the_ingress_controller_and_prometheus() -> None:
+    policy = of_kind("NetworkPolicy")["spec"]
+    assert policy["podSelector"]["matchLabels"] == of_kind("Deployment")["spec"]["selector"]["matchLabels"]
+    sources = [source for rule in policy["ingress"] for source in rule["from"]]
+    assert len(sources) == len(policy["ingress"]) == 2
+    for source in sources:
+        assert source["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
+        assert source["podSelector"]["matchLabels"]
+
+
+def test_the_ingress_leads_to_the_service_and_takes_bodies_as_large_as_it() -> None:
+    ingress, service = of_kind("Ingress"), of_kind("Service")
+    (path,) = ingress["spec"]["rules"][0]["http"]["paths"]
+    assert path["backend"]["service"]["name"] == service["metadata"]["name"]
+    assert path["backend"]["service"]["port"]["name"] in [port["name"] for port in service["spec"]["ports"]]
+    assert ingress["spec"]["tls"][0]["hosts"] == [ingress["spec"]["rules"][0]["host"]]
+    most = f"{Settings.model_fields['max_result_bytes'].default // 1024**2}m"
+    assert ingress["metadata"]["annotations"]["nginx.ingress.kubernetes.io/proxy-body-size"] == most
+    assert f"client_max_body_size {most};" in (DEPLOY / "nginx" / "service.conf.template").read_text()
+
+
 def test_the_paths_that_kubernetes_probes_are_answered(client: httpx.Client) -> None:
     container = KUBERNETES[0]["spec"]["template"]["spec"]["containers"][0]
     probes = [container[name]["httpGet"]["path"] for name in ("startupProbe", "readinessProbe", "livenessProbe")]

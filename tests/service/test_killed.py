@@ -3,6 +3,7 @@
 import asyncio
 import collections
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -15,7 +16,8 @@ import psutil
 import pytest
 
 from service.database import open_database
-from service.database.tables import AuditRow, RunRow
+from service.database.runs import digest_of
+from service.database.tables import AuditRow, MeasurementRow, RunRow
 from tests.service.conftest import (
     bearer,
     created_token,
@@ -114,10 +116,15 @@ def check(url: str, ingest: Ingest) -> None:
     assert len(ingest.acknowledged) == NUM_RUNS
     database = open_database(url)
     with database.reading() as session:
-        run_ids = [run_id for (run_id,) in session.query(RunRow.run_id)]
+        runs = session.query(RunRow.run_id, RunRow.document, RunRow.digest).all()
+        num_measurements = session.query(MeasurementRow).count()
         published = [subject for (subject,) in session.query(AuditRow.subject).filter_by(action="publish")]
     database.close()
-    assert len(run_ids) == NUM_RUNS
+    run_ids = [run_id for run_id, _, _ in runs]
+    assert len(run_ids) == num_measurements == NUM_RUNS
+    for run_id, document, digest in runs:
+        assert json.loads(document) == result_document(run_id)
+        assert digest_of(document.encode()) == digest
     assert set(run_ids) == set(ingest.acknowledged)
     assert sorted(published) == sorted(f"run {run_id}" for run_id in run_ids)
     again = collections.Counter(ingest.acknowledged.values())

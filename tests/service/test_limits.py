@@ -1,5 +1,7 @@
 """What is closed where a login is required, and how often one client may ask."""
 
+import gzip
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +15,10 @@ from service.app import ROUTERS, create_app
 from service.database.tokens import NewToken, create_token
 from service.settings import Settings
 from sizing.scenario import REFERENCE_SCENARIO
-from tests.service.conftest import bearer, serving
+from tests.service.conftest import bearer, created_token, serving
 from tests.service.test_access import SOME
+
+MIB = 1024**2
 
 
 @pytest.fixture
@@ -100,3 +104,32 @@ def test_a_body_that_dribbles_in_is_given_up(tmp_path: Path) -> None:
                 answer += chunk
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b'"code":"too-slow"' in answer
+
+
+def test_bombs_and_deep_and_oversized_bodies_take_hardly_more_memory_than_honest_ones(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/x.db"
+    with (
+        serving(tmp_path / "log", "--port", "0", "--database-url", url) as (process, address),
+        httpx.Client(base_url=address, timeout=60) as client,
+    ):
+        headers = bearer(created_token(url, "attacker", scope="publish")) | {"content-type": "application/json"}
+
+        def status_of(body: bytes, **more: str) -> int:
+            runs = "/v1/storage-systems/s/runs"
+            return client.post(runs, content=body, headers=headers | more).status_code
+
+        honest = b'{"warnings": ["' + b"x" * (15 * MIB) + b'"]}'
+        assert status_of(gzip.compress(honest), **{"content-encoding": "gzip"}) == 422
+        before = most_resident_bytes(process.pid)
+        bomb = gzip.compress(bytes(300 * MIB))
+        assert len(bomb) < MIB
+        for _ in range(5):
+            assert status_of(bomb, **{"content-encoding": "gzip"}) == 413
+            assert status_of(b"[" * (15 * MIB)) == 400
+            assert status_of(bytes(40 * MIB)) == 413
+        assert most_resident_bytes(process.pid) - before < 64 * MIB, "four bodies of the limit"
+
+
+def most_resident_bytes(pid: int) -> int:
+    (found,) = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(found) * 1024

@@ -86,6 +86,13 @@ def test_requests_sizings_and_ingests_are_counted(client: httpx.Client, token: s
     assert value(client, "ckpt_database_connections_in_use") == 0
 
 
+@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded"])
+def test_figures_are_not_for_who_comes_through_a_proxy(client: httpx.Client, header: str) -> None:
+    refused = client.get("/metrics", headers={header: "for=192.0.2.1"})
+    assert (refused.status_code, refused.json()["code"]) == (404, "not-found")
+    assert "ckpt_" not in refused.text
+
+
 def test_paths_of_clients_make_no_series(client: httpx.Client) -> None:
     client.get("/v1/models/nothing-like-it")
     client.get("/nothing-like-it")
