@@ -22,6 +22,11 @@ def fail() -> bytes:
     raise ZeroDivisionError("nobody expects this")
 
 
+def nap() -> bytes:
+    time.sleep(0.1)
+    return b"rested"
+
+
 def sleep() -> bytes:
     time.sleep(60)
     return b""

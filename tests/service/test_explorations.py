@@ -1,5 +1,6 @@
 """The heavy questions over HTTP: answered as by the library, beside the server, within their limits."""
 
+import asyncio
 import csv
 import threading
 import time
@@ -8,9 +9,13 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.testclient import TestClient
 
-from service.compute import ComputeWorker
-from service.errors import NotReady, TakesTooLong
+from service.app import create_app
+from service.compute import MOST_WAITING_PER_WORKER, ComputePool, ComputeWorker
+from service.errors import Busy, NotReady, TakesTooLong
+from service.metrics import Metrics
+from service.settings import Settings
 from sizing.errors import InvalidInput
 from sizing.explore.clusters.answer import answer_cluster
 from sizing.explore.clusters.scenario import REFERENCE_CLUSTER
@@ -21,7 +26,7 @@ from sizing.explore.simulation import REFERENCE_SIMULATION, ScenarioSimulation, 
 from sizing.explore.sweeps.answer import sweep
 from sizing.explore.sweeps.request import REFERENCE_SWEEP
 from sizing.scenario import REFERENCE_SCENARIO
-from tests.service.computed import eat, fail, refuse, refuse_for_now, sleep
+from tests.service.computed import eat, fail, nap, refuse, refuse_for_now, sleep
 from tests.service.conftest import serving
 
 LONG: dict[str, Any] = REFERENCE_CLUSTER | {"horizon_seconds": "900d"}
@@ -101,19 +106,26 @@ def test_small_questions_are_answered_beside_a_large_one_which_is_stopped_in_tim
 
 
 def test_more_large_questions_than_can_wait_are_refused_at_once(tmp_path: Path) -> None:
-    arguments = ("--port", "0", "--database-url", f"sqlite:///{tmp_path}/x.db", "--compute-seconds", "300ms")
-    with serving(tmp_path / "log", *arguments) as (_, address), httpx.Client(base_url=address, timeout=60) as client:
-        answers: list[httpx.Response] = []
-        asking = [
-            threading.Thread(target=lambda: answers.append(client.post("/v1/clusters", json=LONG))) for _ in range(12)
-        ]
-        for thread in asking:
-            thread.start()
-        for thread in asking:
-            thread.join()
-    codes = sorted(answer.json()["code"] for answer in answers)
-    assert codes == ["busy"] * 4 + ["takes-too-long"] * 8
-    assert all(answer.headers["retry-after"] for answer in answers if answer.status_code == 503)
+    pool = ComputePool(Settings(database_url=f"sqlite:///{tmp_path}/x.db", compute_workers=1), Metrics())
+
+    async def ask_all() -> list[bytes | BaseException]:
+        return await asyncio.gather(*(pool.run(nap) for _ in range(12)), return_exceptions=True)
+
+    try:
+        answers = asyncio.run(ask_all())
+    finally:
+        pool.close()
+    assert answers[:MOST_WAITING_PER_WORKER] == [b"rested"] * MOST_WAITING_PER_WORKER
+    assert [type(answer) for answer in answers[MOST_WAITING_PER_WORKER:]] == [Busy] * 4
+
+
+def test_who_is_refused_for_others_is_told_when_to_come_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("service.compute.MOST_WAITING_PER_WORKER", 0)
+    with TestClient(create_app(Settings(database_url=f"sqlite:///{tmp_path}/x.db"))) as client:
+        refused = client.post("/v1/requirements", json=REFERENCE_SCENARIO)
+        assert (refused.status_code, refused.json()["code"]) == (503, "busy")
+        assert int(refused.headers["retry-after"]) > 0
+        assert client.post("/v1/sizings", json=REFERENCE_SCENARIO).status_code == 200
 
 
 def test_a_process_that_is_stopped_is_replaced() -> None:

@@ -61,7 +61,7 @@ def test_workers_answer_together_and_one_that_is_killed_is_replaced(tmp_path: Pa
     assert "Traceback" not in (tmp_path / "log").read_text()
 
 
-@pytest.mark.parametrize("num_workers", ["1", "2"])
+@pytest.mark.parametrize("num_workers", ["1", pytest.param("2", marks=pytest.mark.long)])
 def test_instances_that_start_at_once_share_one_postgresql(
     postgresql: "PostgresServer", tmp_path: Path, num_workers: str
 ) -> None:
