@@ -11,6 +11,7 @@ from sizing.layout.formats import FORMATS
 from sizing.model import catalog, num_parameters
 from sizing.model.inventory import inventory_of
 from sizing.storage.catalog import storage_profiles
+from sizing.training.techniques import Technique, techniques
 from sizing.units import decimal_bytes_text, rate_text
 
 
@@ -82,6 +83,26 @@ def storage_table() -> Table:
             entry.source,
         )
     return table
+
+
+def techniques_table() -> Table:
+    """Every training technique with what it does to memory and idle time, and the fields that ask for it."""
+    table = Table("technique", "kind", "what it does", "in a scenario", "source", box=box.SIMPLE_HEAD)
+    for technique in techniques():
+        does = Text(_effect(technique))
+        table.add_row(Text(technique.name), technique.kind, does, technique.scenario or "-", Text(technique.source))
+    return table
+
+
+def _effect(technique: Technique) -> str:
+    figures = {
+        "": technique.effect,
+        "bubble ": technique.bubble,
+        "in flight ": technique.in_flight,
+        "weight versions ": technique.weight_versions,
+        "bytes of a layer ": technique.activation_bytes,
+    }
+    return "; ".join(f"{name}{figure}" for name, figure in figures.items() if figure is not None)
 
 
 def _rate(bytes_per_second: float | None) -> str:

@@ -12,10 +12,11 @@ import typer
 
 from sizing import __version__
 from sizing.checkpoint_files import contents_of
-from sizing.cli.catalogs import formats_table, models_table, nodes_table, storage_table
+from sizing.cli.catalogs import formats_table, models_table, nodes_table, storage_table, techniques_table
 from sizing.cli.explore import SWEEP_OPTIONS, cluster_verb, compare_verb, require_verb, sweep_verb
 from sizing.cli.files import read_storage_profile
 from sizing.cli.inspection_table import inspection_table
+from sizing.cli.layouts import LAYOUTS_OPTIONS, layouts_verb
 from sizing.cli.report_text import manifest_text, report_text
 from sizing.cli.scenarios import AS_JSON, CHECK, asked_scenario, with_scenario_parameters
 from sizing.cli.simulation import SIMULATE_OPTIONS, simulate_verb
@@ -118,6 +119,7 @@ app.command("manifest")(
 app.command("require")(with_scenario_parameters(require_verb, as_json=AS_JSON, check=CHECK))
 app.command("sweep")(with_scenario_parameters(sweep_verb, **SWEEP_OPTIONS))
 app.command("simulate")(with_scenario_parameters(simulate_verb, **SIMULATE_OPTIONS))
+app.command("layouts")(with_scenario_parameters(layouts_verb, **LAYOUTS_OPTIONS))
 app.command("compare")(compare_verb)
 app.command("cluster")(cluster_verb)
 
@@ -173,6 +175,12 @@ def nodes_verb() -> None:
 def storage_verb() -> None:
     """List the catalog of storage systems."""
     console().print(storage_table())
+
+
+@app.command("techniques")
+def techniques_verb() -> None:
+    """List the catalog of training techniques: schedules, activations, offload, compression."""
+    console().print(techniques_table())
 
 
 def _with_verb(arguments: list[str]) -> list[str]:

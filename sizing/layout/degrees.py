@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from sizing.cluster import Cluster
-from sizing.errors import InvalidInput
+from sizing.errors import explain
 from sizing.layout.fit import check_fit
 from sizing.layout.formats import FORMATS, FormatName, check_format
 from sizing.layout.parallelism import Parallelism
@@ -18,6 +19,8 @@ from sizing.state import Training
 
 MOST_STAGES_OF_A_COUNT = 128
 """Stages that are tried where only a number of parameters is known, and with it no layers."""
+
+_DEGREES = ("tensor", "pipeline", "virtual_pipeline", "context", "data", "expert")
 
 _MOST_ZERO_STAGE_OF_A_PIPELINE = 1
 """DeepSpeed, runtime/pipe/engine.py: ZeRO 2 and 3 are incompatible with pipeline parallelism."""
@@ -29,7 +32,7 @@ class DegreeSearch:
 
     Tensor degrees divide the GPUs of a node, expert degrees the experts; context degrees are given.
     Of `given` the fields that are not degrees stay as they are, as far as they go with the degrees.
-    `zero_stages` is empty where the format has none.
+    `zero_stages` is empty where the format has none; `shard_groups`: FSDP's are tried where none is given.
     """
 
     model: ResolvedModel
@@ -40,6 +43,7 @@ class DegreeSearch:
     gpus_per_node: int
     contexts: Sequence[int]
     zero_stages: Sequence[int] = field(default=())
+    shard_groups: bool = False
     even_stages: bool = False
 
     def combinations(self) -> Iterator[dict[str, int]]:
@@ -51,17 +55,20 @@ class DegreeSearch:
                     data, rest = divmod(self.num_gpus, tensor * context * pipeline)
                     if not rest and data:
                         degrees = {"tensor": tensor, "pipeline": pipeline, "context": context, "data": data}
-                        yield from self._with_experts_and_stages(degrees, cuts=cuts)
+                        yield from self._with_experts(degrees, cuts=cuts)
 
-    def fitting(self, degrees: dict[str, int]) -> Parallelism | None:
-        """The degrees as a Parallelism, or None where the model, its format or the rest of `given` refuses them."""
+    def fitting(self, degrees: dict[str, int]) -> Parallelism:
+        """The degrees as a Parallelism.
+
+        Raises InvalidInput where the model, its format or the rest of `given` refuses them.
+        """
         try:
             parallelism = Parallelism.model_validate(self._kept(degrees) | degrees)
-            check_fit(self.model, parallelism, Cluster())
-            mode = FORMATS[self.format_name].modes[0]
-            check_format(self.format_name, self.training, parallelism, mode=mode, files_per_rank=None)
-        except (ValidationError, InvalidInput):
-            return None
+        except ValidationError as error:
+            raise explain(error, Parallelism).within("parallelism") from None
+        check_fit(self.model, parallelism, Cluster())
+        mode = FORMATS[self.format_name].modes[0]
+        check_format(self.format_name, self.training, parallelism, mode=mode, files_per_rank=None)
         return parallelism
 
     def _kept(self, degrees: dict[str, int]) -> dict[str, Any]:
@@ -77,20 +84,39 @@ class DegreeSearch:
         num_layers = architecture.num_layers if architecture else MOST_STAGES_OF_A_COUNT
         return (p for p in range(1, num_layers + 1) if not self.even_stages or num_layers % p == 0)
 
-    def _with_experts_and_stages(self, degrees: dict[str, int], *, cuts: bool) -> Iterator[dict[str, int]]:
+    def _with_experts(self, degrees: dict[str, int], *, cuts: bool) -> Iterator[dict[str, int]]:
         num_experts = self.model.architecture.num_experts if self.model.architecture else None
         per_stage = degrees["tensor"] * degrees["context"] * degrees["data"]
         expert_tensor = self.given.expert_tensor or degrees["tensor"]
         for expert in divisors(num_experts) if cuts and num_experts else (1,):
             if per_stage % (expert * expert_tensor) == 0:
-                yield from self._with_zero_stages(degrees | {"expert": expert})
+                yield from self._with_sharding(degrees | {"expert": expert})
 
-    def _with_zero_stages(self, degrees: dict[str, int]) -> Iterator[dict[str, int]]:
+    def _with_sharding(self, degrees: dict[str, int]) -> Iterator[dict[str, int]]:
+        if self.shard_groups and self.format_name == "fsdp-sharded" and self.given.shard_group is None:
+            for group in divisors(degrees["context"] * degrees["data"]):
+                yield degrees | {"shard_group": group}
+            return
         if not self.zero_stages:
             yield degrees
         for stage in self.zero_stages:
             if degrees["pipeline"] == 1 or stage <= _MOST_ZERO_STAGE_OF_A_PIPELINE:
                 yield degrees | {"zero_stage": stage}
+
+
+def degrees_text(parallelism: Parallelism) -> str:
+    """The degrees that are used, in words.
+
+    >>> degrees_text(Parallelism(tensor=8, pipeline=64, data=6))
+    'tensor 8, pipeline 64, data 6'
+    """
+    used = [f"{name} {getattr(parallelism, name)}" for name in _DEGREES if getattr(parallelism, name) > 1]
+    given = [
+        f"{name.replace('_', ' ')} {value}"
+        for name in ("zero_stage", "shard_group")
+        if (value := getattr(parallelism, name)) is not None
+    ]
+    return ", ".join([*used, *given]) or "all degrees 1"
 
 
 def divisors(number: int) -> list[int]:
@@ -99,4 +125,5 @@ def divisors(number: int) -> list[int]:
     >>> divisors(8)
     [1, 2, 4, 8]
     """
-    return [n for n in range(1, number + 1) if number % n == 0]
+    low = [n for n in range(1, math.isqrt(number) + 1) if number % n == 0]
+    return sorted({*low, *(number // n for n in low)})

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
 from collections.abc import Iterator
 
 from sizing.errors import InvalidInput
 from sizing.layout import Parallelism
-from sizing.layout.degrees import DegreeSearch
+from sizing.layout.degrees import DegreeSearch, degrees_text
 from sizing.training.gpu_memory import GpuMemory
 from sizing.training.memory_question import RECOMPUTATIONS, MemoryQuestion
 from sizing.units import decimal_bytes_text
@@ -31,24 +33,24 @@ def _remedy(memory: GpuMemory, question: MemoryQuestion, given: Parallelism) -> 
     """The nearest that runs, in words."""
     stronger = RECOMPUTATIONS[RECOMPUTATIONS.index(memory.recomputation or "none") :]
     least: tuple[int, str] | None = None
-    for parallelism in (given, *_by_distance(question, given)):
+    for parallelism in itertools.chain([given], _by_distance(question, given)):
         try:
             found = question.memory(parallelism, room_bytes=memory.gpu_memory_bytes or 0, recomputations=stronger)
         except InvalidInput:
             continue
-        words = f"{_degrees_text(parallelism)} and recomputation {found.recomputation}"
+        words = f"{degrees_text(parallelism)} and recomputation {found.recomputation}"
         if found.runs:
             return f"the nearest that can has {words}: {decimal_bytes_text(found.needed_bytes)}"
         if least is None or found.needed_bytes < least[0]:
             least = found.needed_bytes, words
-    needed, words = least or (memory.needed_bytes, _degrees_text(given))
+    needed, words = least or (memory.needed_bytes, degrees_text(given))
     return (
         f"no degrees on these GPUs can, and {words} comes nearest with {decimal_bytes_text(needed)}: "
         "take more GPUs or a smaller micro_batch_size"
     )
 
 
-def _by_distance(question: MemoryQuestion, given: Parallelism) -> list[Parallelism]:
+def _by_distance(question: MemoryQuestion, given: Parallelism) -> Iterator[Parallelism]:
     """Degrees on the same GPUs, those with the fewest doublings and halvings first."""
     search = DegreeSearch(
         model=question.model(tensor=given.tensor),
@@ -59,14 +61,10 @@ def _by_distance(question: MemoryQuestion, given: Parallelism) -> list[Paralleli
         gpus_per_node=question.node.spec.gpus_per_node,
         contexts=(given.context,),
     )
-    near = sorted(search.combinations(), key=lambda degrees: _distance(degrees, given))
-    return [parallelism for degrees in near if (parallelism := search.fitting(degrees)) is not None]
+    for degrees in sorted(search.combinations(), key=lambda degrees: _distance(degrees, given)):
+        with contextlib.suppress(InvalidInput):
+            yield search.fitting(degrees)
 
 
 def _distance(degrees: dict[str, int], given: Parallelism) -> float:
     return sum(abs(math.log2(degrees[name] / getattr(given, name))) for name in ("tensor", "pipeline", "expert"))
-
-
-def _degrees_text(parallelism: Parallelism) -> str:
-    names = [name for name in ("tensor", "pipeline", "context", "data", "expert") if getattr(parallelism, name) > 1]
-    return ", ".join(f"{name} {getattr(parallelism, name)}" for name in names) or "all degrees 1"

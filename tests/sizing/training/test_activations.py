@@ -19,7 +19,7 @@ from sizing.training.schedules import bubble_fraction, in_flight_microbatches
 
 FACTS = published("training_techniques")
 BY_SCHEDULE = {row["schedule"]: row for row in FACTS["pipeline_schedules"]}
-PER_LAYER = FACTS["activation_bytes_per_layer"]
+PER_LAYER = FACTS["activation_bytes_per_layer"]["formulas"]
 GPT3, MT_NLG = (catalog()[name].architecture for name in ("gpt3-175b", "megatron-530b"))
 LLAMA, MIXTRAL = (catalog()[name].architecture for name in ("llama-3.1-8b", "mixtral-8x7b"))
 

@@ -1,0 +1,135 @@
+"""`ckpt-size layouts`: the degrees of a model on a number of GPUs that fit their memory, the best first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import typer
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from sizing.cli.scenarios import AS_JSON, CHECK, asked_document
+from sizing.cli.terminal import EXIT_MISSED, console, progress_bar
+from sizing.explore.layouts.answer import find_layouts
+from sizing.explore.layouts.report import FoundLayout, LayoutsReport
+from sizing.explore.layouts.request import Objective
+from sizing.units import decimal_bytes_text, percent_text, rate_text, seconds_text
+
+_WIDE = 200
+_ALWAYS = ("tensor", "pipeline", "data", "GPU memory")
+
+LAYOUTS_OPTIONS: dict[str, tuple[Any, Any]] = {
+    "objective": (
+        str | None,
+        typer.Option(None, "--objective", metavar="NAME", help=f"The best first: {', '.join(get_args(Objective))}"),
+    ),
+    "headroom": (
+        str | None,
+        typer.Option(None, "--headroom", metavar="FRACTION", help="Of a GPU's memory, kept free: 0.1"),
+    ),
+    "contexts": (
+        str | None,
+        typer.Option(None, "--contexts", metavar="N,N,...", help="Context degrees to try: 1,2,4"),
+    ),
+    "even_stages": (bool, typer.Option(False, "--even-stages", help="Only pipeline degrees that divide the layers")),
+    "most": (str | None, typer.Option(None, "--most", metavar="N", help="Layouts to show: 20")),
+    "as_json": AS_JSON,
+    "check": CHECK,
+}
+
+
+def layouts_verb(
+    scenario: Path | None = None,
+    *,
+    storage: Path | None,
+    hf_config: Path | None,
+    checkpoint: Path | None,
+    as_json: bool,
+    check: bool,
+    **given: Any,
+) -> None:
+    """Find the degrees by which a model fits on --gpus, with what each asks of the storage, the best first.
+
+    Everything else is taken from the scenario; with --micro-batch and --sequence-length activations count too.
+    """
+    options = _request(given)
+    document = asked_document(scenario, storage=storage, hf_config=hf_config, checkpoint=checkpoint, flags=given)
+    request = (document if "scenario" in document else {"scenario": document}) | options
+    with progress_bar("Searching") as progress:
+        report = find_layouts(request, progress=progress)
+    if as_json:
+        print(report.model_dump_json(indent=2))
+    else:
+        console(width_without_terminal=_WIDE).print(layouts_text(report))
+    if check and not report.layouts:
+        raise typer.Exit(EXIT_MISSED)
+
+
+def layouts_text(report: LayoutsReport) -> RenderableType:
+    """The layouts as a table; what is the same in all of them below it."""
+    rows = [dict(_cells(layout, report)) for layout in report.layouts]
+    table = Table(box=box.SIMPLE_HEAD)
+    differing = [name for name in rows[0] if name in _ALWAYS or len({row[name] for row in rows}) > 1] if rows else []
+    for name in differing:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(row[name] for name in differing))
+    title = Text(_title(report), style="bold cyan")
+    return Group(title, *([table] if rows else []), *(Text(line) for line in _notes(report, rows, differing)))
+
+
+def _request(given: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a LayoutsRequest that were given, taken out of the flags."""
+    contexts = given.pop("contexts")
+    fields = {
+        "objective": given.pop("objective"),
+        "headroom_fraction": given.pop("headroom"),
+        "contexts": contexts.split(",") if contexts else None,
+        "even_stages": given.pop("even_stages") or None,
+        "most_layouts": given.pop("most"),
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _title(report: LayoutsReport) -> str:
+    found = f"{report.num_fitting:,} layouts fit on {report.num_gpus:,} GPUs, {report.num_nodes:,} x {report.node}"
+    return f"{found}; the best {len(report.layouts):,} by {report.objective}" if report.layouts else found
+
+
+def _cells(layout: FoundLayout, report: LayoutsReport) -> Iterator[tuple[str, str]]:
+    degrees = layout.parallelism
+    for name in ("tensor", "pipeline", "context", "data", "expert"):
+        yield name, f"{getattr(degrees, name):,}"
+    yield "ZeRO", "-" if degrees.zero_stage is None else str(degrees.zero_stage)
+    yield "shard group", "-" if degrees.shard_group is None else f"{degrees.shard_group:,}"
+    yield "recomputation", layout.recomputation or "-"
+    yield "GPU memory", decimal_bytes_text(layout.gpu_bytes)
+    yield "of it", percent_text(layout.gpu_bytes / report.gpu_memory_bytes)
+    yield "bubble", "-" if layout.bubble_fraction is None else percent_text(layout.bubble_fraction)
+    yield "writers", f"{layout.num_writers:,}"
+    yield "on nodes", f"{layout.num_writing_nodes:,}"
+    yield "checkpoint", decimal_bytes_text(layout.total_bytes)
+    yield "largest rank", decimal_bytes_text(layout.max_rank_bytes)
+    yield "write", "-" if layout.write_seconds is None else seconds_text(layout.write_seconds)
+    yield "stall", "-" if layout.stall_seconds is None else seconds_text(layout.stall_seconds)
+    yield "restore", "-" if layout.restore_seconds is None else seconds_text(layout.restore_seconds)
+    least = layout.required_write_bytes_per_second
+    yield "write, at least", "-" if least is None else rate_text(least)
+
+
+def _notes(report: LayoutsReport, rows: list[dict[str, str]], differing: list[str]) -> Iterator[str]:
+    same = [
+        f"{name} {text}" for name, text in (rows[0] if rows else {}).items() if name not in differing and text != "-"
+    ]
+    if same:
+        yield f"The same in all of them: {', '.join(same)}."
+    yield (
+        f"Of {report.num_candidates:,} combinations of degrees {report.num_refused:,} do not go with the model or the "
+        f"batch, and {report.num_too_large:,} need more than {decimal_bytes_text(report.room_bytes)} of a GPU's "
+        f"{decimal_bytes_text(report.gpu_memory_bytes)}."
+    )
+    yield from (f"warning: {warning}" for warning in report.warnings)

@@ -1,0 +1,77 @@
+"""From a LayoutsRequest to the layouts that fit, ranked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from sizing.errors import InvalidInput
+from sizing.explore.layouts.objectives import ranking
+from sizing.explore.layouts.report import LayoutsReport
+from sizing.explore.layouts.request import LayoutsRequest, layouts_request_from
+from sizing.explore.layouts.search import Search, Tally
+from sizing.layout.degrees import degrees_text
+from sizing.units import decimal_bytes_text
+
+Progress = Callable[[float], None]
+
+
+def find_layouts(document: object, *, progress: Progress | None = None) -> LayoutsReport:
+    """The LayoutsReport of a parsed document: a LayoutsRequest, or a scenario alone.
+
+    Raises InvalidInput where a field breaks a rule, is missing for the search, or there are more than 5,000 candidates.
+    """
+    return layouts_of(layouts_request_from(document), progress=progress)
+
+
+def layouts_of(request: LayoutsRequest, *, progress: Progress | None = None) -> LayoutsReport:
+    """The LayoutsReport of a LayoutsRequest.
+
+    Raises InvalidInput as `find_layouts`.
+    """
+    try:
+        search = Search(request)
+    except InvalidInput as error:
+        raise error.within("scenario") from None
+    candidates = search.candidates()
+    tally = Tally()
+    for done, degrees in enumerate(candidates, start=1):
+        search.look_at(degrees, tally)
+        if progress is not None:
+            progress(done / len(candidates))
+    ranked = sorted(tally.fitting, key=ranking(request.objective))
+    return LayoutsReport(
+        objective=request.objective,
+        num_gpus=search.num_gpus,
+        num_nodes=-(-search.num_gpus // search.question.node.spec.gpus_per_node),
+        node=search.question.node.name,
+        gpu_memory_bytes=search.gpu_memory_bytes,
+        room_bytes=search.room_bytes,
+        num_candidates=len(candidates),
+        num_refused=tally.num_refused,
+        num_too_large=tally.num_too_large,
+        num_fitting=len(ranked),
+        layouts=ranked[: request.most_layouts],
+        least_memory=tally.least,
+        warnings=list(_warnings(search, tally)),
+    )
+
+
+def _warnings(search: Search, tally: Tally) -> Iterator[str]:
+    training = search.scenario.training
+    if training.micro_batch_size is None:
+        yield "activations are not counted: give training.micro_batch_size and sequence_length"
+    if tally.fitting:
+        return
+    if tally.least is None:
+        because = f": {tally.refusal}" if tally.refusal else ""
+        yield f"no degrees that multiply to {search.num_gpus:,} GPUs go with the scenario{because}"
+        return
+    least = tally.least
+    recomputed = f" and recomputation {least.recomputation}" if least.recomputation else ""
+    yield (
+        f"nothing fits: {degrees_text(least.parallelism)}{recomputed} comes nearest and needs "
+        f"{decimal_bytes_text(least.gpu_bytes)} of {decimal_bytes_text(search.room_bytes)}; "
+        "take more GPUs"
+        + ("" if training.micro_batch_size is None else ", a smaller micro_batch_size")
+        + ", or other nodes"
+    )

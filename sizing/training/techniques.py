@@ -1,0 +1,97 @@
+"""The catalog of training techniques that decide memory and idle time: rows of `published/training_techniques.json`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sizing.published import published
+
+Kind = Literal[
+    "pipeline-schedule",
+    "activations",
+    "rematerialization",
+    "activation-offload",
+    "weight-offload",
+    "gradient-compression",
+    "low-precision-optimizer",
+    "large-batch",
+    "heterogeneous-pipeline",
+]
+
+_LISTED: dict[Kind, str] = {
+    "rematerialization": "rematerialization",
+    "activation-offload": "activation_offload",
+    "weight-offload": "weight_offload",
+    "gradient-compression": "gradient_compression",
+    "low-precision-optimizer": "low_precision_optimizers",
+    "large-batch": "large_batch",
+    "heterogeneous-pipeline": "heterogeneous_pipelines",
+}
+"""Kinds whose rows are a technique, its effect and its source; and where they stand."""
+
+_SCENARIO = {
+    "gpipe": "training.schedule: gpipe",
+    "1f1b / dapple": "training.schedule: 1f1b",
+    "interleaved 1f1b": "training.schedule: interleaved",
+    "none": "training.recomputation: none",
+    "tensor": "training.recomputation: none, sequence_parallel: false",
+    "tensor sequence": "training.recomputation: none, sequence_parallel: true",
+    "tensor selective": "training.recomputation: selective, sequence_parallel: false",
+    "tensor sequence selective": "training.recomputation: selective, sequence_parallel: true",
+    "full recompute": "training.recomputation: full, sequence_parallel: false",
+    "8-bit Adam": "training.optimizer: adam-8bit",
+}
+
+
+class Technique(BaseModel):
+    """A published technique. Of p stages, m microbatches and v chunks per stage; P parameters."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    kind: Kind
+    source: str
+    effect: str | None = None
+    bubble: str | None = Field(None, description="share of a step's time for which a stage idles, unless it says")
+    in_flight: str | None = Field(None, description="microbatches whose activations a stage holds")
+    weight_versions: str | None = Field(None, description="copies of the weights that a stage holds")
+    activation_bytes: str | None = Field(
+        None, description="of a layer: s tokens, b sequences, h hidden size, a heads, t tensor ranks"
+    )
+    scenario: str | None = Field(None, description="the fields of a scenario that ask for it; not computed where None")
+
+
+@functools.cache
+def techniques() -> tuple[Technique, ...]:
+    """Every technique of the catalog, by kind."""
+    return tuple(_techniques(published("training_techniques")))
+
+
+def _techniques(facts: dict[str, Any]) -> Iterator[Technique]:
+    for row in facts["pipeline_schedules"]:
+        name = row["schedule"]
+        yield Technique(
+            name=name,
+            kind="pipeline-schedule",
+            source=facts["source"],
+            bubble=row["bubble"],
+            in_flight=row["in_flight"],
+            weight_versions=str(row["weight_versions"]),
+            scenario=_SCENARIO.get(name),
+        )
+    kept = facts["activation_bytes_per_layer"]
+    for key, formula in kept["formulas"].items():
+        name = key.replace("_", " ")
+        yield Technique(
+            name=name, kind="activations", source=kept["source"], activation_bytes=formula, scenario=_SCENARIO.get(name)
+        )
+    for kind, place in _LISTED.items():
+        limit = facts["limits"].get(place)
+        for row in facts[place]:
+            name = row["technique"]
+            effect = f"{row['effect']}; {limit}" if limit else row["effect"]
+            yield Technique(name=name, kind=kind, source=row["source"], effect=effect, scenario=_SCENARIO.get(name))

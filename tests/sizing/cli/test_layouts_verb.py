@@ -1,0 +1,68 @@
+"""`ckpt-size layouts` and `ckpt-size techniques` as their user runs them."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sizing.explore.layouts.answer import find_layouts
+from sizing.explore.layouts.request import REFERENCE_SEARCH
+from sizing.training.techniques import techniques
+
+
+def ckpt_size(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-c", "from sizing.cli.main import main; main()"]
+    return subprocess.run([*program, *arguments], capture_output=True, text=True, timeout=60, check=False, cwd=cwd)
+
+
+def test_the_table_is_that_of_the_documentation() -> None:
+    """What differs stands in the table, the best first."""
+    text = (Path(__file__).parents[3] / "docs" / "explore.md").read_text()
+    (example,) = re.findall(r"\$ ckpt-size (layouts .*?)\n(\d.*?)\n\.\.\.\n```", text, re.DOTALL)
+    found = ckpt_size(*example[0].replace("\\\n", " ").split())
+    assert found.returncode == 0, found.stderr
+    lines = [line.rstrip() for line in found.stdout.splitlines()]
+    assert lines[: example[1].count("\n") + 1] == example[1].splitlines()
+    assert "The same in all of them: context 1, expert 1, recomputation full" in found.stdout
+    assert "Of 28 combinations of degrees" in found.stdout
+
+
+def test_json_is_the_document_of_the_library_from_flags_or_a_document(tmp_path: Path) -> None:
+    (tmp_path / "search.json").write_text(json.dumps(REFERENCE_SEARCH))
+    expected = json.loads(find_layouts(REFERENCE_SEARCH).model_dump_json())
+    assert json.loads(ckpt_size("layouts", "search.json", "--json", cwd=tmp_path).stdout) == expected
+    (tmp_path / "scenario.json").write_text(json.dumps(REFERENCE_SEARCH["scenario"]))
+    flags = ("--objective", "bubble", "--most", "5", "--headroom", "0.1", "--contexts", "1")
+    assert json.loads(ckpt_size("layouts", "scenario.json", *flags, "--json", cwd=tmp_path).stdout) == expected
+
+
+def test_where_nothing_fits_the_nearest_is_said_and_check_fails() -> None:
+    flags = ("layouts", "--model", "megatron-1t", "--gpus", "64")
+    found = ckpt_size(*flags)
+    assert found.returncode == 0
+    assert "0 layouts fit on 64 GPUs" in found.stdout
+    assert "tensor 8, pipeline 8 comes nearest and needs 287.1 GB" in found.stdout
+    assert ckpt_size(*flags, "--check").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        ("--model gpt2", "scenario.cluster.num_gpus is needed"),
+        ("--model gpt2 --gpus 8 --contexts a", "contexts.0 must be a whole number"),
+    ],
+)
+def test_bad_input_is_refused_in_a_sentence(flags: str, sentence: str) -> None:
+    found = ckpt_size("layouts", *flags.split())
+    assert (found.returncode, found.stdout) == (2, "")
+    assert sentence in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_techniques_are_listed_with_what_asks_for_them() -> None:
+    shown = " ".join(ckpt_size("techniques").stdout.split())
+    assert all(technique.name.split()[0] in shown for technique in techniques())
+    assert "training.schedule: interleaved" in shown

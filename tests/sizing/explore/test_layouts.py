@@ -1,0 +1,231 @@
+"""The layout search: complete, in agreement with `answer`, ranked, bounded."""
+
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sizing.errors import InvalidInput
+from sizing.explore.layouts.answer import find_layouts
+from sizing.explore.layouts.objectives import OBJECTIVES
+from sizing.explore.layouts.report import FoundLayout, LayoutsReport
+from sizing.explore.layouts.request import REFERENCE_SEARCH, layouts_request_from
+from sizing.explore.layouts.search import scenario_with
+from sizing.layout import Parallelism
+from sizing.published import published
+from sizing.report import answer
+from sizing.scenario import scenario_from
+
+BATCH = {"sequence_length": 4096, "micro_batch_size": 1}
+RATES = {"profile": {"write_bytes_per_second": "100 GB/s", "node_write_bytes_per_second": "4 GB/s"}}
+
+
+def question(model: str, num_gpus: int, **blocks: Any) -> dict[str, Any]:
+    cluster = {"num_gpus": num_gpus, "node": "dgx-h100"} | blocks.pop("cluster", {})
+    return {"model": {"preset": model}, "cluster": cluster} | blocks
+
+
+def search(model: str, num_gpus: int, *, asked: dict[str, Any] | None = None, **blocks: Any) -> LayoutsReport:
+    options = {"most_layouts": 1000} | (asked or {})
+    return find_layouts({"scenario": question(model, num_gpus, **blocks)} | options)
+
+
+def degrees(layout: FoundLayout) -> tuple[int, ...]:
+    found = layout.parallelism
+    return found.tensor, found.pipeline, found.data, found.expert
+
+
+def agrees(document: dict[str, Any], layout: FoundLayout, *, room_bytes: int) -> None:
+    """What the search says of a layout is what `answer` says of it, and it fits."""
+    report = answer(scenario_with(scenario_from(document), layout.parallelism, layout.recomputation))
+    memory, write = report.training, report.write
+    needed = memory.gpu_state_bytes if memory.total_bytes is None else memory.total_bytes
+    assert needed == layout.gpu_bytes <= room_bytes
+    assert memory.fits in (True, None)
+    assert not any("cannot run" in warning for warning in report.warnings)
+    assert (memory.activation_bytes, memory.bubble_fraction) == (layout.activation_bytes, layout.bubble_fraction)
+    assert report.layout.num_gpus == document["cluster"]["num_gpus"]
+    assert report.layout.num_writers == layout.num_writers
+    assert report.checkpoint.total_bytes == layout.total_bytes
+    assert (write.seconds if write else None) == layout.write_seconds
+    assert report.required.write_bytes_per_second == layout.required_write_bytes_per_second
+
+
+FRAMEWORKS = st.sampled_from(
+    [
+        {"training": {"framework": "megatron"}},
+        {"training": {"framework": "megatron", "vocabulary_padding_multiple": 128}},
+        {"checkpoint": {"format": "torch-dist"}, "parallelism": {"virtual_pipeline": 2}},
+        {"checkpoint": {"format": "torch-dist"}, "parallelism": {"expert_tensor": 1}},
+        {"training": {"framework": "deepspeed"}},
+        {"training": {"framework": "fsdp2"}},
+    ]
+)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    model=st.sampled_from(["llama-3.1-8b", "gpt3-175b", "mixtral-8x7b", "deepseek-v2-lite"]),
+    num_gpus=st.sampled_from([8, 24, 64, 256]),
+    blocks=FRAMEWORKS,
+    batch=st.sampled_from([{}, BATCH, BATCH | {"global_batch_size": 1024}, BATCH | {"recomputation": "full"}]),
+)
+def test_what_is_found_is_what_answer_says_and_fits(
+    model: str, num_gpus: int, blocks: dict[str, Any], batch: dict[str, Any]
+) -> None:
+    blocks = blocks | {"training": blocks.get("training", {}) | batch, "storage": RATES}
+    report = search(model, num_gpus, **blocks)
+    document = question(model, num_gpus, **blocks)
+    assert report.num_candidates == report.num_refused + report.num_too_large + report.num_fitting
+    for layout in report.layouts[:25]:
+        agrees(document, layout, room_bytes=report.room_bytes)
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "mixtral-8x7b"])
+def test_nothing_that_fits_is_missing(model: str) -> None:
+    """Every product of powers of two and three on 24 GPUs, answered one by one."""
+    factors = (1, 2, 3, 4, 6, 8, 12, 24)
+    training = BATCH | {"recomputation": "selective"}
+    expected = set()
+    for tensor, pipeline, data, expert in itertools.product((1, 2, 4, 8), factors, factors, (1, 2, 4, 8)):
+        if tensor * pipeline * data != 24 or (model == "llama-3.1-8b" and expert > 1):
+            continue
+        cut = {"tensor": tensor, "pipeline": pipeline, "data": data, "expert": expert}
+        try:
+            report = answer(scenario_from(question(model, 24, training=training, parallelism=cut)))
+        except InvalidInput:
+            continue
+        if (report.training.total_bytes or 0) <= 80e9 * 0.75:
+            expected.add((tensor, pipeline, data, expert))
+    found = search(model, 24, training=training, asked={"headroom_fraction": 0.25})
+    assert {degrees(layout) for layout in found.layouts} == expected
+    assert expected
+
+
+def test_published_layouts_are_among_those_found() -> None:
+    for row in published("state_memory_per_gpu")["rows"]:
+        cut = tuple(row.get(name, 1) for name in ("tensor", "pipeline", "data", "expert"))
+        if row["plain_gb"] < 72:
+            found = search(row["model"].split()[0], cut[0] * cut[1] * cut[2])
+            assert cut in {degrees(layout) for layout in found.layouts}, row["model"]
+
+
+def test_the_layout_of_llama_405b_is_found() -> None:
+    """Tensor 8, pipeline 16, data 128 on 16,384 GPUs: arXiv 2407.21783, table 4."""
+    found = find_layouts(REFERENCE_SEARCH | {"most_layouts": 100})
+    assert (8, 16, 128, 1) in {degrees(layout) for layout in found.layouts}
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_layouts_are_ranked_by_the_objective_and_then_by_the_stated_rule(objective: Any) -> None:
+    training = BATCH | {"global_batch_size": 1536}
+    found = search("gpt3-175b", 1536, training=training, storage=RATES, asked={"objective": objective})
+    figures = [OBJECTIVES[objective](layout) for layout in found.layouts]
+    order = [
+        (float("inf") if figure is None else figure, layout.model_parallel_gpus, layout.parallelism.pipeline)
+        for figure, layout in zip(figures, found.layouts, strict=True)
+    ]
+    assert order == sorted(order)
+    assert len(set(figures)) > 1
+
+
+def test_recomputation_is_the_least_that_fits_unless_it_is_given() -> None:
+    chosen = search("llama-3.1-70b", 64, training=BATCH)
+    assert {layout.recomputation for layout in chosen.layouts} > {"selective", "full"}
+    for layout in chosen.layouts:
+        if layout.recomputation == "full":
+            selective = scenario_from(question("llama-3.1-70b", 64, training=BATCH))
+            memory = answer(scenario_with(selective, layout.parallelism, "selective")).training
+            assert (memory.total_bytes or 0) > chosen.room_bytes
+    given = search("llama-3.1-70b", 64, training=BATCH | {"recomputation": "full"})
+    assert {layout.recomputation for layout in given.layouts} == {"full"}
+
+
+def test_frameworks_search_their_own_sharding() -> None:
+    zero = search("llama-3.1-8b", 16, training={"framework": "deepspeed"})
+    assert {layout.parallelism.zero_stage for layout in zero.layouts} == {1, 2, 3}
+    assert all(found.pipeline == 1 or found.zero_stage == 1 for found in (each.parallelism for each in zero.layouts))
+    given = search("llama-3.1-8b", 16, training={"framework": "deepspeed"}, parallelism={"zero_stage": 2})
+    assert {layout.parallelism.zero_stage for layout in given.layouts} == {2}
+    shards = search("llama-3.1-8b", 16, training={"framework": "fsdp2"})
+    assert [layout.parallelism.shard_group for layout in shards.layouts] == [2, 4, 8, 16]
+
+
+def test_context_degrees_are_searched_where_asked() -> None:
+    alone = search("llama-3.1-8b", 16)
+    assert {layout.parallelism.context for layout in alone.layouts} == {1}
+    asked = search("llama-3.1-8b", 16, asked={"contexts": [1, 2, 4]})
+    assert {layout.parallelism.context for layout in asked.layouts} == {1, 2, 4}
+
+
+def test_only_even_stages_where_asked() -> None:
+    found = search("llama-3.1-405b", 16 * 126, asked={"even_stages": True}, cluster={"node": "dgx-h200"})
+    assert found.layouts
+    assert all(126 % layout.parallelism.pipeline == 0 for layout in found.layouts)
+    assert found.num_candidates < search("llama-3.1-405b", 16 * 126, cluster={"node": "dgx-h200"}).num_candidates
+
+
+def test_where_nothing_fits_the_least_need_is_said() -> None:
+    found = search("megatron-1t", 64)
+    assert found.layouts == []
+    assert found.least_memory is not None
+    assert (found.least_memory.parallelism.tensor, found.least_memory.parallelism.pipeline) == (8, 8)
+    nearest = question("megatron-1t", 64, parallelism={"tensor": 8, "pipeline": 8})
+    assert found.least_memory.gpu_bytes == answer(scenario_from(nearest)).training.gpu_state_bytes
+    assert any("nothing fits: tensor 8, pipeline 8 comes nearest and needs 287.1 GB" in w for w in found.warnings)
+
+
+def test_contexts_that_do_not_divide_the_gpus_leave_nothing() -> None:
+    found = search("gpt2", 9, asked={"contexts": [2]})
+    assert (found.num_candidates, found.layouts) == (0, [])
+    assert any("no degrees that multiply to 9 GPUs" in warning for warning in found.warnings)
+
+
+def test_where_no_degrees_go_with_the_model_the_reason_is_said() -> None:
+    found = search("gpt2", 13, training=BATCH | {"global_batch_size": 5})
+    assert (found.num_refused, found.num_fitting, found.least_memory) == (found.num_candidates, 0, None)
+    assert any("training.global_batch_size must be a multiple" in warning for warning in found.warnings)
+
+
+@pytest.mark.parametrize(
+    ("document", "sentence"),
+    [
+        ({"scenario": {"model": {"preset": "gpt2"}}}, "scenario.cluster.num_gpus is needed"),
+        ({"scenario": question("gpt2", 8), "objective": "save-time"}, "scenario.storage is needed for the objective"),
+        ({"scenario": question("gpt2", 8), "objective": "bubble"}, "scenario.training.global_batch_size is needed"),
+        ({"scenario": question("gpt2", 8), "headroom_fraction": 1}, "headroom_fraction must be at most 0.9"),
+        ({"scenario": question("gpt-2", 8)}, "scenario.model.preset must be a name of the catalog"),
+        (
+            {"scenario": question("gpt2", 8, cluster={"node": None, "node_spec": {"gpus_per_node": 8}})},
+            "scenario.cluster.node_spec.gpu_memory_bytes is needed",
+        ),
+        (
+            {"scenario": question("gpt2", 8, training={"frozen": ["embeding"]})},
+            "scenario.training.frozen must name tensors of the model",
+        ),
+        (
+            {"scenario": question("gpt2", 8, checkpoint={"format": "deepspeed"})},
+            "scenario.checkpoint.format must be one of megatron",
+        ),
+        (
+            {
+                "scenario": question("deepseek-v3", 50_450_400, cluster={"node": "dgx-h100"}),
+                "contexts": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16],
+            },
+            "the search must have at most 5,000 candidates",
+        ),
+        ({"objective": "bubble", "scenario": 7}, "scenario must be an object"),
+    ],
+)
+def test_questions_without_an_answer_are_refused(document: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        find_layouts(document)
+    assert sentence in str(caught.value)
+
+
+def test_a_scenario_alone_is_a_question() -> None:
+    request = layouts_request_from(question("gpt2", 8))
+    assert request.scenario == scenario_from(question("gpt2", 8))
+    assert request.scenario.parallelism == Parallelism()
