@@ -18,6 +18,7 @@ from service.middleware.rate_limit import RateLimit
 from service.middleware.security_headers import SecurityHeaders
 from service.openapi import correct
 from service.problems import add_problem_handlers, responses
+from service.quick_answers import QuickAnswers
 from service.routes import (
     audit_log,
     calibrations,
@@ -85,7 +86,7 @@ def create_app(settings: Settings) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.settings, app.state.database = settings, database
-    app.state.metrics, app.state.compute = metrics, compute
+    app.state.metrics, app.state.compute, app.state.quick_answers = metrics, compute, QuickAnswers(database)
     app.state.storing_turns = storing_turns()
     if settings.requests_per_second:
         app.add_middleware(RateLimit, requests_per_second=settings.requests_per_second)

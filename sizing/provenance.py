@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from datetime import date
-from typing import Literal
+from typing import Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 Kind = Literal["exact", "calibrated", "measured", "published", "given", "assumed", "unknown"]
 """`exact`: counted from what the scenario says. `calibrated`: by limits fitted to many runs. `measured`: by the rates
 of one run. `published`: by figures that a source states. `given`: by figures that the scenario states. `assumed`: by
-defaults that nobody has confirmed. `unknown`: there is no figure for want of an input."""
+defaults that nobody has confirmed. `unknown`: there is no figure for want of an input. The firmest come first."""
 
-_FIRMEST_FIRST: tuple[Kind, ...] = ("exact", "calibrated", "measured", "published", "given", "assumed", "unknown")
+_WEAKNESS: dict[Kind, int] = {kind: place for place, kind in enumerate(get_args(Kind))}
 
 
 class Runs(BaseModel):
@@ -60,7 +61,7 @@ def weakest(*origins: Origin) -> Origin:
     >>> weakest(Origin(kind="exact", source="a"), Origin(kind="assumed", source="b")).source
     'b'
     """
-    return max(origins, key=lambda origin: _FIRMEST_FIRST.index(origin.kind))
+    return max(origins, key=lambda origin: _WEAKNESS[origin.kind])
 
 
 def grouped(origins: Mapping[str, Origin]) -> list[Provenance]:
@@ -112,15 +113,17 @@ def defaults_used(block: BaseModel, path: str = "") -> Iterator[Assumption]:
 
     Fields whose default is None state nothing and are left out.
     """
-    for name, info in type(block).model_fields.items():
-        value, field = getattr(block, name), f"{path}{name}"
+    given = block.model_fields_set
+    for name, value in vars(block).items():
         if isinstance(value, BaseModel):
-            yield from defaults_used(value, f"{field}.")
-        elif name not in block.model_fields_set and value is not None:
-            shown = list(value) if isinstance(value, tuple) else value
-            yield Assumption(field=field, value=shown, reason=_reason(info.json_schema_extra))
+            yield from defaults_used(value, f"{path}{name}.")
+        elif value is not None and name not in given:
+            yield _default(type(block), name, value, path)
 
 
-def _reason(extra: object) -> str:
+@functools.lru_cache(maxsize=1024, typed=True)
+def _default(block: type[BaseModel], name: str, value: Hashable, path: str) -> Assumption:
+    extra = block.model_fields[name].json_schema_extra
     source = extra.get("source") if isinstance(extra, dict) else None
-    return f"default: {source}" if source else "default"
+    shown = cast("JsonValue", list(value) if isinstance(value, tuple) else value)
+    return Assumption(field=f"{path}{name}", value=shown, reason=f"default: {source}" if source else "default")

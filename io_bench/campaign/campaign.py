@@ -26,7 +26,7 @@ from io_bench.run_directory import DirectoryTarget
 from io_bench.run_files import RunFiles
 from io_bench.terminal import StepProgress
 from io_bench.workload import ScenarioWorkload, SizedWorkload, Workload
-from sizing.report import saved_by_rank_of
+from sizing.sized import saved_by_rank_of
 from sizing.units import parse_bytes
 
 

@@ -16,7 +16,8 @@ from rich.table import Table
 from io_bench.errors import RunFailed
 from io_bench.validation.cases import Case
 from sizing.layout.containers import CONTAINERS, container_bytes
-from sizing.report import answer, manifest_of
+from sizing.report import answer
+from sizing.sized import manifest_of
 from sizing.units import parse_bytes
 
 TOLERANCE = 0.005

@@ -7,38 +7,35 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Request
 from starlette.responses import Response
 
-from service.access import OpenDatabase
-from service.calibrated import with_calibration
 from service.errors import explained
 from service.json_bodies import JsonRoute
 from service.metrics import Metrics
 from service.problems import responses
-from sizing.report import SizingReport, answer
+from service.quick_answers import QuickAnswers
+from sizing.report import SizingReport
 from sizing.scenario import REFERENCE_SCENARIO, Scenario
 
 router = APIRouter(prefix="/v1", tags=["sizings"], route_class=JsonRoute)
 
 
-# In a thread, not in the event loop: throughput is the same, and a layout of thousands of unequal stages takes
-# half a second, for which everybody else would wait.
 @router.post(
     "/sizings",
     response_model=SizingReport,
     responses=responses(400, 408, 413, 415, 422),
     summary="Answer a scenario",
 )
-def create_sizing(
+async def create_sizing(
     scenario: Annotated[
         Scenario,
         explained(Scenario),
         Body(openapi_examples={"reference": {"summary": "A published run of 1T", "value": REFERENCE_SCENARIO}}),
     ],
     request: Request,
-    database: OpenDatabase,
 ) -> Response:
     """What the scenario's checkpoints weigh, take, cost and need. Nothing is stored."""
-    report = answer(with_calibration(database, scenario))
+    quick: QuickAnswers = request.app.state.quick_answers
     metrics: Metrics = request.app.state.metrics
+    report = await quick.answer(scenario)
     metrics.sizings.inc()
     return report_response(report)
 

@@ -9,11 +9,12 @@ import numpy as np
 from sizing.charts.chart import Spec, chart, quantity
 from sizing.charts.theme import COLORS, INK
 from sizing.layout import CheckpointSize
-from sizing.report import SizingReport, demands_of_scenario
+from sizing.report import SizingReport
 from sizing.run.evaluation import evaluate
 from sizing.run.figures import with_arrays
 from sizing.run.goodput import Interval
 from sizing.scenario import Scenario
+from sizing.sized import sized
 from sizing.storage.limits import Limit
 from sizing.units import bytes_text, seconds_text
 
@@ -62,7 +63,7 @@ def lost_time_chart(scenario: Scenario, asked: Interval) -> Spec:
     best, period = asked.optimal_period_seconds or 0.0, asked.interval_seconds
     intervals = np.geomspace(min(best, period) / _SPAN, max(best, period) * _SPAN, _NUM_POINTS)
     inputs = with_arrays(scenario, {"checkpoint.interval_seconds": intervals}).run_inputs
-    lost = evaluate(demands_of_scenario(scenario), inputs).interval.lost_at_interval_fraction
+    lost = evaluate(sized(scenario).demands, inputs).interval.lost_at_interval_fraction
     points = [
         {"interval_seconds": period, "lost_fraction": asked.lost_at_interval_fraction, "label": "as asked"},
         {"interval_seconds": best, "lost_fraction": 1 - (asked.goodput_at_optimum_fraction or 0.0), "label": "best"},

@@ -24,7 +24,8 @@ from sizing.cli.terminal import EXIT_MISSED, console
 from sizing.cli.validation_table import validation_table
 from sizing.errors import EXIT_BAD_INPUT, SizingError
 from sizing.layout.manifest import ManifestRow
-from sizing.report import answer, manifest_of
+from sizing.report import answer
+from sizing.sized import manifest_of
 from sizing.validation import comparisons
 
 app = typer.Typer(

@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import ConfigDict
 
-from sizing.report import demands_of_scenario
 from sizing.run.evaluation import evaluate
 from sizing.run.simulation_report import SimulationReport, SimulationRequest, simulation_report
 from sizing.scenario import REFERENCE_SCENARIO, Scenario
+from sizing.sized import sized
 
 REFERENCE_SIMULATION: dict[str, Any] = {"scenario": REFERENCE_SCENARIO, "num_runs": 1000, "run_seconds": "30d"}
 """A thousand months of the published run of 1T."""
@@ -29,5 +29,5 @@ def simulated(question: ScenarioSimulation, *, progress: Callable[[float], None]
 
     Raises InvalidInput where the scenario has no answer, no write rate or no reliability, or the failures are too many.
     """
-    figures = evaluate(demands_of_scenario(question.scenario), question.scenario.run_inputs)
+    figures = evaluate(sized(question.scenario).demands, question.scenario.run_inputs)
     return simulation_report(figures, question, progress=progress)

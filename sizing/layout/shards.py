@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from sizing.state import StatePart
 from sizing.state.saved_state import PartName
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Shard:
     """`count` equal parts of tensors, each of `shape`."""
 
@@ -22,7 +21,7 @@ class Shard:
     is_trained: bool
     name: str = "tensor"
 
-    @functools.cached_property
+    @property
     def parameters(self) -> int:
         """Parameters of all of them."""
         return self.count * math.prod(self.shape)

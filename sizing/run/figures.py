@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 _Block = TypeVar("_Block", bound=BaseModel)
+_NUMPY = (np.generic, np.ndarray)
 
 
 class Figures(BaseModel):
@@ -29,9 +30,15 @@ class Figures(BaseModel):
         >>> Area.of(square_meters=np.float64("nan")), Area.of(square_meters=np.array([1.0, np.nan])).square_meters
         (Area(square_meters=None), array([ 1., nan]))
         """
-        if any(map(_is_array, values.values())):
-            return cast("Self", cls.model_construct(**values))
-        return cls.model_validate({name: _plain(value) for name, value in values.items()})
+        plain = {}
+        for name, value in values.items():
+            number = value
+            if isinstance(value, _NUMPY):
+                if value.ndim:
+                    return cast("Self", cls.model_construct(**values))
+                number = value.item()
+            plain[name] = None if number != number else number  # noqa: PLR0124  only NaN differs from itself
+        return cls.model_validate(plain)
 
 
 def with_arrays(block: _Block, arrays: Mapping[str, Any]) -> _Block:
@@ -54,14 +61,3 @@ def _with(block: Any, path: list[str], values: Any) -> Any:
         index = int(name)
         return (*block[:index], _with(block[index], rest, values), *block[index + 1 :])
     return block.model_copy(update={name: _with(getattr(block, name), rest, values) if rest else values})
-
-
-def _is_array(value: object) -> bool:
-    return isinstance(value, np.ndarray) and value.ndim > 0
-
-
-def _plain(value: Any) -> Any:
-    """A number of numpy as one of Python; what is not known as None."""
-    if isinstance(value, np.generic | np.ndarray):
-        value = value.item()
-    return None if value != value else value  # noqa: PLR0124  only NaN differs from itself

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,7 +12,7 @@ from sizing.run.failures import Reliability, seconds_before_reading
 from sizing.run.figures import Figures
 from sizing.run.readings import RestorePlan, RestoreStrategy
 from sizing.run.write import Write
-from sizing.storage.limits import Limit, Resource, transfer
+from sizing.storage.limits import Limit, Resource, Transfer, transfer
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
 from sizing.units import rate_text
@@ -115,7 +115,7 @@ def restore_of(
         bytes_per_second_for_write_time=plan.read_bytes / write.seconds if write else None,
         bottleneck=moved.bottleneck if moved else None,
         limits=list(moved.limits) if moved and is_one else [],
-        strategies=[_alternative(name, profile, demands) for name in demands.restores] if profile and is_one else [],
+        strategies=_alternatives(profile, demands, {strategy: moved}) if profile and moved and is_one else [],
     )
 
 
@@ -125,18 +125,25 @@ def _first_step_seconds(restore_seconds: Numbers, reliability: Reliability | Non
     return computed if reliability is None else np.maximum(computed, reliability.recovery_seconds(restore_seconds))
 
 
-def _alternative(strategy: RestoreStrategy, profile: StorageProfile, demands: Demands) -> RestoreAlternative:
-    """One strategy on a profile that has read rates."""
-    plan = demands.restores[strategy]
-    moved, passed_on = transfer(profile, plan.demands, direction="read"), exchange_of(plan, demands)
-    assert moved is not None  # noqa: S101  rates that served one strategy serve all
-    return RestoreAlternative.of(
-        strategy=strategy,
-        read_bytes=plan.read_bytes,
-        read_seconds=moved.seconds,
-        exchange_seconds=passed_on,
-        seconds=moved.seconds + passed_on,
-    )
+def _alternatives(
+    profile: StorageProfile, demands: Demands, known: Mapping[RestoreStrategy, Transfer]
+) -> list[RestoreAlternative]:
+    """Every strategy on a profile that has read rates; `known` transfers are not computed again."""
+    alternatives = []
+    for strategy, plan in demands.restores.items():
+        moved = known.get(strategy) or transfer(profile, plan.demands, direction="read")
+        assert moved is not None  # noqa: S101  rates that served one strategy serve all
+        seconds, passed_on = moved.seconds, exchange_of(plan, demands)
+        alternatives.append(
+            RestoreAlternative.of(
+                strategy=strategy,
+                read_bytes=plan.read_bytes,
+                read_seconds=seconds,
+                exchange_seconds=passed_on,
+                seconds=seconds + passed_on,
+            )
+        )
+    return alternatives
 
 
 def exchange_of(plan: RestorePlan, demands: Demands) -> Numbers:
@@ -144,9 +151,9 @@ def exchange_of(plan: RestorePlan, demands: Demands) -> Numbers:
 
     Source: `exchange_seconds`.
 
-    >>> from sizing.report import demands_of_scenario
+    >>> from sizing.sized import sized
     >>> from sizing.scenario import REFERENCE_SCENARIO, scenario_from
-    >>> demands = demands_of_scenario(scenario_from(REFERENCE_SCENARIO))
+    >>> demands = sized(scenario_from(REFERENCE_SCENARIO)).demands
     >>> round(float(exchange_of(demands.restores["read-once-broadcast"], demands)), 4)
     1.0781
     """

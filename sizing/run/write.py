@@ -83,9 +83,9 @@ def copy_bytes_per_second(profile: StorageProfile | None, demands: Demands) -> N
 
     Source: `PCIE_BYTES_PER_SECOND` for the link. Raises InvalidInput where neither is known.
 
-    >>> from sizing.report import demands_of_scenario
+    >>> from sizing.sized import sized
     >>> from sizing.scenario import REFERENCE_SCENARIO, scenario_from
-    >>> copy_bytes_per_second(None, demands_of_scenario(scenario_from(REFERENCE_SCENARIO)))
+    >>> copy_bytes_per_second(None, sized(scenario_from(REFERENCE_SCENARIO)).demands)
     31500000000.0
     """
     given = profile.device_to_host_bytes_per_second if profile else None

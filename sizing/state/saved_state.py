@@ -132,12 +132,16 @@ def _habit(training: Training) -> Habit:
     return habit
 
 
+_part = functools.lru_cache(maxsize=256)(StatePart)
+"""Parts are few, and each then counts its bytes once."""
+
+
 def _parts(dtypes: Mapping[PartName, Dtype | None], training: Training) -> tuple[StatePart, ...]:
     moments = OPTIMIZERS[training.optimizer]
     adapters = training.adapters
     keeps_frozen = adapters is None or adapters.save_base
     return tuple(
-        StatePart(name, dtype, moments if name == "moments" else (), name == "weights" and keeps_frozen)
+        _part(name, dtype, moments if name == "moments" else (), name == "weights" and keeps_frozen)
         for name, dtype in dtypes.items()
         if dtype is not None and (name != "moments" or moments)
     )

@@ -67,7 +67,7 @@ class StorageProfile(BaseModel):
 
     def rates(self) -> dict[str, Numbers]:
         """Every figure that limits, by field: what `storage.terms` calculates with."""
-        return {name: value for name, value in self if name != "measured" and value is not None}
+        return {name: value for name, value in vars(self).items() if value is not None and name != "measured"}
 
     def direct(self) -> StorageProfile:
         """The profile for writers and readers that bypass the page cache."""

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from sizing.report import answer, manifest_of
+from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
+from sizing.sized import manifest_of
 
 PAIRS = 9
 CALLS = 200

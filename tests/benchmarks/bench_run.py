@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from sizing.report import demands_of_scenario
 from sizing.run.evaluation import evaluate
 from sizing.run.figures import with_arrays
 from sizing.run.levels import Level, multilevel_goodput_fraction
 from sizing.run.simulation import simulate
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+from sizing.sized import sized
 from tests.sizing.run.scenarios import NVME, PEERS, tiered
 
 ROWS = 16_384
@@ -40,7 +40,7 @@ def test_rows_per_second_and_core() -> None:
     random = np.random.default_rng(1)
     for name, document in {"one level": REFERENCE_SCENARIO, "three tiers": tiered(PEERS, NVME)}.items():
         scenario = scenario_from(document)
-        demands = demands_of_scenario(scenario)
+        demands = sized(scenario).demands
         arrays = {path: random.uniform(low, high, ROWS) for path, (low, high) in FIELDS.items()}
         inputs = with_arrays(scenario, arrays).run_inputs
         seconds = median_seconds(lambda demands=demands, inputs=inputs: evaluate(demands, inputs))  # type: ignore[misc]

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
 from sizing.scenario import REFERENCE_SCENARIO
-from tests.benchmarks.pairs import ratios, shown
+from tests.benchmarks.pairs import Rates, ratios, shown
 from tests.service.conftest import serving
 
 pytestmark = pytest.mark.benchmark
@@ -28,15 +30,23 @@ SOAK_SECONDS = 600
 SCRIPT = """\
 wrk.method = "POST"
 wrk.headers["Content-Type"] = "application/json"
-wrk.body = [[{body}]]
+function request() return wrk.format(nil, nil, nil, string.format([[{body}]], math.random(1, 100000))) end
 function delay() return {milliseconds} end
 """
+ONE_LAYOUT = json.dumps(REFERENCE_SCENARIO)
+OTHER_LAYOUTS = json.dumps(
+    REFERENCE_SCENARIO
+    | {"parallelism": REFERENCE_SCENARIO["parallelism"] | {"data": "%d"}, "cluster": {"node": "dgx-a100"}}
+).replace('"%d"', "%d")
+"""With a random number of replicas in each request."""
 
 
-def wrk(url: str, directory: Path, *, milliseconds: float = 0, seconds: int = SECONDS) -> tuple[float, float]:
+def wrk(
+    url: str, directory: Path, *, body: str = ONE_LAYOUT, milliseconds: float = 0, seconds: int = SECONDS
+) -> tuple[float, float]:
     """Requests per second, and the 99th percentile of the time of one in seconds."""
     script = directory / "post.lua"
-    script.write_text(SCRIPT.format(body=json.dumps(REFERENCE_SCENARIO), milliseconds=round(milliseconds)))
+    script.write_text(SCRIPT.format(body=body, milliseconds=round(milliseconds)))
     command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency", "-s", str(script), url]
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=seconds + 60).stdout
     assert "Non-2xx" not in said, said
@@ -46,6 +56,11 @@ def wrk(url: str, directory: Path, *, milliseconds: float = 0, seconds: int = SE
     assert rate is not None
     assert slowest is not None
     return float(rate[1]), float(slowest[1]) * {"us": 1e-6, "ms": 1e-3, "s": 1.0}[slowest[2]]
+
+
+def answers_per_second(url: str, directory: Path, *, body: str = ONE_LAYOUT) -> Rates:
+    """The rate of requests, as a measurement of `ratios`."""
+    return {"answers per second": wrk(url, directory, body=body)[0]}
 
 
 @contextmanager
@@ -75,15 +90,18 @@ def service(directory: Path) -> Iterator[tuple[str, int]]:
 def test_answers_per_second(tmp_path: Path) -> None:
     with service(tmp_path) as (answers, _), empty_route(tmp_path / "empty.log") as empty:
         assert httpx.post(empty, json=REFERENCE_SCENARIO).status_code == 200
-        rates: list[float] = []
-
-        def ours() -> dict[str, float]:
-            rates.append(wrk(answers, tmp_path)[0])
-            return {"answers per second": rates[-1]}
-
-        kept = ratios(ours, lambda: {"answers per second": wrk(empty, tmp_path)[0]}, num_pairs=NUM_PAIRS)
-        shown("POST /v1/sizings over an empty route", kept)
-        full = sorted(rates)[len(rates) // 2]
+        for kind, body, reference in (
+            ("over an empty route", ONE_LAYOUT, empty),
+            ("over an empty asynchronous route", ONE_LAYOUT, f"{empty}async"),
+            ("of another layout each, over an empty route", OTHER_LAYOUTS, empty),
+        ):
+            kept = ratios(
+                partial(answers_per_second, answers, tmp_path, body=body),
+                partial(answers_per_second, reference, tmp_path),
+                num_pairs=NUM_PAIRS,
+            )
+            shown(f"POST /v1/sizings {kind}", kept)
+        full = statistics.median(wrk(answers, tmp_path)[0] for _ in range(NUM_PAIRS))
         pause = 1000 * CONNECTIONS / (full / 2)
         rate, slowest = wrk(answers, tmp_path, milliseconds=pause, seconds=2 * SECONDS)
         print(f"\n{full:.0f} answers per second; at {rate:.0f}, 99 % within {slowest * 1e3:.1f} ms")

@@ -15,3 +15,9 @@ _REPORT = answer(scenario_from(REFERENCE_SCENARIO))
 def empty(scenario: Scenario) -> SizingReport:  # noqa: ARG001 - read, and not used
     """The same report for every scenario."""
     return _REPORT
+
+
+@app.post("/async")
+async def empty_async(scenario: Scenario) -> SizingReport:  # noqa: ARG001
+    """The same without a thread."""
+    return _REPORT

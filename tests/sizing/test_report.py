@@ -9,6 +9,7 @@ from sizing.published import published
 from sizing.report import SizingReport, answer
 from sizing.run.write import Write
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+from sizing.sized import _sized
 
 FACTS = published("vast_checkpoint_example")["one_trillion"]
 
@@ -256,3 +257,21 @@ def test_more_writers_than_bytes_are_no_division_by_zero() -> None:
     report = report_with(checkpoint={"observed_bytes": 1})
     assert report.layout.mean_rank_bytes == 0
     assert report.layout.largest_over_mean >= 0
+
+
+def test_a_layout_that_is_found_again_changes_no_figure_and_no_assumption() -> None:
+    given: dict[str, Any] = {"model": {"preset": "llama-3.1-405b"}, "parallelism": {"tensor": 8, "data": 16}}
+    variants: list[dict[str, Any]] = [
+        given,
+        given | {"training": {"precision": "bf16-mixed"}},
+        given | {"checkpoint": {"interval_seconds": 600}},
+        given | {"checkpoint": {"mode": "sync"}},
+        given | {"checkpoint": {"format": "megatron"}},
+        given | {"storage": {"profile": {"write_bytes_per_second": 1e9}}},
+        given | {"cluster": {"node": "dgx-a100"}},
+        given | {"parallelism": {"tensor": 8, "data": 16, "pipeline": 1}},
+    ]
+    found_again = [answer(scenario_from(variant)) for variant in variants * 2]
+    for report, variant in zip(found_again, variants * 2, strict=True):
+        _sized.cache_clear()
+        assert report == answer(scenario_from(variant))

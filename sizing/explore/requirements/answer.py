@@ -14,9 +14,9 @@ from sizing.explore.requirements.free_interval import at_free_interval
 from sizing.explore.requirements.questions import Question, Sense, questions
 from sizing.explore.requirements.reasons import reason
 from sizing.explore.requirements.report import Least, Requirement, RequirementsReport, Status
-from sizing.report import demands_of_scenario
 from sizing.run.evaluation import evaluate
 from sizing.scenario import Scenario, scenario_from
+from sizing.sized import sized
 
 
 def requirements(document: object) -> RequirementsReport:
@@ -35,7 +35,7 @@ def requirements_of(scenario: Scenario) -> RequirementsReport:
     >>> round(found.write_bytes_per_second / 1e9, 2), found.capacity_bytes / 1e12
     (19.17, 27.6)
     """
-    asked = Asked(demands_of_scenario(scenario), scenario.run_inputs)
+    asked = Asked(sized(scenario).demands, scenario.run_inputs)
     solved = [answered for question in questions(asked) if (answered := _solved(asked, question)) is not None]
     found = [requirement.model_copy(update={"binds": _binds(requirement, solved)}) for requirement in solved]
     capacity = evaluate(asked.demands, asked.inputs).capacity

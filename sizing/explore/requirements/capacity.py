@@ -51,10 +51,10 @@ def capacity_need(capacity: Capacity, retention: Retention) -> CapacityNeed:
     """The parts of a capacity, by what asks for them; of equal ones the first binds.
 
     >>> from sizing.run.evaluation import evaluate
-    >>> from sizing.report import demands_of_scenario
+    >>> from sizing.sized import sized
     >>> from sizing.scenario import REFERENCE_SCENARIO, scenario_from
     >>> asked = scenario_from(REFERENCE_SCENARIO | {"retention": {"keep_last": 3, "redundancy_fraction": 0.25}})
-    >>> found = capacity_need(evaluate(demands_of_scenario(asked), asked.run_inputs).capacity, asked.retention)
+    >>> found = capacity_need(evaluate(sized(asked).demands, asked.run_inputs).capacity, asked.retention)
     >>> found.binds, [(part.cause, round(part.fraction, 6)) for part in found.parts]
     ('keep_last', [('keep_last', 0.6), ('in-flight', 0.2), ('redundancy_fraction', 0.2)])
     """

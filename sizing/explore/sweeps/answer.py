@@ -16,11 +16,11 @@ from sizing.explore.sweeps.front import pareto_front
 from sizing.explore.sweeps.report import Refused, SweepReport
 from sizing.explore.sweeps.request import SweepRequest, sweep_request_from
 from sizing.explore.sweeps.table import Column, Table, cells, column, num_rows, rows_at, stacked
-from sizing.report import demands_of_scenario
 from sizing.run.demands import Demands
 from sizing.run.evaluation import evaluate
 from sizing.run.figures import with_arrays
 from sizing.scenario import Scenario, scenario_from
+from sizing.sized import sized
 
 MOST_REPORTED_ROWS = 200_000
 
@@ -85,7 +85,7 @@ class Sweep:
         """What the scenario's layout demands, computed once for all that share it."""
         layout = scenario.model_dump_json(exclude={"storage", "reliability", "retention", "targets", "costs"})
         if layout not in self._demands:
-            self._demands[layout] = demands_of_scenario(scenario)
+            self._demands[layout] = sized(scenario).demands
         return self._demands[layout]
 
 

@@ -13,10 +13,11 @@ from sizing.errors import InvalidInput
 from sizing.explore.requirements.answer import requirements
 from sizing.explore.requirements.edge import last_that_meets
 from sizing.explore.requirements.report import Requirement, RequirementsReport
-from sizing.report import SizingReport, answer, demands_of_scenario
+from sizing.report import SizingReport, answer
 from sizing.run.evaluation import evaluate
 from sizing.run.figures import with_arrays
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+from sizing.sized import sized
 
 HAIR = 1e-6
 
@@ -194,7 +195,7 @@ def highest_goodput(asked: dict[str, Any]) -> float:
     """Of many intervals, by the functions that answer."""
     scenario = scenario_from(asked)
     intervals = np.geomspace(601, 43_200, 100_001)
-    figures = evaluate(demands_of_scenario(scenario), with_arrays(scenario, {INTERVAL: intervals}).run_inputs)
+    figures = evaluate(sized(scenario).demands, with_arrays(scenario, {INTERVAL: intervals}).run_inputs)
     return float(np.max(np.asarray(figures.interval.goodput_at_interval_fraction)))
 
 

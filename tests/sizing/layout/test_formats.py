@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
 from sizing.layout.formats import FORMATS
-from sizing.report import SizingReport, answer, manifest_of
+from sizing.report import SizingReport, answer
 from sizing.scenario import scenario_from
+from sizing.sized import manifest_of
 
 FRAMEWORKS = {"deepspeed": "deepspeed", "fsdp-sharded": "fsdp2", "full": "fsdp2"}
 MIXTURE = {

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sizing.report import answer, manifest_of, saved_by_rank_of
+from sizing.report import answer
 from sizing.scenario import Scenario, scenario_from
+from sizing.sized import manifest_of, saved_by_rank_of
 from tests.sizing.layout.test_formats import FRAMEWORKS, MIXTURE, worlds
 
 

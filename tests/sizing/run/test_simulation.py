@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from sizing.errors import InvalidInput
-from sizing.report import answer, demands_of_scenario
+from sizing.report import answer
 from sizing.run.evaluation import evaluate
 from sizing.run.levels import Level
 from sizing.run.simulation import simulate
 from sizing.run.simulation_report import SimulationReport, SimulationRequest, simulation_report, with_whole_multiples
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+from sizing.sized import sized
 from tests.sizing.run.scenarios import NVME, PEERS, document, tiered
 
 SMALL = SimulationRequest(num_runs=1000)
@@ -17,7 +18,7 @@ SMALL = SimulationRequest(num_runs=1000)
 
 def simulated(base: dict[str, object], request: SimulationRequest = SMALL) -> SimulationReport:
     scenario = scenario_from(base)
-    return simulation_report(evaluate(demands_of_scenario(scenario), scenario.run_inputs), request)
+    return simulation_report(evaluate(sized(scenario).demands, scenario.run_inputs), request)
 
 
 def test_the_reference_run_agrees_with_its_formula() -> None:

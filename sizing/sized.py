@@ -1,0 +1,138 @@
+"""What a Scenario's layout decides, whatever the storage, the interval and the failures.
+
+`sized` knows the order of the steps up to there, and keeps what it found for the last layouts.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sizing.cluster import ResolvedNode
+from sizing.cluster.cluster import resolve_node
+from sizing.errors import InvalidInput
+from sizing.layout import LaidOut, Parallelism, lay_out
+from sizing.layout.manifest import ManifestRow, manifest
+from sizing.layout.resolved import resolved_model
+from sizing.layout.saved_tensors import SavedByRank, saved_by_rank
+from sizing.model import ResolvedModel
+from sizing.run.demands import Demands, demands_of
+from sizing.run.resharding import check_resharding
+from sizing.scenario import Scenario
+from sizing.training import GpuMemory, gpu_memory
+from sizing.training.memory_question import MemoryQuestion
+from sizing.training.nearest import memory_warnings
+
+LAYOUTS_KEPT = 32
+"""People ask about one layout many times, with other storage, intervals and failures."""
+
+_AFTER_LAYOUT: Any = {
+    "storage": True,
+    "reliability": True,
+    "retention": True,
+    "targets": True,
+    "costs": True,
+    "checkpoint": {"interval_seconds"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SizedLayout:
+    """The model on its nodes, laid out: what each rank holds and writes, and what that asks of GPUs and storage."""
+
+    model: ResolvedModel
+    node: ResolvedNode
+    laid_out: LaidOut
+    memory: GpuMemory
+    memory_warnings: tuple[str, ...]
+    demands: Demands
+
+
+def sized(scenario: Scenario) -> SizedLayout:
+    """The layout of a scenario, computed unless it is one of the last.
+
+    Raises InvalidInput as `report.answer` does.
+    """
+    return _sized(_LayoutQuestion(layout_text(scenario), scenario))
+
+
+def layout_text(scenario: Scenario) -> str:
+    """The blocks of a scenario that decide its layout, as they were given: equal texts have equal layouts."""
+    return scenario.model_dump_json(exclude=_AFTER_LAYOUT, exclude_unset=True)
+
+
+def manifest_of(scenario: Scenario) -> Iterator[ManifestRow]:
+    """Every file of the scenario's checkpoint by name.
+
+    Raises InvalidInput as `report.answer` does, and for worlds of more than 100,000 ranks.
+    """
+    asked = sized(scenario)
+    return manifest(asked.laid_out, scenario.parallelism, gpus_per_node=asked.node.spec.gpus_per_node)
+
+
+def saved_by_rank_of(scenario: Scenario) -> SavedByRank:
+    """Every tensor that each rank of the scenario writes.
+
+    Raises InvalidInput as `manifest_of` does.
+    """
+    asked = sized(scenario)
+    return saved_by_rank(asked.laid_out, scenario.parallelism, gpus_per_node=asked.node.spec.gpus_per_node)
+
+
+@dataclass(frozen=True, slots=True)
+class _LayoutQuestion:
+    """A scenario, found again by the text of the blocks that decide its layout."""
+
+    text: str
+    scenario: Scenario = field(compare=False)
+
+
+@functools.lru_cache(maxsize=LAYOUTS_KEPT)
+def _sized(asked: _LayoutQuestion) -> SizedLayout:
+    scenario, training, parallelism = asked.scenario, asked.scenario.training, asked.scenario.parallelism
+    model, node = resolved_model(scenario.model, training, parallelism), resolve_node(scenario.cluster)
+    laid_out = _laid_out(scenario, model, node)
+    format_name = laid_out.size.format
+    memory = gpu_memory(training, parallelism, cells=laid_out.cells, format_name=format_name, model=model, node=node)
+    question = MemoryQuestion(scenario.model, training, format_name=format_name, node=node)
+    restored = _restored(scenario, model, node, laid_out)
+    return SizedLayout(
+        model=model,
+        node=node,
+        laid_out=laid_out,
+        memory=memory,
+        memory_warnings=tuple(memory_warnings(memory, question, parallelism)),
+        demands=demands_of(laid_out, parallelism, node=node, restored=restored),
+    )
+
+
+def _laid_out(scenario: Scenario, model: ResolvedModel, node: ResolvedNode) -> LaidOut:
+    return lay_out(
+        model,
+        scenario.training,
+        scenario.parallelism,
+        node=node,
+        cluster=scenario.cluster,
+        checkpoint=scenario.checkpoint,
+    )
+
+
+def _restored(
+    scenario: Scenario, model: ResolvedModel, node: ResolvedNode, saved: LaidOut
+) -> tuple[LaidOut, Parallelism]:
+    """The layout that restores, and its degrees: the one that saved, or `checkpoint.restore_parallelism`.
+
+    Raises InvalidInput where the format cannot be read into it.
+    """
+    degrees = scenario.checkpoint.restore_parallelism
+    if degrees is None:
+        return saved, scenario.parallelism
+    check_resharding(saved.size.format, scenario.parallelism, degrees)
+    cluster = scenario.cluster.model_copy(update={"num_gpus": None})
+    try:
+        return _laid_out(scenario.model_copy(update={"parallelism": degrees, "cluster": cluster}), model, node), degrees
+    except InvalidInput as error:
+        problems = (replace(problem, field=f"checkpoint.restore_{problem.field}") for problem in error.problems)
+        raise InvalidInput(problems) from None
