@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from service.database import Database
 from service.database.calibrations import calibration_of_id
 from sizing.explore.clusters.scenario import ClusterScenario
 from sizing.explore.comparisons.request import ComparisonRequest
+from sizing.explore.layouts.request import LayoutsRequest
 from sizing.explore.simulation import ScenarioSimulation
 from sizing.scenario import Scenario
 from sizing.storage.storage import Storage
+
+_Question = TypeVar("_Question", ScenarioSimulation, LayoutsRequest)
 
 
 def with_calibration(database: Database, scenario: Scenario) -> Scenario:
@@ -33,8 +36,8 @@ def cluster_with_calibration(database: Database, scenario: ClusterScenario) -> C
     return scenario if storage is scenario.storage else scenario.model_copy(update={"storage": storage})
 
 
-def simulation_with_calibration(database: Database, question: ScenarioSimulation) -> ScenarioSimulation:
-    """The same of the scenario that is to be simulated."""
+def question_with_calibration(database: Database, question: _Question) -> _Question:
+    """The same of a question that holds one scenario."""
     return question.model_copy(update={"scenario": with_calibration(database, question.scenario)})
 
 

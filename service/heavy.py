@@ -13,6 +13,8 @@ from sizing.explore.clusters.answer import cluster_report
 from sizing.explore.clusters.scenario import ClusterScenario
 from sizing.explore.comparisons.answer import comparison_of
 from sizing.explore.comparisons.request import ComparisonRequest
+from sizing.explore.layouts.answer import layouts_of
+from sizing.explore.layouts.request import LayoutsRequest
 from sizing.explore.requirements.answer import requirements_of
 from sizing.explore.simulation import ScenarioSimulation, simulated
 from sizing.explore.sweeps.answer import sweep
@@ -35,6 +37,11 @@ def comparison_json(request: ComparisonRequest) -> bytes:
 def cluster_json(scenario: ClusterScenario) -> bytes:
     """The ClusterReport of many jobs."""
     return cluster_report(scenario).model_dump_json().encode()
+
+
+def layouts_json(request: LayoutsRequest) -> bytes:
+    """The LayoutsReport of a scenario's model on its GPUs."""
+    return layouts_of(request).model_dump_json().encode()
 
 
 def simulation_json(question: ScenarioSimulation) -> bytes:

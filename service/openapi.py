@@ -14,6 +14,8 @@ from sizing.explore.clusters.answer import answer_cluster
 from sizing.explore.clusters.scenario import REFERENCE_CLUSTER
 from sizing.explore.comparisons.answer import compare
 from sizing.explore.comparisons.request import REFERENCE_COMPARISON
+from sizing.explore.layouts.answer import find_layouts
+from sizing.explore.layouts.request import REFERENCE_SEARCH
 from sizing.explore.requirements.answer import requirements_of
 from sizing.explore.simulation import REFERENCE_SIMULATION, ScenarioSimulation, simulated
 from sizing.explore.sweeps.answer import sweep
@@ -22,6 +24,7 @@ from sizing.model.catalog import catalog
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.storage.catalog import storage_profiles
+from sizing.training.techniques import techniques
 
 _OWN_ERRORS = ("HTTPValidationError", "ValidationError")
 """The form in which FastAPI would answer invalid input, if `service.problems` let it."""
@@ -54,10 +57,12 @@ def _examples() -> Iterator[tuple[str, Any]]:
         "SimulationReport": simulated(ScenarioSimulation.model_validate(REFERENCE_SIMULATION)),
         "SweepReport": sweep(REFERENCE_SWEEP),
         "ComparisonReport": compare(REFERENCE_COMPARISON),
+        "LayoutsReport": find_layouts(REFERENCE_SEARCH),
         "ClusterReport": answer_cluster(REFERENCE_CLUSTER | {"horizon_seconds": "1d"}),
         "CatalogModel": next(iter(catalog().values())),
         "CatalogNode": next(iter(node_catalog().values())),
         "CatalogProfile": next(iter(storage_profiles().values())),
+        "Technique": techniques()[0],
     }
     for name, report in reports.items():
         yield name, report.model_dump(mode="json")

@@ -26,6 +26,8 @@ from sizing.explore.clusters.report import ClusterReport
 from sizing.explore.clusters.scenario import ClusterScenario
 from sizing.explore.comparisons.report import ComparisonReport
 from sizing.explore.comparisons.request import ComparisonRequest
+from sizing.explore.layouts.report import LayoutsReport
+from sizing.explore.layouts.request import LayoutsRequest
 from sizing.explore.requirements.report import RequirementsReport
 from sizing.explore.simulation import ScenarioSimulation
 from sizing.explore.sweeps.report import SweepReport
@@ -36,6 +38,7 @@ from sizing.run.simulation_report import SimulationReport
 from sizing.scenario import Scenario
 from sizing.storage.catalog import CatalogProfile
 from sizing.storage.measurement import BenchmarkResult
+from sizing.training.techniques import Technique
 
 SYSTEMS = "storage-systems"
 
@@ -68,6 +71,10 @@ class Client(Connection):
         """Which inputs of scenarios differ, which figures follow, and which input made which difference."""
         return self._post(ComparisonReport, path_of("comparisons"), _document(request))
 
+    def layouts(self, request: LayoutsRequest | Document) -> LayoutsReport:
+        """The layouts of a model that fit a number of GPUs, the best first."""
+        return self._post(LayoutsReport, path_of("layouts"), _document(request))
+
     def cluster(self, scenario: ClusterScenario | Document) -> ClusterReport:
         """What many jobs on one storage system do to each other."""
         return self._post(ClusterReport, path_of("clusters"), _document(scenario))
@@ -99,6 +106,10 @@ class Client(Connection):
     def storage_profile(self, name: str) -> CatalogProfile:
         """One of them."""
         return self._get(CatalogProfile, path_of("storage-profiles", name))
+
+    def techniques(self) -> list[Technique]:
+        """The training techniques, with their sources."""
+        return self._get(list[Technique], path_of("techniques"))
 
     def add_storage_system(self, name: str, description: str = "") -> StorageSystem:
         """Add a storage system, or find the same."""

@@ -19,6 +19,7 @@ from sizing.errors import unknown_name
 from sizing.model.catalog import CatalogModel, catalog
 from sizing.model.inventory import inventory_of, num_parameters
 from sizing.storage.catalog import CatalogProfile, storage_profiles
+from sizing.training.techniques import Technique, techniques
 
 router = APIRouter(prefix="/v1", tags=["catalogs"])
 
@@ -105,6 +106,17 @@ async def get_storage_profile(name: str, if_none_match: IfNoneMatch = None) -> R
     return Document.of(profile.model_dump_json(exclude_none=True).encode()).response(if_none_match)
 
 
+@router.get(
+    "/techniques", response_model=list[Technique], responses=NOT_MODIFIED, summary="List the training techniques"
+)
+async def list_techniques(if_none_match: IfNoneMatch = None) -> Response:
+    """Schedules, activations, offload and compression, with their formulas and sources.
+
+    `scenario` has the fields of a scenario that ask for one; those without it are listed, not computed.
+    """
+    return _technique_list().response(if_none_match)
+
+
 @functools.cache
 def _model_list() -> Document:
     models = [_counted(model) for model in catalog().values()]
@@ -120,6 +132,11 @@ def _node_list() -> Document:
 def _profile_list() -> Document:
     profiles = list(storage_profiles().values())
     return Document.of(TypeAdapter(list[CatalogProfile]).dump_json(profiles, exclude_none=True))
+
+
+@functools.cache
+def _technique_list() -> Document:
+    return Document.of(TypeAdapter(list[Technique]).dump_json(list(techniques()), exclude_none=True))
 
 
 def _counted(model: CatalogModel) -> CatalogModel:

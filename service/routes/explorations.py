@@ -1,4 +1,4 @@
-"""What if: the inverse questions, sweeps, comparisons, and many jobs on one storage system. Nothing is stored."""
+"""What if: inverse questions, sweeps, comparisons, layouts, many jobs on one storage system. Nothing is stored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from service.calibrated import (
     cluster_with_calibration,
     comparison_with_calibrations,
     document_with_calibrations,
-    simulation_with_calibration,
+    question_with_calibration,
     with_calibration,
 )
 from service.compute import Compute
@@ -26,6 +26,8 @@ from sizing.explore.clusters.report import ClusterReport
 from sizing.explore.clusters.scenario import REFERENCE_CLUSTER, ClusterScenario
 from sizing.explore.comparisons.report import ComparisonReport
 from sizing.explore.comparisons.request import REFERENCE_COMPARISON, ComparisonRequest
+from sizing.explore.layouts.report import LayoutsReport
+from sizing.explore.layouts.request import REFERENCE_SEARCH, LayoutsRequest
 from sizing.explore.requirements.report import RequirementsReport
 from sizing.explore.simulation import REFERENCE_SIMULATION, ScenarioSimulation
 from sizing.explore.sweeps.report import SweepReport
@@ -81,6 +83,26 @@ async def create_comparison(
 
 
 @router.post(
+    "/layouts",
+    response_model=LayoutsReport,
+    responses=_REFUSALS,
+    summary="Find the layouts that fit",
+)
+async def create_layouts(
+    request: Annotated[
+        LayoutsRequest,
+        explained(LayoutsRequest),
+        Body(openapi_examples={"reference": {"summary": "405B on 16,384 GPUs", "value": REFERENCE_SEARCH}}),
+    ],
+    compute: Compute,
+    database: OpenDatabase,
+) -> Response:
+    """All degrees by which a model fits `cluster.num_gpus`, the best by an objective first, with what each asks."""
+    calibrated = await run_in_threadpool(question_with_calibration, database, request)
+    return _json(await compute.run(heavy.layouts_json, calibrated))
+
+
+@router.post(
     "/clusters",
     response_model=ClusterReport,
     responses=_REFUSALS,
@@ -116,7 +138,7 @@ async def create_simulation(
     database: OpenDatabase,
 ) -> Response:
     """The goodput that random failures leave, its standard error and its spread over runs, beside the formula's."""
-    calibrated = await run_in_threadpool(simulation_with_calibration, database, question)
+    calibrated = await run_in_threadpool(question_with_calibration, database, question)
     return _json(await compute.run(heavy.simulation_json, calibrated))
 
 

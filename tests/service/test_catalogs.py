@@ -6,6 +6,7 @@ import pytest
 from sizing.cluster import node_catalog
 from sizing.model import catalog, num_parameters
 from sizing.model.inventory import inventory_of
+from sizing.training.techniques import Technique, techniques
 
 
 @pytest.mark.parametrize(
@@ -25,7 +26,13 @@ def test_a_listed_model_has_the_parameters_of_its_tensors(client: httpx.Client) 
         assert entry["num_parameters"] == (model.num_parameters or entry["num_parameters"])
 
 
-@pytest.mark.parametrize("path", ["/v1/models", "/v1/nodes", "/v1/models/gpt2", "/v1/nodes/dgx-a100"])
+def test_techniques_are_listed_with_their_sources(client: httpx.Client) -> None:
+    listed = client.get("/v1/techniques").json()
+    assert [Technique.model_validate(entry) for entry in listed] == list(techniques())
+    assert all(entry["source"] for entry in listed)
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/nodes", "/v1/techniques", "/v1/models/gpt2", "/v1/nodes/dgx-a100"])
 def test_what_the_client_has_already_is_not_sent_again(client: httpx.Client, path: str) -> None:
     etag = client.get(path).headers["etag"]
     for known in (etag, f"W/{etag}", f'"other", {etag}', "*"):

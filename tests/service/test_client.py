@@ -13,6 +13,7 @@ from service_client.client import Client
 from service_client.errors import Refused
 from sizing.explore.clusters.scenario import REFERENCE_CLUSTER
 from sizing.explore.comparisons.request import REFERENCE_COMPARISON
+from sizing.explore.layouts.request import REFERENCE_SEARCH
 from sizing.explore.simulation import REFERENCE_SIMULATION, ScenarioSimulation, simulated
 from sizing.explore.sweeps.request import REFERENCE_SWEEP
 from sizing.report import answer
@@ -28,6 +29,7 @@ QUESTIONS: dict[str, Any] = {
     "sweep": REFERENCE_SWEEP,
     "sweep_csv": REFERENCE_SWEEP,
     "comparison": REFERENCE_COMPARISON,
+    "layouts": REFERENCE_SEARCH,
     "cluster": REFERENCE_CLUSTER | {"horizon_seconds": "1d"},
     "simulation": REFERENCE_SIMULATION,
 }
@@ -72,6 +74,7 @@ def ask_everything(client: Calls) -> None:
     for many, one in (("models", "model"), ("nodes", "node"), ("storage_profiles", "storage_profile")):
         first = getattr(client, many)()[0]
         assert getattr(client, one)(first.name) == first
+    assert {technique.kind for technique in client.techniques()} > {"pipeline-schedule", "activations"}
     system = client.add_storage_system(SYSTEM)
     assert client.storage_system(SYSTEM) == system
     assert system in client.storage_systems()

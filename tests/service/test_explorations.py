@@ -21,6 +21,8 @@ from sizing.explore.clusters.answer import answer_cluster
 from sizing.explore.clusters.scenario import REFERENCE_CLUSTER
 from sizing.explore.comparisons.answer import compare
 from sizing.explore.comparisons.request import REFERENCE_COMPARISON
+from sizing.explore.layouts.answer import find_layouts
+from sizing.explore.layouts.request import REFERENCE_SEARCH
 from sizing.explore.requirements.answer import requirements
 from sizing.explore.simulation import REFERENCE_SIMULATION, ScenarioSimulation, simulated
 from sizing.explore.sweeps.answer import sweep
@@ -52,6 +54,12 @@ def test_a_comparison_is_that_of_the_library(client: httpx.Client) -> None:
     assert found.json() == compare(REFERENCE_COMPARISON).model_dump(mode="json")
 
 
+def test_layouts_are_those_of_the_library(client: httpx.Client) -> None:
+    found = client.post("/v1/layouts", json=REFERENCE_SEARCH)
+    assert found.status_code == 200
+    assert found.json() == find_layouts(REFERENCE_SEARCH).model_dump(mode="json")
+
+
 def test_a_simulation_is_that_of_the_library(client: httpx.Client) -> None:
     found = client.post("/v1/simulations", json=REFERENCE_SIMULATION)
     assert found.status_code == 200
@@ -65,6 +73,8 @@ def test_a_simulation_is_that_of_the_library(client: httpx.Client) -> None:
         ("/v1/requirements", {"model": {"preset": "gpt2"}, "parallelism": {"tensor": 5}}, "must divide"),
         ("/v1/comparisons", {"scenarios": REFERENCE_COMPARISON["scenarios"][:1]}, "scenarios"),
         ("/v1/clusters", REFERENCE_CLUSTER | {"jobs": []}, "jobs"),
+        ("/v1/layouts", {"scenario": {"model": {"preset": "gpt2"}}}, "scenario.cluster.num_gpus is needed"),
+        ("/v1/layouts", REFERENCE_SEARCH | {"objective": "best"}, "objective must be one of"),
         ("/v1/simulations", {"scenario": {"model": {"preset": "gpt2"}}}, "must have a write rate and reliability"),
         ("/v1/simulations", REFERENCE_SIMULATION | {"num_runs": 99}, "num_runs must be at least 100"),
         (
