@@ -9,16 +9,14 @@ from rich.table import Table
 
 from sizing.storage.calibration import Calibration
 from sizing.storage.calibration.calibration import Covered, DirectionFit, FittedPoint, LimitEstimate
+from sizing.storage.calibration.rows import OPERATIONS
 from sizing.storage.calibration.suggestions import Suggestion
-from sizing.storage.terms import Direction
 from sizing.units import bytes_text, decimal_bytes_text, percent_text, rate_text, seconds_text
-
-_OPERATIONS: dict[Direction, str] = {"write": "write", "read": "restore"}
 
 
 def fits_of(calibration: Calibration) -> Iterator[tuple[str, DirectionFit]]:
     """The operations that were calibrated, and their fits."""
-    for direction, operation in _OPERATIONS.items():
+    for direction, operation in OPERATIONS.items():
         fit = calibration.fit(direction)
         if fit is not None:
             yield operation, fit
@@ -64,11 +62,15 @@ def sentences(calibration: Calibration) -> Iterator[str]:
 
 
 def suggestion_sentences(found: tuple[Suggestion, ...], *, engine: str) -> Iterator[str]:
-    """Further runs, each with its reason and command line."""
+    """Further runs, each with its reasons and command line: every run writes and restores."""
     if not found:
         yield "No further run would tell more."
+    reasons: dict[str, list[str]] = {}
     for suggestion in found:
-        yield f"{suggestion.reason.capitalize()}. Measure:\n  {suggestion.command(engine)}"
+        reasons.setdefault(suggestion.command(engine), []).append(suggestion.reason)
+    for command, why in reasons.items():
+        said = "; ".join(why)
+        yield f"{said[0].upper()}{said[1:]}. Measure:\n  {command}"
 
 
 def _value_cells(limit: LimitEstimate) -> tuple[str, str]:

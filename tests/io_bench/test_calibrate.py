@@ -56,6 +56,18 @@ def test_further_runs_are_suggested_with_their_command(tmp_path: Path) -> None:
     assert "ckpt-bench run --target DIR --engine direct --bytes-per-rank 4000000000" in ended.stdout
 
 
+def test_what_one_run_would_tell_of_writes_and_of_restores_is_one_suggestion(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    cells = [(nodes, 8, size * GB) for nodes in (1, 2) for size in (1, 2, 4)]
+    path.write_text(result(cells, noise=0.02, outliers=0).model_dump_json())
+    shown = ckpt_bench(path, "--suggest").stdout
+    commands = [line for line in shown.splitlines() if line.startswith("  ") and "--target DIR" in line]
+    assert len(commands) == len(set(commands))
+    assert "limit of writes is a lower bound" in shown
+    assert "limit of restores is a lower bound" in shown
+    assert "limit of reads" not in shown
+
+
 def test_a_complete_scan_is_told_what_would_narrow_its_widest_interval(runs: list[Path]) -> None:
     assert "the widest interval, from" in ckpt_bench(*runs, "--suggest").stdout
 

@@ -9,13 +9,8 @@ from sizing.storage.calibration.calibration import Calibration, DirectionFit, Fi
 from sizing.storage.calibration.conditions import doubts_about
 from sizing.storage.calibration.fit import fit_of
 from sizing.storage.calibration.grade import grade_of
-from sizing.storage.calibration.series import (
-    LEAST_CONFIGURATIONS,
-    Series,
-    configuration_text,
-    dates_of,
-    series_of,
-)
+from sizing.storage.calibration.rows import OPERATIONS, configuration_text
+from sizing.storage.calibration.series import LEAST_CONFIGURATIONS, Series, dates_of, series_of
 from sizing.storage.measurement import BenchmarkResult
 from sizing.storage.profile import StorageProfile
 from sizing.units import decimal_bytes_text, percent_text
@@ -116,15 +111,15 @@ def _by_client(series: Series) -> Iterator[str]:
     count = sum(row.measurement.limited_by == "client" for row in series.rows)
     if count:
         yield (
-            f"{count} {series.direction} measurement(s) had the client as their limit: the writer and node limits are "
-            "those of these clients and of this engine, the storage may give more"
+            f"{count} {OPERATIONS[series.direction]} measurement(s) had the client as their limit: the writer and node "
+            "limits are those of these clients and of this engine, the storage may give more"
         )
 
 
 def _missing(series: Series) -> Iterator[str]:
     if not _is_enough(series):
         yield (
-            f"no {series.direction} limits: {series.num_configurations} configuration(s) can be used, "
+            f"no {OPERATIONS[series.direction]} limits: {series.num_configurations} configuration(s) can be used, "
             f"{LEAST_CONFIGURATIONS} are needed; {_MISSING}"
         )
 

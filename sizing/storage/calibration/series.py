@@ -12,49 +12,22 @@ import numpy as np
 
 from sizing.errors import InvalidInput
 from sizing.storage.calibration.roofline import Array
-from sizing.storage.measurement import BenchmarkResult, Measurement, Operation
+from sizing.storage.calibration.rows import (
+    OPERATIONS,
+    Configuration,
+    Row,
+    Setting,
+    configuration_text,
+    reasons_against,
+    setting_text,
+)
+from sizing.storage.measurement import BenchmarkResult
 from sizing.storage.terms import Demand, Direction
-from sizing.units import decimal_bytes_text
 
 LEAST_CONFIGURATIONS = 3
 CONTRADICTION_RATIO = 2.0
 
-_OPERATIONS: dict[Direction, Operation] = {"write": "write", "read": "restore"}
 _PLANNING_ENGINES = ("dcp", "async-dcp")
-
-Setting = tuple[str, int | None, str]
-Configuration = tuple[int, int, int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A measurement, and the run that it is from."""
-
-    run_id: str
-    measurement: Measurement
-
-    @property
-    def setting(self) -> Setting:
-        """What all measurements of a fit share: engine, block size, and whether I/O is direct."""
-        found = self.measurement
-        io = "direct" if found.cache_policy == "o-direct" else "buffered"
-        return (found.engine, found.block_bytes, io)
-
-    @property
-    def configuration(self) -> Configuration:
-        """What a fit explains the time by: nodes, ranks, bytes of a rank, files."""
-        found = self.measurement
-        return (found.num_nodes, found.num_ranks, found.bytes_per_rank, self.num_files)
-
-    @property
-    def num_files(self) -> int:
-        """Files of the checkpoint; one per rank where the agent did not count them."""
-        return self.measurement.num_files or self.measurement.num_ranks
-
-    @property
-    def seconds(self) -> float:
-        """Median over the repetitions."""
-        return statistics.median(self.measurement.seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,54 +90,29 @@ def series_of(results: Sequence[BenchmarkResult], direction: Direction, *, engin
         Row(result.run_id, measurement)
         for result in results
         for measurement in result.measurements
-        if measurement.operation == _OPERATIONS[direction]
+        if measurement.operation == OPERATIONS[direction]
     ]
-    left_out = Counter(reason for row in rows for reason in _reasons_against(row, engine))
-    usable = [row for row in rows if not any(_reasons_against(row, engine))]
+    left_out = Counter(reason for row in rows for reason in reasons_against(row, engine))
+    usable = [row for row in rows if not any(reasons_against(row, engine))]
     by_setting: dict[Setting, list[Row]] = {}
     for row in usable:
         by_setting.setdefault(row.setting, []).append(row)
     chosen = max(by_setting.values(), key=lambda rows: (len({r.configuration for r in rows}), len(rows)), default=[])
     for setting, others in by_setting.items():
         if others is not chosen:
-            left_out[f"have other settings ({_setting_text(setting)})"] += len(others)
+            left_out[f"have other settings ({setting_text(setting)})"] += len(others)
     fastest = list(_with_fastest_threads(chosen))
     if len(fastest) < len(chosen):
         left_out["had another number of threads and were slower"] += len(chosen) - len(fastest)
     chosen = fastest
     _refuse_contradictions(chosen, direction)
-    noun = "write" if direction == "write" else "restore"
-    return Series(
-        direction, tuple(chosen), tuple(f"{count} {noun} measurement(s) {reason}" for reason, count in left_out.items())
-    )
+    reasons = (f"{count} {OPERATIONS[direction]} measurement(s) {reason}" for reason, count in left_out.items())
+    return Series(direction, tuple(chosen), tuple(reasons))
 
 
 def dates_of(results: Sequence[BenchmarkResult]) -> list[date]:
     """The dates of runs that have one."""
     return [result.started_at.date() for result in results if result.started_at is not None]
-
-
-def configuration_text(configuration: Configuration) -> str:
-    """A configuration in words.
-
-    >>> configuration_text((2, 16, 10**9, 16))
-    '2 node(s) x 8 rank(s), 1.000 GB each'
-    """
-    nodes, ranks, size, _ = configuration
-    return f"{nodes} node(s) x {ranks / nodes:g} rank(s), {decimal_bytes_text(size)} each"
-
-
-def _reasons_against(row: Row, engine: str | None) -> Iterator[str]:
-    """Why a row says nothing of the storage's limits."""
-    found = row.measurement
-    if not found.verified:
-        yield f"failed verification (run {row.run_id})"
-    elif found.cache_policy == "cached":
-        yield "may have come from the page cache"
-    elif found.limited_by == "generator":
-        yield "waited for the bytes that they were to write"
-    elif engine is not None and found.engine != engine:
-        yield f"are of engine {found.engine}"
 
 
 def _with_fastest_threads(rows: Sequence[Row]) -> Iterator[Row]:
@@ -191,17 +139,11 @@ def _refuse_contradictions(rows: Sequence[Row], direction: Direction) -> None:
         if slow.seconds > CONTRADICTION_RATIO * fast.seconds:
             raise InvalidInput.of(
                 "measurements",
-                f"contradict each other: the {direction} of {configuration_text(configuration)} took "
+                f"contradict each other: the {OPERATIONS[direction]} of {configuration_text(configuration)} took "
                 f"{fast.seconds:.3g} s in run {fast.run_id} and {slow.seconds:.3g} s in run {slow.run_id}",
                 value=None,
                 remedy="leave out the run that is not of this storage as it is now, or measure again",
             )
-
-
-def _setting_text(setting: Setting) -> str:
-    engine, block_bytes, io = setting
-    blocks = [f"blocks of {block_bytes} B"] if block_bytes else []
-    return ", ".join([engine, *blocks, f"{io} I/O"])
 
 
 def _array(values: Sequence[float]) -> Array:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sizing.storage.calibration.calibration import Calibration, DirectionFit, LimitEstimate
+from sizing.storage.calibration.rows import OPERATIONS
 from sizing.storage.terms import Demand, Direction, total_seconds
 from sizing.units import percent_text
 
@@ -56,7 +57,7 @@ def _to_reach(fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:
     for limit in fit.limits:
         if limit.verdict != "lower-bound":
             continue
-        reason = f"the {limit.resource} limit of {direction}s is a lower bound: {limit.reason}"
+        reason = f"the {limit.resource} limit of {OPERATIONS[direction]}s is a lower bound: {limit.reason}"
         if limit.resource == "file-system":
             yield Suggestion(direction, 2 * nodes, ranks, size, reason)
         elif limit.resource == "node":
@@ -70,7 +71,7 @@ def _to_vary(fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:
     covered = fit.covered
     least, most = covered.bytes_per_stream
     if most < 2 * least:
-        reason = f"one size cannot tell the rates of {direction}s from times that do not grow with bytes"
+        reason = f"one size cannot tell the rates of {OPERATIONS[direction]}s from times that do not grow with bytes"
         nodes, ranks = round(covered.num_nodes[1]), round(covered.streams_per_node[1])
         yield Suggestion(direction, nodes, ranks, 4 * round(most), reason)
 
@@ -97,7 +98,7 @@ def _to_narrow(calibration: Calibration, fit: DirectionFit, direction: Direction
     best = int(left.argmin())
     low, high = widest.interval or (0.0, 0.0)
     reason = (
-        f"it would narrow the {widest.resource} limit of {direction}s, the widest interval, from "
+        f"it would narrow the {widest.resource} limit of {OPERATIONS[direction]}s, the widest interval, from "
         f"{_either_way(high / low, 1.0)} to {_either_way(high / low, math.sqrt(left[best]))} either way"
     )
     yield Suggestion(direction, int(nodes[best]), int(ranks[best]), int(size[best]), reason)

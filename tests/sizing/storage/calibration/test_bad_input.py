@@ -140,7 +140,9 @@ def test_too_few_reads_are_named_and_the_writes_are_still_fitted() -> None:
     both = [result(operations=["write"]), result(FULL_SCAN[:2], operations=["restore"], run_id="run-2")]
     found = calibrate(both, num_draws=50)
     assert found.read is None
-    assert any("no read limits: 2 configuration(s) can be used, 3 are needed" in warning for warning in found.warnings)
+    assert any(
+        "no restore limits: 2 configuration(s) can be used, 3 are needed" in warning for warning in found.warnings
+    )
 
 
 def scenario(calibration: object) -> dict[str, Any]:

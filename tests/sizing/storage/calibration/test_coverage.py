@@ -44,3 +44,14 @@ def test_between_85_and_95_percent_of_the_90_percent_intervals_hold_the_truth() 
     found = coverage(600)
     print(found)
     assert all(0.85 <= share <= 0.95 for share in found.values()), found
+
+
+@pytest.mark.long
+def test_a_limit_that_is_not_there_is_measured_in_less_than_one_of_twenty_systems() -> None:
+    num_systems, found = 400, 0
+    for seed in range(num_systems):
+        fit = calibrate([result(seed=seed, operations=["write"])], num_draws=20).write
+        assert fit is not None
+        found += any(limit.verdict == "measured" and limit.resource == "metadata" for limit in fit.limits)
+    print(found)
+    assert found < 0.05 * num_systems

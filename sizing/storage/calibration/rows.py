@@ -1,0 +1,77 @@
+"""One measurement of a run as a calibration uses it: its setting, its configuration, and what speaks against it."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sizing.storage.measurement import Measurement, Operation
+from sizing.storage.terms import Direction
+from sizing.units import decimal_bytes_text
+
+OPERATIONS: dict[Direction, Operation] = {"write": "write", "read": "restore"}
+
+Setting = tuple[str, int | None, str]
+Configuration = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A measurement, and the run that it is from."""
+
+    run_id: str
+    measurement: Measurement
+
+    @property
+    def setting(self) -> Setting:
+        """What all measurements of a fit share: engine, block size, and whether I/O is direct."""
+        found = self.measurement
+        io = "direct" if found.cache_policy == "o-direct" else "buffered"
+        return (found.engine, found.block_bytes, io)
+
+    @property
+    def configuration(self) -> Configuration:
+        """What a fit explains the time by: nodes, ranks, bytes of a rank, files."""
+        found = self.measurement
+        return (found.num_nodes, found.num_ranks, found.bytes_per_rank, self.num_files)
+
+    @property
+    def num_files(self) -> int:
+        """Files of the checkpoint; one per rank where the agent did not count them."""
+        return self.measurement.num_files or self.measurement.num_ranks
+
+    @property
+    def seconds(self) -> float:
+        """Median over the repetitions."""
+        return statistics.median(self.measurement.seconds)
+
+
+def configuration_text(configuration: Configuration) -> str:
+    """A configuration in words.
+
+    >>> configuration_text((2, 16, 10**9, 16))
+    '2 node(s) x 8 rank(s), 1.000 GB each'
+    """
+    nodes, ranks, size, _ = configuration
+    return f"{nodes} node(s) x {ranks / nodes:g} rank(s), {decimal_bytes_text(size)} each"
+
+
+def setting_text(setting: Setting) -> str:
+    """A setting in words."""
+    engine, block_bytes, io = setting
+    blocks = [f"blocks of {block_bytes} B"] if block_bytes else []
+    return ", ".join([engine, *blocks, f"{io} I/O"])
+
+
+def reasons_against(row: Row, engine: str | None) -> Iterator[str]:
+    """Why a row says nothing of the storage's limits."""
+    found = row.measurement
+    if not found.verified:
+        yield f"failed verification (run {row.run_id})"
+    elif found.cache_policy == "cached":
+        yield "may have come from the page cache"
+    elif found.limited_by == "generator":
+        yield "waited for the bytes that they were to write"
+    elif engine is not None and found.engine != engine:
+        yield f"are of engine {found.engine}"
