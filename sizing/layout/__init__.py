@@ -1,7 +1,9 @@
 """Who holds and who writes: parallel degrees, rank classes, formats and their files."""
 
 from sizing.layout.checkpoint import CheckpointFiles
-from sizing.layout.layout import CheckpointSize, LaidOut, Layout, lay_out
+from sizing.layout.layout import LaidOut, lay_out
 from sizing.layout.parallelism import Parallelism
+from sizing.layout.ranks import Layout
+from sizing.layout.size import CheckpointSize
 
 __all__ = ["CheckpointFiles", "CheckpointSize", "LaidOut", "Layout", "Parallelism", "lay_out"]

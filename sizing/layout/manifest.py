@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from sizing.layout.files import File, WriterClass
 from sizing.layout.layout import LaidOut
 from sizing.layout.parallelism import Parallelism
 from sizing.layout.saving_ranks import saving_ranks
 from sizing.layout.stages import share
-from sizing.layout.writers import File, WriterClass
 
 _PLACEHOLDER = re.compile(
     r"PPP|EEE|RANK|(?<=_rank_)(?:TT|MM|EE|D)(?![a-z])|(?<=model_)TT|(?<=layer_)LL?|(?<=expert_)E|(?<=_)N(?=\.)"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from sizing.layout.files import WEIGHTS
 from sizing.layout.formats import FORMATS, FormatName
 from sizing.layout.parallelism import Parallelism
-from sizing.layout.writers import WEIGHTS
 from sizing.model import TensorGroup
 from sizing.state import StatePart
 from sizing.state.saved_state import PartName

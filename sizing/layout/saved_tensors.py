@@ -9,13 +9,14 @@ from math import prod
 from typing import Literal
 
 from sizing.layout.cells import Shards, rank_shards, unique_shards
+from sizing.layout.files import File, PartBytes
 from sizing.layout.formats import FormatName
+from sizing.layout.fsdp import fsdp_shards
 from sizing.layout.layout import LaidOut
 from sizing.layout.parallelism import Parallelism
 from sizing.layout.saving_ranks import SavingRank, saving_ranks
 from sizing.layout.shards import Shard
 from sizing.layout.stages import share
-from sizing.layout.writers import File, PartBytes, fsdp_shards
 from sizing.state import StatePart
 from sizing.state.optimizers import BYTES_PER_VALUE, Dtype, Moment, moment_bytes
 from sizing.state.saved_state import PartName

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sizing.errors import InvalidInput
+from sizing.layout.files import WriterClass
 from sizing.layout.layout import LaidOut
 from sizing.layout.parallelism import Parallelism
-from sizing.layout.writers import WriterClass
 
 MOST_RANKS = 100_000
 

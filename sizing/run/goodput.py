@@ -18,7 +18,8 @@ from sizing.run.interval import (
     optimal_seconds,
     young_seconds,
 )
-from sizing.run.levels import Level, first_order_level_intervals, level_mtbf_seconds, multilevel_goodput_fraction
+from sizing.run.level_goodput import multilevel_goodput_fraction
+from sizing.run.levels import Level, first_order_level_intervals, level_mtbf_seconds
 from sizing.run.write import Write
 from sizing.storage.transfer import Numbers
 from sizing.units import seconds_text

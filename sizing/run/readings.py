@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from sizing.layout import LaidOut, Parallelism
+from sizing.layout.files import WEIGHTS
 from sizing.layout.formats import FORMATS, Readers
 from sizing.layout.placement import place_writers
-from sizing.layout.writers import WEIGHTS
 from sizing.run.resharding import Amplification
 from sizing.state.saved_state import ZERO_STAGE_WITHOUT_WEIGHTS, PartName
 from sizing.storage.limits import Demand

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.errors import InvalidInput
 from sizing.run.evaluation import RunFigures
-from sizing.run.levels import Level, multilevel_goodput_fraction
+from sizing.run.level_goodput import multilevel_goodput_fraction
+from sizing.run.levels import Level
 from sizing.run.simulation import SimulatedRuns, simulate
 from sizing.units import SECONDS_PER_DAY, PositiveSeconds, seconds_text
 

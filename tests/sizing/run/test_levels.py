@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sizing.run.interval import goodput_fraction
-from sizing.run.levels import Level, first_order_level_intervals, multilevel_goodput_fraction
+from sizing.run.level_goodput import multilevel_goodput_fraction
+from sizing.run.levels import Level, first_order_level_intervals
 from sizing.run.simulation import simulate
 
 CASES = {

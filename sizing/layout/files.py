@@ -1,0 +1,96 @@
+"""What a format writes: files of ranks, in classes of equal ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from sizing.layout.cells import Cell
+from sizing.layout.parallelism import Parallelism
+from sizing.layout.stages import StageSpan, share
+from sizing.state import StatePart
+from sizing.state.saved_state import PartName
+
+WEIGHTS: tuple[PartName, ...] = ("weights",)
+OPTIMIZER: tuple[PartName, ...] = ("master", "moments", "ema")
+PartBytes = dict[PartName, int]
+Holds = Literal["tensors", "flat-buffers", "share"]
+"""`tensors`: each as its rank holds it. `flat-buffers`: the values of all in a row, one buffer per statistic. `share`:
+a run of the bytes of several ranks' tensors, cut where the run begins and ends."""
+
+FLAT_BUFFERS = 3
+"""Tensors in a file of a sharded optimizer: master copy and two moments, each one flat buffer."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """`count` files of one name pattern that a rank writes, and the bytes of them all.
+
+    `dense` and `expert` are the bytes of each part, of dense tensors and of routed experts; `num_tensors` the
+    tensors that all of the files hold together, `holds` in which form.
+    """
+
+    name: str
+    dense: PartBytes
+    expert: PartBytes
+    num_tensors: int
+    count: int = 1
+    holds: Holds = "tensors"
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the tensors in all of the files."""
+        return sum(self.dense.values()) + sum(self.expert.values())
+
+
+@dataclass(frozen=True, slots=True)
+class WriterClass:
+    """Ranks of equal stages that write files of equal sizes.
+
+    Within a stage they are the ranks i + `inner_size` o for i in `inner` and o in `outer`: tensor ranks and
+    data ranks, FSDP shards and their copies, or simply a run of ranks.
+    """
+
+    span: StageSpan
+    inner: range
+    inner_size: int
+    outer: range
+    files: tuple[File, ...]
+
+    @property
+    def num_ranks(self) -> int:
+        """Ranks of the class over all its stages."""
+        return len(self.span.stages) * len(self.inner) * len(self.outer)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the formats need to know of a layout."""
+
+    spans: tuple[StageSpan, ...]
+    cells: tuple[Cell, ...]
+    parallelism: Parallelism
+    parts: tuple[StatePart, ...]
+    files_per_rank: int
+    optimizer_prefix: str
+    experts_per_rank: int
+
+
+def of_cell(plan: Plan, cell: Cell, files: tuple[File, ...], *, data_ranks: range) -> WriterClass:
+    """The ranks of a cell that write these files."""
+    return WriterClass(cell.span, cell.tensor_ranks, plan.parallelism.tensor, data_ranks, files)
+
+
+def runs(num_ranks: int, *dealt: tuple[PartBytes, int, int], extra: Iterable[int] = ()) -> Iterator[tuple[int, int]]:
+    """Runs of ranks with equal shares; each of `dealt` is (bytes, number of shares, ranks per share)."""
+    edges = {0, num_ranks, *(edge for edge in extra if edge < num_ranks)}
+    for part_bytes, num_shares, ranks_per_share in dealt:
+        edges |= {num_bytes % num_shares * ranks_per_share for num_bytes in part_bytes.values()}
+    return pairwise(sorted(edges))
+
+
+def shares(part_bytes: PartBytes, num_shares: int, index: int) -> PartBytes:
+    """What share `index` of so many equal ones holds of each part."""
+    return {name: share(num_bytes, num_shares, index) for name, num_bytes in part_bytes.items()}

@@ -1,0 +1,127 @@
+"""The `layout` block of the report: who holds and who writes."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sizing.cluster import ResolvedNode
+from sizing.layout.containers import CONTAINERS, Container, container_bytes
+from sizing.layout.files import File, WriterClass
+from sizing.layout.formats import FORMATS
+from sizing.layout.parallelism import Parallelism
+from sizing.layout.placement import place_writers
+from sizing.layout.size import CheckpointSize
+from sizing.layout.writers import writers_per_stage
+
+
+class RankFile(BaseModel):
+    """Files of one name pattern that each rank of a class writes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    count: int
+    num_bytes: int = Field(description="of the tensors in all of them together")
+    container_bytes: int = Field(description="of headers and pickles, beyond num_bytes")
+
+
+class RankClass(BaseModel):
+    """Ranks that write files of equal sizes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    stages: str = Field(description="pipeline stages, first-last")
+    ranks: str = Field(description="tensor ranks, FSDP shards or, in torch-dist, ranks of the stage, first-last")
+    copies: str = Field(description="which of the ranks that hold the same tensors, first-last")
+    num_ranks: int
+    num_layers: int = Field(description="layers on each of the stages")
+    bytes_per_rank: int
+    files: list[RankFile]
+
+
+class Layout(BaseModel):
+    """The `layout` block of the report: who holds and who writes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    node: str
+    gpus_per_node: int
+    num_gpus: int
+    num_nodes: int
+    num_replicas: int
+    num_writers: int
+    num_writing_nodes: int
+    max_writers_per_node: int
+    max_rank_bytes: int
+    mean_rank_bytes: int
+    largest_over_mean: float = Field(description="of what a writer writes")
+    rank_classes: list[RankClass]
+
+
+def layout_of(
+    parallelism: Parallelism,
+    *,
+    node: ResolvedNode,
+    size: CheckpointSize,
+    writers: tuple[WriterClass, ...],
+) -> Layout:
+    """The block of these writers, placed on nodes."""
+    gpus_per_node = node.spec.gpus_per_node
+    placement = place_writers(
+        parallelism,
+        writers_per_stage=writers_per_stage(size.format, parallelism),
+        gpus_per_node=gpus_per_node,
+    )
+    scale = size.written_bytes / size.total_bytes if size.observed_bytes is not None else None
+    container = CONTAINERS[FORMATS[size.format].container]
+    classes = [_rank_class(writer, scale, container) for writer in writers]
+    num_writers = sum(writer.num_ranks for writer in writers)
+    largest = max(c.bytes_per_rank for c in classes)
+    return Layout(
+        node=node.name,
+        gpus_per_node=gpus_per_node,
+        num_gpus=parallelism.num_gpus,
+        num_nodes=-(-parallelism.num_gpus // gpus_per_node),
+        num_replicas=parallelism.num_replicas,
+        num_writers=num_writers,
+        num_writing_nodes=placement.num_nodes,
+        max_writers_per_node=placement.most_per_node,
+        max_rank_bytes=largest,
+        mean_rank_bytes=round(size.written_bytes / num_writers),
+        largest_over_mean=largest * num_writers / size.written_bytes,
+        rank_classes=classes,
+    )
+
+
+def _rank_class(writer: WriterClass, scale: float | None, container: Container) -> RankClass:
+    files = [
+        RankFile(
+            name=file.name,
+            count=file.count,
+            num_bytes=_scaled(file, scale),
+            container_bytes=container_bytes(container, num_files=file.count, num_tensors=file.num_tensors),
+        )
+        for file in writer.files
+    ]
+    return RankClass(
+        stages=_span_text(writer.span.stages),
+        ranks=_span_text(writer.inner),
+        copies=_span_text(writer.outer),
+        num_ranks=writer.num_ranks,
+        num_layers=len(writer.span.layers),
+        bytes_per_rank=sum(file.num_bytes for file in files),
+        files=files,
+    )
+
+
+def _span_text(numbers: range) -> str:
+    """Consecutive numbers as text.
+
+    >>> _span_text(range(1)), _span_text(range(1, 63))
+    ('0', '1-62')
+    """
+    return str(numbers.start) if len(numbers) == 1 else f"{numbers.start}-{numbers.stop - 1}"
+
+
+def _scaled(file: File, scale: float | None) -> int:
+    return file.num_bytes if scale is None else round(file.num_bytes * scale)

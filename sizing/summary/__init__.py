@@ -1,0 +1,57 @@
+"""The report in words: what terminal, page and document show of it, in the order in which people ask."""
+
+from __future__ import annotations
+
+from sizing.report import SizingReport
+from sizing.summary.checkpoint import checkpoint_section
+from sizing.summary.gpu_memory import memory_rows
+from sizing.summary.grids import grids, rank_classes
+from sizing.summary.key_figures import key_figures
+from sizing.summary.purchase import required_rows
+from sizing.summary.rows import Grid, Row, Section
+from sizing.summary.run_costs import cost_rows
+from sizing.summary.times import time_rows
+
+__all__ = [
+    "Grid",
+    "Row",
+    "Section",
+    "assumed",
+    "came_from",
+    "checkpoint_section",
+    "grids",
+    "headline",
+    "key_figures",
+    "rank_classes",
+    "sections",
+]
+
+
+def headline(report: SizingReport) -> str:
+    """What is trained, on what."""
+    layout = report.layout
+    return (
+        f"{report.model.name}: {report.model.num_parameters:,} parameters on {layout.num_gpus:,} GPUs "
+        f"({layout.num_nodes:,} x {layout.node})"
+    )
+
+
+def sections(report: SizingReport) -> list[Section]:
+    """The figures, the answer first."""
+    return [
+        checkpoint_section(report),
+        Section("Time", tuple(time_rows(report))),
+        Section("Cost to the run", tuple(cost_rows(report))),
+        Section("To buy", tuple(required_rows(report))),
+        Section("Memory of the fullest GPU", tuple(memory_rows(report.training))),
+    ]
+
+
+def assumed(report: SizingReport) -> str:
+    """What was assumed, as one line."""
+    return "assumed: " + "; ".join(assumption.sentence for assumption in report.assumptions)
+
+
+def came_from(report: SizingReport) -> str:
+    """Where the figures come from, as one line."""
+    return "figures: " + "; ".join(found.sentence for found in report.provenance)

@@ -1,0 +1,44 @@
+"""How big a checkpoint is, and who writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sizing.report import SizingReport
+from sizing.summary.rows import Row, Section
+from sizing.units import bytes_text, decimal_bytes_text, percent_text
+
+
+def checkpoint_section(report: SizingReport) -> Section:
+    """How big a checkpoint is, and who writes it."""
+    return Section("Checkpoint", tuple(_checkpoint_rows(report)))
+
+
+def _checkpoint_rows(report: SizingReport) -> Iterator[Row]:
+    size, layout = report.checkpoint, report.layout
+    parts = ", ".join(f"{name} {part.dtype}" for name, part in size.parts.items())
+    yield Row("logical", bytes_text(size.logical_bytes), f"{size.bytes_per_parameter:g} B per parameter: {parts}")
+    if size.replicated_bytes:
+        copied = ", ".join(f"{r.tensors} x{r.copies}" for r in size.replicated[:3])
+        more = len(size.replicated) - 3
+        tail = f" and {more} more" if more > 0 else ""
+        yield Row("replicated", bytes_text(size.replicated_bytes), copied + tail)
+    yield Row("total", bytes_text(size.total_bytes), f"{size.num_files:,} files, {size.format}")
+    beside = {"container headers": size.container_bytes} | size.small_state_bytes
+    yield Row(
+        "beside it",
+        bytes_text(sum(beside.values())),
+        f"{percent_text(sum(beside.values()) / size.total_bytes)} of the total: {', '.join(beside)}",
+    )
+    if size.observed_bytes is not None:
+        yield Row(
+            "observed",
+            bytes_text(size.observed_bytes),
+            f"{size.observed_over_logical:.3f} x logical; times and rates use it",
+        )
+    yield Row(
+        "written by",
+        f"{layout.num_writers:,} of {layout.num_gpus:,} GPUs",
+        f"on {layout.num_writing_nodes:,} of {layout.num_nodes:,} nodes; largest rank "
+        f"{decimal_bytes_text(layout.max_rank_bytes)}, mean {decimal_bytes_text(layout.mean_rank_bytes)}",
+    )

@@ -1,0 +1,25 @@
+"""What the fullest GPU holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sizing.summary.rows import Row
+from sizing.training import GpuMemory
+from sizing.units import decimal_bytes_text, percent_text
+
+
+def memory_rows(memory: GpuMemory) -> Iterator[Row]:
+    """State, activations, and whether they fit."""
+    yield Row("state", decimal_bytes_text(memory.gpu_state_bytes), "weights, gradients and optimizer")
+    if memory.activation_bytes is not None and memory.total_bytes is not None:
+        kept = f"of {memory.in_flight_microbatches:g} microbatches in flight; recomputation {memory.recomputation}"
+        yield Row("activations", decimal_bytes_text(memory.activation_bytes), kept)
+        yield Row("together", decimal_bytes_text(memory.total_bytes), f"on stage {memory.fullest_stage}")
+    if memory.gpu_memory_bytes is not None:
+        verdict = "runs" if memory.runs else "CANNOT RUN"
+        beside = "" if memory.total_bytes is not None else "; without activations: give --micro-batch"
+        yield Row("of", decimal_bytes_text(memory.gpu_memory_bytes), verdict + beside)
+    if memory.bubble_fraction is not None:
+        idle = f"of a step the pipeline idles, with {memory.num_microbatches:,} microbatches"
+        yield Row("bubble", percent_text(memory.bubble_fraction), idle)

@@ -1,0 +1,94 @@
+"""The tables that the figures rest on: tiers, who writes what, limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sizing.layout.ranks import RankFile
+from sizing.report import SizingReport
+from sizing.run.tier import ARCHIVE
+from sizing.run.tiers import TierRow
+from sizing.storage.limits import Limit
+from sizing.summary.rows import UNKNOWN, Grid
+from sizing.units import bytes_text, decimal_bytes_text, percent_text, rate_text, seconds_text
+
+
+def grids(report: SizingReport) -> list[Grid]:
+    """The tables that the figures rest on."""
+    made = [_tiers(report.tiers)] if report.tiers else []
+    made.append(rank_classes(report))
+    if report.write is not None:
+        made.append(_limits("What limits the write", report.write.limits))
+    if report.restore.limits:
+        made.append(_limits("What limits the restore", report.restore.limits))
+    return made
+
+
+def rank_classes(report: SizingReport) -> Grid:
+    """Who writes which files: one row for all ranks that write the same."""
+    return Grid(
+        "Who writes what",
+        ("stages", "ranks", "copies", "writers", "layers", "bytes each", "file"),
+        tuple(
+            (
+                rank_class.stages,
+                rank_class.ranks,
+                rank_class.copies,
+                f"{rank_class.num_ranks:,}",
+                str(rank_class.num_layers),
+                bytes_text(rank_class.bytes_per_rank),
+                ", ".join(_file_text(file) for file in rank_class.files),
+            )
+            for rank_class in report.layout.rank_classes
+        ),
+    )
+
+
+def _tiers(rows: Iterable[TierRow]) -> Grid:
+    return Grid(
+        "Tiers",
+        ("tier", "every", "best", "stall", "drain", "restore", "recovers", "a failure undoes", "brings", "holds", "of"),
+        tuple(
+            (
+                row.kind,
+                seconds_text(row.effective_interval_seconds),
+                "" if row.optimal_interval_seconds is None else seconds_text(row.optimal_interval_seconds),
+                seconds_text(row.stall_seconds) if row.stall_seconds else "-",
+                seconds_text(row.drain_seconds) if row.drain_seconds else "-",
+                UNKNOWN if row.restore_seconds is None else seconds_text(row.restore_seconds),
+                "" if row.used_fraction is None else percent_text(row.used_fraction),
+                "" if row.kind == ARCHIVE else seconds_text(row.rework_seconds),
+                rate_text(row.mean_bytes_per_second),
+                _held_text(row),
+                "" if row.capacity_bytes is None else decimal_bytes_text(row.capacity_bytes),
+            )
+            for row in rows
+        ),
+    )
+
+
+def _held_text(row: TierRow) -> str:
+    if row.node_bytes is None:
+        return decimal_bytes_text(row.stored_bytes)
+    return f"{decimal_bytes_text(row.node_bytes)} a node"
+
+
+def _limits(title: str, limits: Iterable[Limit]) -> Grid:
+    return Grid(
+        title,
+        ("resource", "takes", "allows", "slack", ""),
+        tuple(
+            (
+                limit.resource,
+                seconds_text(limit.seconds),
+                "" if limit.bytes_per_second is None else rate_text(limit.bytes_per_second),
+                "adds up" if limit.slack_fraction is None else percent_text(limit.slack_fraction),
+                "binds" if limit.binds else "",
+            )
+            for limit in limits
+        ),
+    )
+
+
+def _file_text(file: RankFile) -> str:
+    return file.name if file.count == 1 else f"{file.count} x {file.name}"

@@ -1,0 +1,61 @@
+"""What to buy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sizing.report import SizingReport
+from sizing.run.costs import Cost
+from sizing.run.retention import Capacity
+from sizing.summary.rows import UNKNOWN, Row
+from sizing.units import bytes_text, decimal_bytes_text, percent_text, rate_text, seconds_text
+
+
+def required_rows(report: SizingReport) -> Iterator[Row]:
+    """Rates and capacity for the targets, and their price."""
+    required, capacity = report.required, report.capacity
+    if required.write_bytes_per_second is not None and required.write_per_node_bytes_per_second is not None:
+        per_node = rate_text(required.write_per_node_bytes_per_second)
+        yield Row(
+            "write, at least",
+            rate_text(required.write_bytes_per_second),
+            f"for {target_text(report)}; {per_node} per writing node",
+        )
+    if required.device_to_host_bytes_per_second is not None:
+        copy = rate_text(required.device_to_host_bytes_per_second)
+        yield Row("GPU to host, at least", copy, "of one GPU, for the stall that the targets allow")
+    if required.restore_bytes_per_second is not None:
+        yield Row("restore, at least", rate_text(required.restore_bytes_per_second), "for recovery_seconds")
+    yield Row("capacity, at least", bytes_text(capacity.capacity_bytes), _capacity_text(capacity))
+    if capacity.raw_bytes != capacity.capacity_bytes:
+        usable = f"of drives, for {bytes_text(capacity.usable_bytes)} usable"
+        yield Row("", bytes_text(capacity.raw_bytes), usable)
+    if report.cost is not None:
+        total = report.cost.total
+        yield Row("cost", UNKNOWN if total is None else f"{total:,.2f}", _cost_text(report.cost))
+
+
+def _cost_text(cost: Cost) -> str:
+    parts = {"capacity": cost.capacity, "write bandwidth": cost.bandwidth, "lost GPU time": cost.lost_gpu_time}
+    known = ", ".join(f"{name} {amount:,.2f}" for name, amount in parts.items() if amount is not None)
+    return f"in the currency of costs: {known or 'none of what is priced is known'}"
+
+
+def target_text(report: SizingReport) -> str:
+    """What the required write rate is for."""
+    every = seconds_text(report.interval.interval_seconds)
+    match report.required.write_target:
+        case "max_overhead_fraction":
+            return f"{percent_text(report.overhead.max_overhead_fraction)} at one checkpoint every {every}"
+        case "max_stall_seconds":
+            return f"a stall of {seconds_text(report.required.write_seconds)}"
+        case "interval_seconds":
+            return f"a checkpoint that has drained before the next, {every} later"
+
+
+def _capacity_text(capacity: Capacity) -> str:
+    kept = f"{capacity.num_checkpoints} checkpoints: those kept and the one being written"
+    if not capacity.growth_bytes_per_day:
+        return kept
+    weights, growth = decimal_bytes_text(capacity.kept_weights_bytes), decimal_bytes_text(capacity.growth_bytes_per_day)
+    return f"{kept}; {weights} of kept weights, which grow by {growth} a day"

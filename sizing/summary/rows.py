@@ -1,0 +1,30 @@
+"""Text in rows: figures that answer a question, and tables."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+UNKNOWN = "unknown"
+
+
+class Row(NamedTuple):
+    """One figure: what it is of, the figure, what it means."""
+
+    label: str
+    figure: str
+    meaning: str
+
+
+class Section(NamedTuple):
+    """Figures that answer one question."""
+
+    title: str
+    rows: tuple[Row, ...]
+
+
+class Grid(NamedTuple):
+    """A table of text with a heading for each column."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
