@@ -101,7 +101,11 @@ def explain(error: ValidationError, model: type[BaseModel]) -> InvalidInput:
 
 def explain_details(errors: Iterable[ErrorDetails], model: type[BaseModel], *, skip: int = 0) -> InvalidInput:
     """The same from a list of pydantic's errors; the first `skip` parts of each location stand above `model`."""
-    return InvalidInput(_problem({**details, "loc": details["loc"][skip:]}, model) for details in errors)
+    return InvalidInput(
+        _problem({**details, "loc": details["loc"][skip:]}, model)
+        for details in errors
+        if not _follows_from_others(details)
+    )
 
 
 def unknown_name(field: str, name: str, *, known: Iterable[str]) -> InvalidInput:
@@ -131,6 +135,11 @@ def printable(text: str) -> str:
     'a\\ud800'
     """
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _follows_from_others(details: ErrorDetails) -> bool:
+    """Whether a list is too short only because entries of it are wrong, each of which has an error of its own."""
+    return details["type"] == "too_short" and len(details["input"]) >= details["ctx"]["min_length"]
 
 
 _REMEDIES = {

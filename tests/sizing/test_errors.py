@@ -3,6 +3,7 @@
 import pytest
 
 from sizing.errors import InvalidInput
+from sizing.explore.comparisons.request import comparison_request_from
 from sizing.report import answer
 from sizing.scenario import scenario_from
 
@@ -163,3 +164,11 @@ def test_every_mistake_of_a_scenario_is_named_at_once() -> None:
 
 def test_a_long_value_is_cut_in_the_message() -> None:
     assert len(sentences({"model": {"preset": "x" * 99}})) < 300
+
+
+def test_a_list_is_not_called_short_for_entries_that_are_wrong() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        comparison_request_from({"scenarios": [{"name": "a", "scenario": 1}, {"name": "b", "scenario": 2}]})
+    assert [problem.field for problem in caught.value.problems] == ["scenarios.0.scenario", "scenarios.1.scenario"]
+    with pytest.raises(InvalidInput, match="scenarios must have at least 2 entries"):
+        comparison_request_from({"scenarios": []})
