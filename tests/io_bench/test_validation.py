@@ -11,7 +11,7 @@ from io_bench.validation.tiny_llama import TINY, TinyLlama
 from sizing.model import num_parameters
 from sizing.model.inventory import inventory_of
 
-QUICK = ("FSDP2, DCP, fp32, 2 ranks", "HSDP, DCP, 2 copies of 2 shards", "tensor parallel, torch.save per rank")
+QUICK = ("FSDP2, DCP, fp32, 2 ranks", "tensor parallel, torch.save per rank")
 
 
 def check(case: Case) -> None:
