@@ -38,7 +38,7 @@ _AFTER_LAYOUT: Any = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SizedLayout:
     """The model on its nodes, laid out: what each rank holds and writes, and what that asks of GPUs and storage."""
 
@@ -46,8 +46,14 @@ class SizedLayout:
     node: ResolvedNode
     laid_out: LaidOut
     memory: GpuMemory
-    memory_warnings: tuple[str, ...]
     demands: Demands
+    question: MemoryQuestion
+    parallelism: Parallelism
+
+    @functools.cached_property
+    def memory_warnings(self) -> tuple[str, ...]:
+        """What a reader must know before believing that the layout runs; to find the nearest that does takes time."""
+        return tuple(memory_warnings(self.memory, self.question, self.parallelism))
 
 
 def sized(scenario: Scenario) -> SizedLayout:
@@ -103,8 +109,9 @@ def _sized(asked: _LayoutQuestion) -> SizedLayout:
         node=node,
         laid_out=laid_out,
         memory=memory,
-        memory_warnings=tuple(memory_warnings(memory, question, parallelism)),
         demands=demands_of(laid_out, parallelism, node=node, restored=restored),
+        question=question,
+        parallelism=parallelism,
     )
 
 

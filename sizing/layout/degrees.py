@@ -30,7 +30,7 @@ _MOST_ZERO_STAGE_OF_A_PIPELINE = 1
 class DegreeSearch:
     """What is tried: tensor degrees in a node, stages up to the layers, expert degrees, and what is left as data.
 
-    Tensor degrees divide the GPUs of a node, expert degrees the experts; context degrees are given.
+    Tensor degrees divide the GPUs of a node, expert degrees the experts, unless `experts` are given.
     Of `given` the fields that are not degrees stay as they are, as far as they go with the degrees.
     `zero_stages` is empty where the format has none; `shard_groups`: FSDP's are tried where none is given.
     """
@@ -42,6 +42,7 @@ class DegreeSearch:
     num_gpus: int
     gpus_per_node: int
     contexts: Sequence[int]
+    experts: Sequence[int] | None = None
     zero_stages: Sequence[int] = field(default=())
     shard_groups: bool = False
     even_stages: bool = False
@@ -55,7 +56,7 @@ class DegreeSearch:
                     data, rest = divmod(self.num_gpus, tensor * context * pipeline)
                     if not rest and data:
                         degrees = {"tensor": tensor, "pipeline": pipeline, "context": context, "data": data}
-                        yield from self._with_experts(degrees, cuts=cuts)
+                        yield from self._with_experts(degrees)
 
     def fitting(self, degrees: dict[str, int]) -> Parallelism:
         """The degrees as a Parallelism.
@@ -84,13 +85,18 @@ class DegreeSearch:
         num_layers = architecture.num_layers if architecture else MOST_STAGES_OF_A_COUNT
         return (p for p in range(1, num_layers + 1) if not self.even_stages or num_layers % p == 0)
 
-    def _with_experts(self, degrees: dict[str, int], *, cuts: bool) -> Iterator[dict[str, int]]:
-        num_experts = self.model.architecture.num_experts if self.model.architecture else None
+    def _with_experts(self, degrees: dict[str, int]) -> Iterator[dict[str, int]]:
         per_stage = degrees["tensor"] * degrees["context"] * degrees["data"]
         expert_tensor = self.given.expert_tensor or degrees["tensor"]
-        for expert in divisors(num_experts) if cuts and num_experts else (1,):
-            if per_stage % (expert * expert_tensor) == 0:
+        for expert in self._expert_degrees():
+            if expert == 1 or per_stage % (expert * expert_tensor) == 0:
                 yield from self._with_sharding(degrees | {"expert": expert})
+
+    def _expert_degrees(self) -> Sequence[int]:
+        if self.experts is not None:
+            return self.experts
+        num_experts = self.model.architecture.num_experts if self.model.architecture else None
+        return divisors(num_experts) if num_experts and FORMATS[self.format_name].model_parallel else (1,)
 
     def _with_sharding(self, degrees: dict[str, int]) -> Iterator[dict[str, int]]:
         if self.shard_groups and self.format_name == "fsdp-sharded" and self.given.shard_group is None:

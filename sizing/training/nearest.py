@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import heapq
 import itertools
 import math
 from collections.abc import Iterator
@@ -13,6 +14,11 @@ from sizing.layout.degrees import DegreeSearch, degrees_text
 from sizing.training.gpu_memory import GpuMemory
 from sizing.training.memory_question import RECOMPUTATIONS, MemoryQuestion
 from sizing.units import decimal_bytes_text
+
+MOST_TRIED = 100
+"""Degrees beside the given ones. An answer must not take long; the layout search tries all."""
+
+_EXPERT_FACTORS = (1, 2, 4, 8)
 
 
 def memory_warnings(memory: GpuMemory, question: MemoryQuestion, given: Parallelism) -> Iterator[str]:
@@ -45,8 +51,8 @@ def _remedy(memory: GpuMemory, question: MemoryQuestion, given: Parallelism) -> 
             least = found.needed_bytes, words
     needed, words = least or (memory.needed_bytes, degrees_text(given))
     return (
-        f"no degrees on these GPUs can, and {words} comes nearest with {decimal_bytes_text(needed)}: "
-        "take more GPUs or a smaller micro_batch_size"
+        f"none of the degrees tried on these GPUs can, and {words} comes nearest with {decimal_bytes_text(needed)}: "
+        "take more GPUs or a smaller micro_batch_size, or ask ckpt-size layouts"
     )
 
 
@@ -60,10 +66,19 @@ def _by_distance(question: MemoryQuestion, given: Parallelism) -> Iterator[Paral
         num_gpus=given.num_gpus,
         gpus_per_node=question.node.spec.gpus_per_node,
         contexts=(given.context,),
+        experts=_experts(question, given),
     )
-    for degrees in sorted(search.combinations(), key=lambda degrees: _distance(degrees, given)):
+    near = heapq.nsmallest(MOST_TRIED, search.combinations(), key=lambda degrees: _distance(degrees, given))
+    for degrees in near:
         with contextlib.suppress(InvalidInput):
             yield search.fitting(degrees)
+
+
+def _experts(question: MemoryQuestion, given: Parallelism) -> list[int]:
+    """The given expert degree and some multiples."""
+    architecture = question.model(tensor=given.tensor).architecture
+    num_experts = (architecture.num_experts if architecture else None) or given.expert
+    return [given.expert * factor for factor in _EXPERT_FACTORS if num_experts % (given.expert * factor) == 0]
 
 
 def _distance(degrees: dict[str, int], given: Parallelism) -> float:

@@ -15,6 +15,9 @@ from sizing.scenario import scenario_from
 from sizing.state import Training
 from sizing.training.activations import LayerShape, layer_activation_bytes
 from sizing.training.execution import execution_of
+from sizing.training.gpu_memory import GpuMemory
+from sizing.training.memory_question import MemoryQuestion
+from sizing.training.nearest import MOST_TRIED
 from sizing.training.schedules import bubble_fraction, in_flight_microbatches
 
 FACTS = published("training_techniques")
@@ -167,7 +170,37 @@ def test_a_layout_that_cannot_run_is_told_the_nearest_degrees_that_can() -> None
 
 def test_where_no_degrees_can_the_least_need_is_said() -> None:
     report = report_of("megatron-1t", parallelism={"tensor": 8}, training=BATCH)
-    assert any("no degrees on these GPUs can" in warning for warning in report.warnings)
+    assert any("none of the degrees tried on these GPUs can" in warning for warning in report.warnings)
+
+
+def test_the_nearest_is_sought_among_few_whatever_could_be_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model of 10,000 layers and 5,040 experts has 100,000 layouts on as many GPUs."""
+    tried: list[Parallelism] = []
+    asked = MemoryQuestion.memory
+
+    def memory(question: MemoryQuestion, parallelism: Parallelism, **room: Any) -> GpuMemory:
+        tried.append(parallelism)
+        return asked(question, parallelism, **room)
+
+    monkeypatch.setattr(MemoryQuestion, "memory", memory)
+    width = 5_040 * 256
+    shape = {
+        "family": "qwen3",
+        "hidden_size": 1024,
+        "num_layers": 10_000,
+        "num_attention_heads": 256,
+        "head_dim": 64,
+        "vocab_size": 1024,
+        "ffn_hidden_size": width,
+        "num_experts": 5_040,
+        "num_experts_per_token": 8,
+        "expert_ffn_hidden_size": width,
+    }
+    node = {"gpus_per_node": 240, "gpu_memory_bytes": "1 GB"}
+    document = {"model": {"architecture": shape}, "parallelism": {"data": 720_720}, "cluster": {"node_spec": node}}
+    report = answer(scenario_from(document | {"training": BATCH, "checkpoint": {"format": "torch-dist"}}))
+    assert any("none of the degrees tried" in warning for warning in report.warnings)
+    assert 50 < len(tried) <= MOST_TRIED + 1
 
 
 def test_a_bare_count_has_no_activations_and_says_so() -> None:
