@@ -12,6 +12,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from sizing.charts.files import require_chart_name, write_chart
+from sizing.charts.layouts import layouts_chart
 from sizing.cli.scenarios import AS_JSON, CHECK, asked_document
 from sizing.cli.terminal import EXIT_MISSED, console, progress_bar
 from sizing.explore.layouts.answer import find_layouts
@@ -37,6 +39,7 @@ LAYOUTS_OPTIONS: dict[str, tuple[Any, Any]] = {
     ),
     "even_stages": (bool, typer.Option(False, "--even-stages", help="Only pipeline degrees that divide the layers")),
     "most": (str | None, typer.Option(None, "--most", metavar="N", help="Layouts to show: 20")),
+    "chart": (Path | None, typer.Option(None, "--chart", help="Draw into FILE.html, .png, .svg or .json")),
     "as_json": AS_JSON,
     "check": CHECK,
 }
@@ -48,6 +51,7 @@ def layouts_verb(
     storage: Path | None,
     hf_config: Path | None,
     checkpoint: Path | None,
+    chart: Path | None,
     as_json: bool,
     check: bool,
     **given: Any,
@@ -56,11 +60,15 @@ def layouts_verb(
 
     Everything else is taken from the scenario; with --micro-batch and --sequence-length activations count too.
     """
+    if chart is not None:
+        require_chart_name(chart)
     options = _request(given)
     document = asked_document(scenario, storage=storage, hf_config=hf_config, checkpoint=checkpoint, flags=given)
     request = (document if "scenario" in document else {"scenario": document}) | options
     with progress_bar("Searching") as progress:
         report = find_layouts(request, progress=progress)
+    if chart is not None:
+        write_chart(layouts_chart(report), chart)
     if as_json:
         print(report.model_dump_json(indent=2))
     else:

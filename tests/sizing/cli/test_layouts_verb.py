@@ -33,7 +33,9 @@ def test_the_table_is_that_of_the_documentation() -> None:
 def test_json_is_the_document_of_the_library_from_flags_or_a_document(tmp_path: Path) -> None:
     (tmp_path / "search.json").write_text(json.dumps(REFERENCE_SEARCH))
     expected = json.loads(find_layouts(REFERENCE_SEARCH).model_dump_json())
-    assert json.loads(ckpt_size("layouts", "search.json", "--json", cwd=tmp_path).stdout) == expected
+    drawn = ckpt_size("layouts", "search.json", "--json", "--chart", "found.svg", cwd=tmp_path)
+    assert json.loads(drawn.stdout) == expected
+    assert "memory of a GPU" in (tmp_path / "found.svg").read_text()
     (tmp_path / "scenario.json").write_text(json.dumps(REFERENCE_SEARCH["scenario"]))
     flags = ("--objective", "bubble", "--most", "5", "--headroom", "0.1", "--contexts", "1")
     assert json.loads(ckpt_size("layouts", "scenario.json", *flags, "--json", cwd=tmp_path).stdout) == expected

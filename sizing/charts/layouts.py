@@ -1,0 +1,70 @@
+"""What a LayoutsReport shows as a chart: what the fullest GPU of each layout holds, beside its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sizing.charts.chart import Spec, chart, quantity, series
+from sizing.charts.theme import COLORS
+from sizing.explore.layouts.report import FoundLayout, LayoutsReport
+from sizing.layout.degrees import degrees_text
+
+MOST_BARS = 40
+
+_PARTS = ("state", "activations")
+_BAR_STEP = {"step": 18}
+
+
+def layouts_chart(report: LayoutsReport) -> Spec:
+    """A bar for each of the best layouts, state and activations stacked; lines for the memory and its headroom."""
+    shown = report.layouts[:MOST_BARS]
+    names = [_name(layout) for layout in shown]
+    lines = [
+        {"bytes": report.gpu_memory_bytes, "line": "memory of a GPU"},
+        {"bytes": report.room_bytes, "line": "less headroom"},
+    ]
+    spec = chart(
+        f"What {report.num_fitting:,} layouts hold on their fullest GPU",
+        subtitle=f"{report.num_gpus:,} GPUs; the best {len(shown):,} by {report.objective}",
+        rows=[],
+        layer=[
+            {
+                "data": {"values": [row for layout in shown for row in _rows(layout)]},
+                "mark": "bar",
+                "encoding": {
+                    "y": {
+                        "field": "layout",
+                        "type": "nominal",
+                        "title": None,
+                        "sort": names,
+                        "axis": {"labelLimit": 400},
+                    },
+                    "x": quantity("bytes", "on the fullest GPU"),
+                    "color": series("part", "of it", _PARTS)["color"],
+                },
+            },
+            {
+                "data": {"values": lines},
+                "mark": {"type": "rule", "strokeWidth": 2, "color": COLORS[4]},
+                "encoding": {"x": quantity("bytes", "on the fullest GPU"), "strokeDash": _dashes(lines)},
+            },
+        ],
+    )
+    return spec | {"height": _BAR_STEP}
+
+
+def _dashes(lines: list[dict[str, object]]) -> Spec:
+    dashes: Spec = series("line", "lines", [str(line["line"]) for line in lines])["strokeDash"]
+    return dashes
+
+
+def _rows(layout: FoundLayout) -> Iterator[dict[str, object]]:
+    """State and activations of the fullest GPU; of activations none where they are not known."""
+    activations = layout.activation_bytes or 0
+    for part, num_bytes in zip(_PARTS, (layout.gpu_bytes - activations, activations), strict=True):
+        yield {"layout": _name(layout), "part": part, "bytes": num_bytes}
+
+
+def _name(layout: FoundLayout) -> str:
+    recomputed = f"; recomputation {layout.recomputation}" if layout.recomputation else ""
+    return degrees_text(layout.parallelism) + recomputed
