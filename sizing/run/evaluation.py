@@ -12,7 +12,7 @@ from sizing.run.checkpoint import Checkpoint
 from sizing.run.costs import Cost, Costs, cost_of
 from sizing.run.demands import Demands
 from sizing.run.failures import Reliability
-from sizing.run.goodput import Interval, interval_of, interval_warnings
+from sizing.run.goodput import Interval, best_levels, interval_of, interval_warnings
 from sizing.run.levels import Level
 from sizing.run.overhead import Overhead, overhead_of, overhead_warnings
 from sizing.run.requirements import Required, required_of, required_warnings
@@ -71,8 +71,10 @@ def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
     levels = levels_of(saved, reliability, demands=demands)
     mtbf = _job_mtbf_seconds(reliability, demands)
     main = next((one for one in saved if one.tier is None), None)
+    best = best_levels(levels, mtbf_seconds=mtbf) if levels and mtbf is not None else []
     interval = interval_of(
         levels,
+        best=best,
         mtbf_seconds=mtbf,
         interval_seconds=checkpoint.interval_seconds,
         effective_interval_seconds=main.effective_interval_seconds if main else None,
@@ -89,7 +91,7 @@ def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
         overhead=overhead,
         interval=interval,
         required=required_of(targets, demands=demands, profile=profile, checkpoint=checkpoint, reliability=reliability),
-        tiers=tier_rows(saved, levels, mtbf_seconds=mtbf, demands=demands, main_stored_bytes=capacity.capacity_bytes),
+        tiers=tier_rows(saved, levels, best=best, demands=demands, main_stored_bytes=capacity.capacity_bytes),
         targets=check_targets(
             targets,
             overhead_fraction=overhead.fraction,

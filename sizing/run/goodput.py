@@ -55,11 +55,12 @@ class Interval(Figures):
 def interval_of(
     levels: Sequence[Level],
     *,
+    best: Sequence[Level],
     mtbf_seconds: Numbers | None,
     interval_seconds: Numbers,
     effective_interval_seconds: Numbers | None,
 ) -> Interval:
-    """Goodput at the interval asked for and at the optimum; unknown without `levels`.
+    """Goodput at the interval asked for and at the optimum, `best_levels`; unknown without `levels`.
 
     The last level is the main storage. Draining makes every interval of a single level lose the same, so the best one
     is that of the stall alone, if the drain ends in it.
@@ -68,11 +69,10 @@ def interval_of(
         return Interval.of(interval_seconds=interval_seconds, effective_interval_seconds=effective_interval_seconds)
     main = levels[-1]
     mtbf_of_main = level_mtbf_seconds(main, mtbf_seconds=mtbf_seconds)
-    best, method = best_levels(levels, mtbf_seconds=mtbf_seconds)
     at_interval = _goodput(levels, mtbf_seconds)
     period = best[-1].interval_seconds
     return Interval.of(
-        method=method,
+        method="exact" if len(levels) == 1 else "first-order",
         interval_seconds=interval_seconds,
         effective_interval_seconds=effective_interval_seconds,
         mtbf_seconds=mtbf_seconds,
@@ -91,14 +91,19 @@ def interval_of(
     )
 
 
-def best_levels(levels: Sequence[Level], *, mtbf_seconds: Numbers) -> tuple[list[Level], Method]:
-    """The levels at the intervals that lose least: exact for one, to first order for more."""
+def best_levels(levels: Sequence[Level], *, mtbf_seconds: Numbers) -> list[Level]:
+    """The levels at the intervals that lose least: exact for one; for more to first order, or as asked if better."""
     if len(levels) == 1:
         (main,) = levels
         compute = np.maximum(optimal_seconds(main.stall_seconds, mtbf_seconds=mtbf_seconds), main.drain_seconds)
-        return [replace(main, interval_seconds=compute + main.stall_seconds)], "exact"
+        return [replace(main, interval_seconds=compute + main.stall_seconds)]
     intervals = first_order_level_intervals(levels, mtbf_seconds=mtbf_seconds)
-    return [replace(level, interval_seconds=t) for level, t in zip(levels, intervals, strict=True)], "first-order"
+    spaced = [replace(level, interval_seconds=t) for level, t in zip(levels, intervals, strict=True)]
+    is_better = np.greater_equal(_goodput(spaced, mtbf_seconds), _goodput(levels, mtbf_seconds))
+    return [
+        replace(level, interval_seconds=np.where(is_better, t, level.interval_seconds))
+        for level, t in zip(levels, intervals, strict=True)
+    ]
 
 
 def _goodput(levels: Sequence[Level], mtbf_seconds: Numbers) -> Numbers:

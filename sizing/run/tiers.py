@@ -12,7 +12,7 @@ from sizing.layout.formats import Mode
 from sizing.run.demands import Demands
 from sizing.run.failures import LossDomain
 from sizing.run.figures import Figures
-from sizing.run.levels import Level, first_order_level_intervals
+from sizing.run.levels import Level
 from sizing.run.overhead import overhead_fraction
 from sizing.run.saved_tiers import SavedTier
 from sizing.run.tier import ARCHIVE, MEMORY_KINDS, NODE_KINDS, Tier, TierKind
@@ -56,19 +56,18 @@ def tier_rows(
     saved: Sequence[SavedTier],
     levels: Sequence[Level],
     *,
-    mtbf_seconds: Numbers | None,
+    best: Sequence[Level],
     demands: Demands,
     main_stored_bytes: Numbers,
 ) -> list[TierRow]:
-    """A row per tier, where there is one beside the main storage."""
+    """A row per tier, where there is one beside the main storage; `best` are the levels at their best intervals."""
     if len(saved) == 1:
         return []
-    optima = [] if mtbf_seconds is None else first_order_level_intervals(levels, mtbf_seconds=mtbf_seconds)
     return [
         _row(
             one,
             levels[: index + 1] if index < len(levels) else [],
-            optima[index] if index < len(optima) else None,
+            best[index].interval_seconds if index < len(best) else None,
             demands=demands,
             main_stored_bytes=main_stored_bytes,
         )

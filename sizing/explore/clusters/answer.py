@@ -124,7 +124,6 @@ def _job_figures(
 ) -> JobFigures:
     rate = storage.write_bytes_per_second
     layout, report, count = load.report.layout, load.report, load.group.count
-    blocks = load.snapshot_seconds is None
     return JobFigures(
         name=load.group.name,
         count=count,
@@ -135,11 +134,7 @@ def _job_figures(
         stall_alone_seconds=load.stall_alone_seconds(rate),
         bytes_per_second_alone=load.write.rate_alone(rate),
         collision_fraction=collision_fraction(windows, kind),
-        mean_stall_seconds=(
-            load.write.lead_seconds + shared.stretch[kind] * load.write.transfer_seconds(rate)
-            if shared and blocks
-            else None
-        ),
+        mean_stall_seconds=_mean_stall_seconds(load, shared.stretch[kind], rate) if shared else None,
         goodput_alone_fraction=report.interval.goodput_at_interval_fraction,
         simulated_stalls=stalls_of(observed, horizon_seconds=horizon_seconds),
         simulated_collision_fraction=(
@@ -149,6 +144,14 @@ def _job_figures(
         num_failures=observed.num_failures,
         capacity_bytes=count * report.capacity.capacity_bytes,
     )
+
+
+def _mean_stall_seconds(load: JobLoad, stretch: float, rate: float) -> float | None:
+    """The mean time to write; of asynchronous saving the snapshot alone, if the drain ends in the interval."""
+    writing = load.write.lead_seconds + stretch * load.write.transfer_seconds(rate)
+    if load.snapshot_seconds is None:
+        return writing
+    return load.snapshot_seconds if load.snapshot_seconds + writing <= load.interval_seconds else None
 
 
 def _required(loads: Sequence[JobLoad], scenario: ClusterScenario, *, progress: Progress) -> RequiredBandwidth:

@@ -13,7 +13,7 @@ class JobFigures(BaseModel):
 
     `collision_fraction` and `mean_stall_seconds` are formulas: independent phases that nobody's waiting shifts, and
     transfers that share the file system elastically. `mean_stall_seconds` is None where the file system is
-    overloaded, or where saving is asynchronous and stalls for the snapshot alone.
+    overloaded, or where asynchronous saves do not drain within the interval.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from sizing.explore.clusters.load import JobLoad
@@ -27,6 +28,8 @@ def cluster_warnings(report: ClusterReport, loads: Sequence[JobLoad]) -> Iterato
                 f"{job.name}: writing takes {seconds_text(drain)} even alone, longer than the interval of "
                 f"{seconds_text(job.interval_seconds)}: training {_consequence(load)}"
             )
+        elif job.simulated_stalls is None:
+            yield f"{job.name}: no save was completed in the simulation: its jobs fail before, or never get so far"
         yield from _tier_warnings(load)
         if load.mtbf_seconds is None:
             yield f"{job.name}: without reliability its jobs never fail in the simulation"
@@ -38,7 +41,10 @@ def cluster_warnings(report: ClusterReport, loads: Sequence[JobLoad]) -> Iterato
         yield "no read rate of the storage is known: restores take no time in the simulation, and storms are unknown"
     required = report.required
     if required.p99_stall_seconds is not None and required.write_bytes_per_second is None:
-        yield f"targets.p99_stall_seconds: no rate meets it, {_slowest_alone(loads)} takes longer even alone"
+        slowest = max(loads, key=lambda load: load.stall_alone_seconds(math.inf))
+        is_slow = slowest.stall_alone_seconds(math.inf) >= required.p99_stall_seconds
+        why = f"{slowest.group.name} takes longer even alone" if is_slow else "some jobs fail before they ever save"
+        yield f"targets.p99_stall_seconds: no rate meets it, {why}"
     if required.recovery_seconds is not None and required.read_bytes_per_second is None:
         yield "targets.recovery_seconds: no rate meets it; detection, restart and the jobs' own limits take longer"
 
@@ -61,7 +67,3 @@ def _tier_warnings(load: JobLoad) -> Iterator[str]:
 
 def _consequence(load: JobLoad) -> str:
     return "never advances" if load.snapshot_seconds is None else "waits for each drain"
-
-
-def _slowest_alone(loads: Sequence[JobLoad]) -> str:
-    return max(loads, key=lambda load: load.stall_alone_seconds(float("inf"))).group.name

@@ -120,7 +120,7 @@ def test_asynchronous_jobs_stall_for_the_copy_alone_however_many_drain() -> None
     storage = profile(device_to_host_bytes_per_second="10 GB/s")
     report = report_of(num_jobs=500, checkpoint=ASYNC, storage=storage, horizon_seconds="2d")
     job = report.jobs[0]
-    assert job.stall_alone_seconds == pytest.approx(COPY_SECONDS)
+    assert job.stall_alone_seconds == job.mean_stall_seconds == pytest.approx(COPY_SECONDS)
     assert job.simulated_stalls is not None
     assert job.simulated_stalls.p99_seconds == pytest.approx(job.stall_alone_seconds)
     assert report.write.simulated.mean_bytes_per_second == pytest.approx(500 * CHECKPOINT_BYTES / 3600, rel=0.02)
@@ -130,6 +130,7 @@ def test_a_drain_that_outlasts_the_interval_makes_the_next_save_wait() -> None:
     storage = {"profile": {"write_bytes_per_second": "20 MB/s", "device_to_host_bytes_per_second": "10 GB/s"}}
     job = report_of(checkpoint=ASYNC, storage=storage, horizon_seconds="5d", compute_jitter_fraction=0.0).jobs[0]
     drain = CHECKPOINT_BYTES / 20e6
+    assert job.mean_stall_seconds is None
     assert job.simulated_stalls is not None
     assert job.simulated_stalls.p50_seconds == pytest.approx(drain - (3600 - COPY_SECONDS) + COPY_SECONDS)
 
@@ -140,3 +141,12 @@ def test_goodput_of_asynchronous_saving_counts_the_drain_as_rework() -> None:
     job = report_of(**asked, compute_jitter_fraction=0.0).jobs[0]
     assert job.goodput_alone_fraction is not None
     assert job.simulated_goodput_fraction == pytest.approx(job.goodput_alone_fraction, abs=0.003)
+
+
+def test_jobs_that_fail_before_they_save_are_named_and_no_rate_helps_them() -> None:
+    asked = {"reliability": {"mtbf_seconds": "5min"}, "targets": {"p99_stall_seconds": 60}, "horizon_seconds": "1d"}
+    report = report_of(**asked, num_jobs=2, start="together")
+    assert report.jobs[0].simulated_stalls is None
+    assert report.required.write_bytes_per_second is None
+    assert any("8B: no save was completed in the simulation" in warning for warning in report.warnings)
+    assert any("some jobs fail before they ever save" in warning for warning in report.warnings)

@@ -1,5 +1,6 @@
 """The goodput of several levels: the known formula for one, and what a simulation finds for more."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sizing.run.goodput import best_levels
 from sizing.run.interval import goodput_fraction
 from sizing.run.level_goodput import multilevel_goodput_fraction
 from sizing.run.levels import Level, first_order_level_intervals
@@ -83,3 +85,33 @@ def test_the_published_two_levels_are_spaced_to_first_order() -> None:
     levels = [Level(1.0, 5.0, 0.0, 0.0, 0.8), Level(2.0, 60.0, 0.0, 0.0, 0.2)]
     first, second = first_order_level_intervals(levels, mtbf_seconds=11_136)
     assert (first - 5, second - 60) == pytest.approx((373.1, 2584.9), abs=0.05)
+
+
+def test_levels_that_the_formula_puts_out_of_order_share_an_interval() -> None:
+    useless = Level(60.0, 4.0, 0.0, 30.0, 1e-5)
+    main = Level(2000.0, 60.0, 0.0, 300.0, 1 - 1e-5)
+    first, second = first_order_level_intervals([useless, main], mtbf_seconds=16_000)
+    assert first == second == pytest.approx(64 + (2 * 64 * 16_000) ** 0.5)
+    nobody = replace(useless, used_fraction=0.0), replace(main, used_fraction=1.0)
+    assert first_order_level_intervals(nobody, mtbf_seconds=16_000) == [pytest.approx(first)] * 2
+
+
+@given(
+    st.tuples(st.floats(0.1, 20), st.floats(0.0, 200), st.floats(0, 1)),
+    st.tuples(st.floats(0.0, 300), st.floats(0.0, 2000), st.floats(1.01, 100)),
+    st.floats(600, 1e6),
+)
+def test_the_best_intervals_are_never_worse_than_those_asked_for(
+    first: tuple[float, float, float], second: tuple[float, float, float], mtbf: float
+) -> None:
+    (stall, drain, used), (main_stall, main_drain, ratio) = first, second
+    interval = 1.5 * (stall + drain) + 30
+    main_interval = max(interval * ratio, main_stall + main_drain)
+    levels = [
+        Level(interval, stall, drain, 60.0, used),
+        Level(main_interval, main_stall, main_drain, 300.0, 1 - used),
+    ]
+    best = best_levels(levels, mtbf_seconds=mtbf)
+    assert best[0].interval_seconds <= best[1].interval_seconds
+    at_best, as_asked = (float(multilevel_goodput_fraction(each, mtbf_seconds=mtbf)) for each in (best, levels))
+    assert at_best >= as_asked
