@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
@@ -43,7 +43,7 @@ class DegreeSearch:
     gpus_per_node: int
     contexts: Sequence[int]
     experts: Sequence[int] | None = None
-    zero_stages: Sequence[int] = field(default=())
+    zero_stages: Sequence[int] = ()
     shard_groups: bool = False
     even_stages: bool = False
 

@@ -107,9 +107,7 @@ class LayerShape:
         return Kept(split=per_token * one.split)
 
 
-def layer_activation_bytes(
-    kept: Kept, *, hidden_bytes: int, execution: Execution, parallelism: Parallelism
-) -> tuple[float, float]:
+def layer_activation_bytes(kept: Kept, *, hidden_bytes: int, execution: Execution) -> tuple[float, float]:
     """Bytes that a layer keeps of one microbatch, and those it needs besides while it is computed again.
 
     b s/c (split + whole/t) + b s^2/c scores with sequence parallelism, whole undivided without; selective: without the
@@ -118,8 +116,7 @@ def layer_activation_bytes(
     Source: Korthikanti et al. 2022, arXiv 2205.05198, equations 1 to 4 and section 5; what is computed again:
     Rajbhandari et al. 2021, arXiv 2104.07857, section 3.
     """
-    tokens = execution.micro_batch_size * execution.sequence_length / parallelism.context
-    sharing = parallelism.tensor if execution.sequence_parallel else 1
+    tokens, sharing = execution.num_tokens, execution.num_sharing
     without_scores = tokens * (kept.split + kept.whole / sharing)
     match execution.recomputation:
         case "none":
@@ -138,7 +135,6 @@ class StageActivations:
     ) -> None:
         self._architecture = architecture
         self._execution = execution
-        self._parallelism = parallelism
         self._shape = LayerShape(architecture, parallelism, 4 if training.precision == "fp32" else 2)
         self._dense = self._layer(self._shape.dense)
         self._sparse = self._layer(self._shape.sparse) if architecture.num_experts else (0.0, 0.0)
@@ -154,7 +150,7 @@ class StageActivations:
         >>> from sizing.layout.stages import stage_spans
         >>> from sizing.model.inventory import inventory_of
         >>> gpt3, degrees = catalog()["gpt3-175b"].architecture, Parallelism(tensor=8, pipeline=8)
-        >>> step = Execution(2048, 1, 64, 8, 1, "1f1b", "selective", True)
+        >>> step = Execution(2048, 1, 64, 8, 1, "1f1b", "selective", num_sharing=8)
         >>> first = stage_spans(inventory_of(gpt3), degrees, num_layers=96)[0]
         >>> found = StageActivations(gpt3, Training(), parallelism=degrees, execution=step).stage_bytes(first)
         >>> found == 8 * (12 * 34 + 1) * 2048 * 12288 / 8
@@ -173,9 +169,7 @@ class StageActivations:
         )
 
     def _layer(self, kept: Kept) -> tuple[float, float]:
-        return layer_activation_bytes(
-            kept, hidden_bytes=self._shape.hidden_bytes, execution=self._execution, parallelism=self._parallelism
-        )
+        return layer_activation_bytes(kept, hidden_bytes=self._shape.hidden_bytes, execution=self._execution)
 
     def _num_layers(self, span: StageSpan) -> tuple[int, int]:
         """Layers of a stage without and with experts; multi-token-prediction modules are layers of the last."""
@@ -184,18 +178,11 @@ class StageActivations:
         sparse = len(span.expert_layers)
         return len(span.layers) + modules - sparse, sparse
 
-    def _tokens(self) -> float:
-        return self._execution.micro_batch_size * self._execution.sequence_length / self._parallelism.context
-
-    @property
-    def _sharing(self) -> int:
-        return self._parallelism.tensor if self._execution.sequence_parallel else 1
-
     def _embedding(self) -> float:
-        return self._tokens() * self._shape.mask_bytes / self._sharing
+        return self._execution.num_tokens * self._shape.mask_bytes / self._execution.num_sharing
 
     def _head(self) -> float:
         """Of the head, and again of each multi-token-prediction module."""
-        inputs = 2 * self._shape.hidden_bytes / self._sharing
-        logits = LOGIT_BYTES * self._architecture.vocab_size / self._parallelism.tensor
-        return self._tokens() * (inputs + logits) * (1 + (self._architecture.num_mtp_layers or 0))
+        inputs = 2 * self._shape.hidden_bytes / self._execution.num_sharing
+        logits = LOGIT_BYTES * self._architecture.vocab_size / self._shape.parallelism.tensor
+        return self._execution.num_tokens * (inputs + logits) * (1 + (self._architecture.num_mtp_layers or 0))

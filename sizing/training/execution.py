@@ -17,7 +17,11 @@ DEFAULT_RECOMPUTATION: Recomputation = "selective"
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """The batch and how it runs through the stages. `num_microbatches` is None without a global batch."""
+    """The batch and how it runs through the stages.
+
+    `num_microbatches` is None without a global batch; `num_sharing` tensor ranks share what each would keep whole, 1
+    without sequence parallelism.
+    """
 
     sequence_length: int
     micro_batch_size: int
@@ -26,14 +30,20 @@ class Execution:
     num_chunks: int
     schedule: Schedule
     recomputation: Recomputation
-    sequence_parallel: bool
+    num_context: int = 1
+    num_sharing: int = 1
+
+    @property
+    def num_tokens(self) -> float:
+        """Tokens of a microbatch on one context rank."""
+        return self.micro_batch_size * self.sequence_length / self.num_context
 
     def in_flight_microbatches(self, stage: int) -> float:
         """Microbatches that a stage holds at once.
 
         Source: schedules.in_flight_microbatches.
 
-        >>> Execution(2048, 1, 16, 8, 1, "1f1b", "selective", True).in_flight_microbatches(7)
+        >>> Execution(2048, 1, 16, 8, 1, "1f1b", "selective").in_flight_microbatches(7)
         1.0
         """
         return in_flight_microbatches(
@@ -72,7 +82,8 @@ def execution_of(training: Training, parallelism: Parallelism) -> Execution | No
         num_chunks=parallelism.virtual_pipeline if schedule == "interleaved" else 1,
         schedule=schedule,
         recomputation=training.recomputation or DEFAULT_RECOMPUTATION,
-        sequence_parallel=_is_sequence_parallel(training, parallelism),
+        num_context=parallelism.context,
+        num_sharing=1 if training.sequence_parallel is False else parallelism.tensor,
     )
 
 
@@ -92,12 +103,6 @@ def execution_assumptions(training: Training, parallelism: Parallelism) -> Itera
 
 def _default_schedule(parallelism: Parallelism) -> Schedule:
     return "interleaved" if parallelism.virtual_pipeline > 1 else "1f1b"
-
-
-def _is_sequence_parallel(training: Training, parallelism: Parallelism) -> bool:
-    if parallelism.tensor == 1:
-        return False
-    return True if training.sequence_parallel is None else training.sequence_parallel
 
 
 def _num_microbatches(training: Training, parallelism: Parallelism, micro_batch_size: int) -> int | None:

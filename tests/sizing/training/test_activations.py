@@ -40,7 +40,7 @@ def layer_bytes(a: Architecture, *, tensor: int = 1, context: int = 1, sequence:
     assert execution is not None
     shape = LayerShape(a, degrees, 2)
     kept = shape.dense if a.num_experts is None else shape.sparse
-    return layer_activation_bytes(kept, hidden_bytes=shape.hidden_bytes, execution=execution, parallelism=degrees)[0]
+    return layer_activation_bytes(kept, hidden_bytes=shape.hidden_bytes, execution=execution)[0]
 
 
 def report_of(model: str = "gpt3-175b", **blocks: Any) -> SizingReport:
@@ -85,6 +85,25 @@ def test_a_token_is_kept_by_each_expert_that_it_passes_through() -> None:
     hidden, inner, key_value = 4096, 14336, 1024
     values = 4 * hidden + 2 * hidden + 2 * key_value + 2 * (3 * inner + 2 * hidden)
     assert layer_bytes(MIXTRAL) == 2 * 2 * 2048 * values
+
+
+def test_latent_attention_keeps_its_latents_and_full_heads() -> None:
+    """DeepSeek-V3, arXiv 2412.19437, section 4.2: 128 heads of 128 + 64 and 128, latents 1,536 and 512, 8 experts."""
+    latents = 2 * 1_536 + 2 * 512 + 64
+    heads = 128 * (2 * (128 + 64) + 2 * 128)
+    experts = 3 * 2_048 + 8 * (3 * 2_048 + 2 * 7_168)
+    assert layer_bytes(catalog()["deepseek-v3"].architecture) == 2 * 2 * 2048 * (4 * 7_168 + latents + heads + experts)
+
+
+def test_a_module_that_predicts_further_tokens_is_a_layer_with_a_head_on_the_last_stage() -> None:
+    a = catalog()["deepseek-v3"].architecture
+    kept = []
+    for num_modules in (None, 1):
+        model = {"architecture": a.model_copy(update={"num_mtp_layers": num_modules}).model_dump()}
+        report = answer(scenario_from({"model": model, "training": BATCH, "parallelism": {"data": 8, "expert": 8}}))
+        kept.append(report.training.activation_bytes or 0)
+    of_head = 2_048 * (4 * 7_168 + 4 * a.vocab_size)
+    assert kept[1] - kept[0] == layer_bytes(a) / 2 + of_head
 
 
 def test_context_ranks_share_a_sequence() -> None:
