@@ -240,6 +240,7 @@ def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store
         yield store
 
 
+@pytest.mark.long
 def test_a_server_that_is_killed_during_a_write_ends_the_run_in_a_clear_error_and_can_be_cleaned(
     bench: Bench, own_store: Store, until: Until
 ) -> None:

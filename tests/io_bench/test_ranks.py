@@ -95,7 +95,7 @@ def test_an_interrupted_rank_that_is_alone_cleans_up(
     assert (tree(target), tree(bench.directory)) == before
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("signum", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_an_interrupted_launcher_leaves_the_target_as_it_was(
     signum: signal.Signals, bench: Bench, target: Path, tree: Callable[[Path], Tree], until: Until
 ) -> None:
@@ -184,7 +184,7 @@ def test_one_rank_that_is_told_to_end_ends_the_other_alike(
 
 
 @every_engine
-@pytest.mark.parametrize("stopped", [0, 1])
+@pytest.mark.parametrize("stopped", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_a_stopped_rank_is_given_up_within_the_timeout(
     stopped: int,
     engine: str,
