@@ -28,8 +28,7 @@ BLOCK_ALIGNMENT_BYTES: int = parse_bytes("4 KiB")
 MOST_THREADS = 256
 MOST_WRITERS_PER_NODE = 1024
 MOST_NODES = 100_000
-DEFAULT_ENGINE = "torch-save"
-DEFAULT_SCAN_ENGINE = "direct"
+DEFAULT_ENGINE = "direct"
 MOST_DEFAULT_WRITERS = 16
 DEFAULT_BYTES_PER_RANK = "256MiB"
 DEFAULT_REPETITIONS = 5
@@ -79,7 +78,7 @@ def _destination(link: str | None) -> Destination | None:
 
 
 _EngineName = Annotated[str, AfterValidator(_known_engine)]
-_PayloadBytes = Annotated[
+PayloadBytes = Annotated[
     int, BeforeValidator(parse_bytes), AfterValidator(_between(LEAST_BYTES_PER_RANK, MOST_BYTES_PER_RANK, "256MiB"))
 ]
 _BlockBytes = Annotated[
@@ -92,29 +91,15 @@ _Threads = Annotated[int, Field(ge=1, le=MOST_THREADS)]
 _Several = Annotated[tuple[_Value, ...], BeforeValidator(_values)]
 
 
-class Options(BaseModel):
-    """What every campaign is asked. Fields are read under the names of their flags."""
+class TargetOptions(BaseModel):
+    """How much is to be written, and where. Fields are read under the names of their flags."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     target: Annotated[str, Field(alias="--target")]
     scenario: Annotated[str | None, Field(alias="--scenario")] = None
     scale: Annotated[float | None, Field(alias="--scale", gt=0, le=1, allow_inf_nan=False)] = None
-    repetitions: Annotated[int | None, Field(alias="--repetitions", ge=1, le=10_000)] = None
-    max_seconds: Annotated[PositiveSeconds | None, Field(alias="--max-seconds")] = None
-    max_bytes: Annotated[ByteCount | None, Field(alias="--max-bytes", ge=1)] = None
-    max_bytes_per_second: Annotated[BytesPerSecond | None, Field(alias="--max-bandwidth")] = None
-    output: Annotated[str | None, Field(alias="--output")] = None
-    csv: Annotated[str | None, Field(alias="--csv")] = None
-    seed: Annotated[int | None, Field(alias="--seed", ge=0, lt=2**63)] = None
-    timeout_seconds: Annotated[PositiveSeconds, Field(alias="--timeout", ge=5)] = DEFAULT_TIMEOUT_SECONDS
-    publish: Annotated[Destination | None, Field(alias="--publish"), BeforeValidator(_destination)] = None
     bytes_per_rank: Any = None
-
-    @property
-    def is_repeated_until_settled(self) -> bool:
-        """Whether repetitions go on until the rates are known well, or a cap is reached."""
-        return False
 
     @classmethod
     def of(cls, flags: Mapping[str, object]) -> Self:
@@ -135,11 +120,30 @@ class Options(BaseModel):
         return options
 
 
+class Options(TargetOptions):
+    """What every campaign is asked."""
+
+    repetitions: Annotated[int | None, Field(alias="--repetitions", ge=1, le=10_000)] = None
+    max_seconds: Annotated[PositiveSeconds | None, Field(alias="--max-seconds")] = None
+    max_bytes: Annotated[ByteCount | None, Field(alias="--max-bytes", ge=1)] = None
+    max_bytes_per_second: Annotated[BytesPerSecond | None, Field(alias="--max-bandwidth")] = None
+    output: Annotated[str | None, Field(alias="--output")] = None
+    csv: Annotated[str | None, Field(alias="--csv")] = None
+    seed: Annotated[int | None, Field(alias="--seed", ge=0, lt=2**63)] = None
+    timeout_seconds: Annotated[PositiveSeconds, Field(alias="--timeout", ge=5)] = DEFAULT_TIMEOUT_SECONDS
+    publish: Annotated[Destination | None, Field(alias="--publish"), BeforeValidator(_destination)] = None
+
+    @property
+    def is_repeated_until_settled(self) -> bool:
+        """Whether repetitions go on until the rates are known well, or a cap is reached."""
+        return False
+
+
 class RunOptions(Options):
     """One configuration."""
 
     engine: Annotated[_EngineName, Field(alias="--engine")] = DEFAULT_ENGINE
-    bytes_per_rank: Annotated[_PayloadBytes | None, Field(alias="--bytes-per-rank")] = None
+    bytes_per_rank: Annotated[PayloadBytes | None, Field(alias="--bytes-per-rank")] = None
     block_bytes: Annotated[_BlockBytes | None, Field(alias="--block-size")] = None
     threads_per_rank: Annotated[_Threads | None, Field(alias="--threads")] = None
     num_ranks: Annotated[int | None, Field(alias="--ranks", ge=1, le=MOST_WRITERS_PER_NODE)] = None
@@ -164,12 +168,12 @@ class RunOptions(Options):
 class ScanOptions(Options):
     """Every combination of values of these."""
 
-    engines: Annotated[_Several[_EngineName], Field(alias="--engine")] = (DEFAULT_SCAN_ENGINE,)
+    engines: Annotated[_Several[_EngineName], Field(alias="--engine")] = (DEFAULT_ENGINE,)
     num_nodes: Annotated[_Several[Annotated[int, Field(ge=1, le=MOST_NODES)]] | None, Field(alias="--nodes")] = None
     writers_per_node: Annotated[
         _Several[Annotated[int, Field(ge=1, le=MOST_WRITERS_PER_NODE)]] | None, Field(alias="--writers")
     ] = None
-    bytes_per_rank: Annotated[_Several[_PayloadBytes] | None, Field(alias="--bytes-per-rank")] = None
+    bytes_per_rank: Annotated[_Several[PayloadBytes] | None, Field(alias="--bytes-per-rank")] = None
     block_bytes: Annotated[_Several[_BlockBytes] | None, Field(alias="--block-size")] = None
     threads_per_rank: Annotated[_Several[_Threads] | None, Field(alias="--threads")] = None
     charts: Annotated[tuple[str, ...], Field(alias="--chart"), BeforeValidator(lambda names: tuple(names or ()))] = ()

@@ -48,12 +48,13 @@ def _scenario(path: str | None, group: ProcessGroup) -> Scenario | None:
     """The scenario as rank 0 reads it: the others need not see its file."""
     if path is None:
         return None
-    read = group.agree(lambda: _read(path) if group.rank == 0 else None, doing="reading the scenario")
+    read = group.agree(lambda: scenario_document(path) if group.rank == 0 else None, doing="reading the scenario")
     document = group.exchange(read, doing="sharing the scenario")[0]
     return group.agree(lambda: scenario_from(document), doing="checking the scenario")
 
 
-def _read(path: str) -> dict[str, object]:
+def scenario_document(path: str) -> dict[str, object]:
+    """What a scenario's file holds, not yet checked. Raises InvalidInput."""
     try:
         return read_document(Path(path))
     except UnreadableFile as error:

@@ -9,9 +9,20 @@ from typing import Protocol
 
 from io_bench.inventory import BYTES_PER_DTYPE, TORCH_DTYPES, Inventory, TensorSpec, inventory_of
 from sizing.layout.saved_tensors import SavedByRank, SavedTensor
+from sizing.scenario import Scenario
+from sizing.sized import saved_by_rank_of
 from sizing.units import bytes_text
 
 _RANKS_NAMED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much so many writers save, container aside; `largest_bytes` is what one of them saves at most."""
+
+    num_writers: int
+    total_bytes: int
+    largest_bytes: int
 
 
 class Workload(Protocol):
@@ -23,6 +34,9 @@ class Workload(Protocol):
 
     def inventory(self, index: int) -> Inventory:
         """The tensors of one writer."""
+
+    def size(self, num_ranks: int) -> Size:
+        """What so many ranks save together."""
 
     def described(self, num_writers: int) -> str:
         """What they are, as a sentence; empty where there is nothing to say."""
@@ -42,6 +56,10 @@ class SizedWorkload:
     def inventory(self, index: int) -> Inventory:  # noqa: ARG002 - all are equal
         """Transformer layers of that many bytes."""
         return inventory_of(self.bytes_per_rank)
+
+    def size(self, num_ranks: int) -> Size:
+        """Each as much as any other."""
+        return Size(num_ranks, num_ranks * self.bytes_per_rank, self.bytes_per_rank)
 
     def described(self, num_writers: int) -> str:  # noqa: ARG002 - all are equal
         """Nothing: the plan says it all."""
@@ -64,6 +82,11 @@ class ScenarioWorkload:
         """The tensors of the scenario's writer of that index, each scaled."""
         return Inventory(tuple(scaled(self._tensors(index), self.scale)))
 
+    def size(self, num_ranks: int) -> Size:
+        """The scenario's first writers, to within what scaling rounds."""
+        sizes = [round(saving.num_bytes * self.scale) for saving in self.saved.ranks[:num_ranks]]
+        return Size(len(sizes), sum(sizes), max(sizes))
+
     def described(self, num_writers: int) -> str:
         """Which of the scenario's writers write here, and how much of its checkpoint that is."""
         taken = self.saved.ranks[:num_writers]
@@ -78,6 +101,13 @@ class ScenarioWorkload:
 
     def _tensors(self, index: int) -> Iterator[TensorSpec]:
         return map(_spec, self.saved.tensors(self.saved.ranks[index]))
+
+
+def workload_of(scenario: Scenario | None, *, scale: float | None, bytes_per_rank: int) -> Workload:
+    """What the writers save: a scenario's tensors, where there is one. Raises InvalidInput as `answer` does for it."""
+    if scenario is None:
+        return SizedWorkload(bytes_per_rank)
+    return ScenarioWorkload(saved_by_rank_of(scenario), scale or 1.0)
 
 
 def scaled(tensors: Iterable[TensorSpec], scale: float) -> Iterator[TensorSpec]:

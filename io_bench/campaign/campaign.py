@@ -25,8 +25,7 @@ from io_bench.request import Request
 from io_bench.run_directory import DirectoryTarget
 from io_bench.run_files import RunFiles
 from io_bench.terminal import StepProgress
-from io_bench.workload import ScenarioWorkload, SizedWorkload, Workload
-from sizing.sized import saved_by_rank_of
+from io_bench.workload import Workload, workload_of
 from sizing.units import parse_bytes
 
 
@@ -77,8 +76,15 @@ class Campaign:
             is_streamed=configuration.is_streamed,
         )
         engine = ENGINES[configuration.engine](options)
-        workload = self.group.agree(lambda: workload_of(self.request, configuration), doing="reading the scenario")
+        workload = self.group.agree(lambda: self._workload(configuration), doing="reading the scenario")
         return Planned(plan_of(configuration, workload, engine, self.request.target, self.group), engine)
+
+    def _workload(self, configuration: Configuration) -> Workload:
+        return workload_of(
+            self.request.scenario,
+            scale=self.request.options.scale,
+            bytes_per_rank=configuration.bytes_per_rank or parse_bytes(DEFAULT_BYTES_PER_RANK),
+        )
 
     def measured(self, planned: Planned, files: RunFiles, *, repeat: Repeat, progress: StepProgress) -> Measured:
         """What a configuration gives. Raises as Part, and as ProcessGroup."""
@@ -114,13 +120,6 @@ class Campaign:
     @property
     def _cpus_of_node(self) -> dict[str, int]:
         return {name: node["num_cpus"] for name, node in self.environment["nodes"].items()}
-
-
-def workload_of(request: Request[Any], configuration: Configuration) -> Workload:
-    """What the writers of a configuration save. Raises InvalidInput as `answer` does for the scenario."""
-    if request.scenario is None:
-        return SizedWorkload(configuration.bytes_per_rank or parse_bytes(DEFAULT_BYTES_PER_RANK))
-    return ScenarioWorkload(saved_by_rank_of(request.scenario), request.options.scale or 1.0)
 
 
 def repeat_of(options: Options) -> Repeat:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -27,3 +27,8 @@ Publish = Annotated[
     str | None, typer.Option(metavar="LINK", help="Send the result to this storage system of the service.")
 ]
 Timeout = Annotated[str, typer.Option(metavar="TIME", help="Within this all ranks end, should one die or hang.")]
+
+
+def flags_of(context: typer.Context) -> dict[str, Any]:
+    """The flags of a command as they were spelled, with their values."""
+    return {f"--{name.replace('_', '-')}": value for name, value in context.params.items()}

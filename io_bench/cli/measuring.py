@@ -23,11 +23,12 @@ from io_bench.cli.flags import (
     Seed,
     Target,
     Timeout,
+    flags_of,
 )
 from io_bench.engine_table import engine_table
 from io_bench.engines import ENGINES
 from io_bench.errors import RunEnded, exit_code_of
-from io_bench.options import DEFAULT_ENGINE, DEFAULT_SCAN_ENGINE, DEFAULT_TIMEOUT
+from io_bench.options import DEFAULT_ENGINE, DEFAULT_TIMEOUT
 from io_bench.terminal import Terminal
 from sizing.errors import SizingError
 
@@ -91,7 +92,7 @@ def scan(
     target: Target,
     engine: Annotated[
         str, typer.Option(metavar="NAME,...", help="Ways to write; with `direct` among them, what each format costs.")
-    ] = DEFAULT_SCAN_ENGINE,
+    ] = DEFAULT_ENGINE,
     writers: Annotated[
         str | None,
         typer.Option(metavar="N,...", help="Ranks per node that write at once.  [default: 1,2,4,8,16 as there are]"),
@@ -136,10 +137,9 @@ def scan(
 
 def _measure(measure: Callable[[Mapping[str, object]], None], context: typer.Context) -> None:
     """Run a campaign by the flags of the command, and end as it ends."""
-    flags = {f"--{name.replace('_', '-')}": value for name, value in context.params.items()}
     interruption.expect()
     try:
-        measure(flags)
+        measure(flags_of(context))
     except RunEnded as end:
         raise ended(str(end), end.exit_code, is_speaker=end.is_speaker) from None
     except (SizingError, interruption.Interrupted) as error:

@@ -8,15 +8,20 @@ import typer
 
 from io_bench import interruption
 from io_bench.cli.ending import ended
-from io_bench.cli.flags import Target
+from io_bench.cli.flags import Scale, Scenario, Target, flags_of
 from io_bench.errors import exit_code_of
 from io_bench.terminal import Terminal
 from sizing.errors import SizingError
 
 
 def check(
+    context: typer.Context,
     target: Target,
-    bytes_per_rank: Annotated[str, typer.Option(metavar="SIZE", help="What each rank is to write.")] = "256MiB",
+    bytes_per_rank: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="What each rank is to write.  [default: 256MiB]")
+    ] = None,
+    scenario: Scenario = None,
+    scale: Scale = None,
     ranks: Annotated[
         str | None, typer.Option(metavar="N", help="How many ranks write.  [default: those that were launched, or 1]")
     ] = None,
@@ -29,7 +34,7 @@ def check(
 
     interruption.expect()
     try:
-        exit_code = checked(target, bytes_per_rank, ranks, Terminal(is_speaker=True))
+        exit_code = checked(flags_of(context), Terminal(is_speaker=True))
     except (SizingError, interruption.Interrupted) as error:
         raise ended(str(error), exit_code_of(error), is_speaker=True) from None
     raise typer.Exit(exit_code)

@@ -3,52 +3,59 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from io_bench.preflight import directory
 from io_bench.preflight.findings import Finding, exit_code_of, tried
 from io_bench.preflight.probe import probe_in
-from io_bench.preflight.request import CheckRequest, num_launched_ranks
+from io_bench.preflight.request import CheckOptions
 from io_bench.preflight.table import advice, findings_table
 from io_bench.run_directory import DirectoryTarget
 from io_bench.target import checked_target
 from io_bench.terminal import Terminal
+from io_bench.workload import Size
 from sizing.units import bytes_text
 
 if TYPE_CHECKING:
     from io_bench.object_store.target import UrlTarget
 
 
-def checked(target: str, bytes_per_rank: str, num_ranks: str | None, terminal: Terminal) -> int:
+def checked(flags: Mapping[str, object], terminal: Terminal) -> int:
     """Show what is found from this node, and return the exit code. Raises InvalidInput, as for a run."""
-    ranks = num_launched_ranks() if num_ranks is None else num_ranks
-    request = CheckRequest.of({"--target": target, "--bytes-per-rank": bytes_per_rank, "--ranks": ranks})
-    findings = findings_of(request)
-    checkpoint = f"{request.num_ranks:,} x {bytes_text(request.bytes_per_rank)}"
-    terminal.show(f"{target} as {socket.gethostname()} sees it, for {checkpoint}:")
+    options = CheckOptions.of(flags)
+    size = options.size()
+    findings = findings_of(options.target, size)
+    terminal.show(f"{options.target} as {socket.gethostname()} sees it, for {_title(size)}:")
     terminal.show(findings_table(findings))
     for sentence in advice(findings):
         terminal.say(sentence)
     return exit_code_of(findings)
 
 
-def findings_of(request: CheckRequest) -> list[Finding]:
+def findings_of(link: str, size: Size) -> list[Finding]:
     """What was found. Raises InvalidInput for a target that is none, or that cannot be written to."""
-    target = checked_target(request.target, is_first=True)
+    target = checked_target(link, is_first=True)
     if isinstance(target, DirectoryTarget):
-        return list(_of_directory(target, request))
-    return list(_of_object_store(cast("UrlTarget", target), request))
+        return list(_of_directory(target, size))
+    return list(_of_object_store(cast("UrlTarget", target), size))
 
 
-def _of_directory(target: DirectoryTarget, request: CheckRequest) -> Iterator[Finding]:
+def _title(size: Size) -> str:
+    if size.total_bytes == size.num_writers * size.largest_bytes:
+        return f"{size.num_writers:,} x {bytes_text(size.largest_bytes)}"
+    most = f"the largest with {bytes_text(size.largest_bytes)}"
+    return f"{bytes_text(size.total_bytes)} from {size.num_writers:,} ranks, {most}"
+
+
+def _of_directory(target: DirectoryTarget, size: Size) -> Iterator[Finding]:
     yield tried("file system", lambda: directory.file_system(target))
-    yield tried("space", lambda: directory.space(target, needed_bytes=request.total_bytes, num_files=request.num_ranks))
+    yield tried("space", lambda: directory.space(target, needed_bytes=size.total_bytes, num_files=size.num_writers))
     with probe_in(target, names=directory.PROBE_NAMES) as files:
         probe = Path(files.title)
         yield tried("permissions", lambda: directory.permissions(probe))
-        yield tried("largest file", lambda: directory.largest_file(probe, num_bytes=request.bytes_per_rank))
+        yield tried("largest file", lambda: directory.largest_file(probe, num_bytes=size.largest_bytes))
         yield tried("O_DIRECT", lambda: directory.direct_io(probe))
         yield tried("fallocate", lambda: directory.allocation(probe))
         yield tried("fsync", lambda: directory.sync_cost(probe))
@@ -56,12 +63,12 @@ def _of_directory(target: DirectoryTarget, request: CheckRequest) -> Iterator[Fi
     yield tried("open files", directory.open_files)
 
 
-def _of_object_store(target: UrlTarget, request: CheckRequest) -> Iterator[Finding]:
+def _of_object_store(target: UrlTarget, size: Size) -> Iterator[Finding]:
     from io_bench.preflight import object_store  # noqa: PLC0415 - fsspec, where it is needed
 
     part_bytes = target.transfer().part_bytes
     yield object_store.endpoint(target)
-    yield object_store.space(request.total_bytes)
+    yield object_store.space(size.total_bytes)
     with probe_in(target, names=object_store.PROBE_NAMES) as files:
         yield tried("put and get", lambda: object_store.put_and_get(files))
         yield tried("parts and ranges", lambda: object_store.parts(files, part_bytes=part_bytes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import statistics
@@ -62,8 +63,14 @@ def largest_file(probe: Path, *, num_bytes: int) -> Finding:
     if limit != resource.RLIM_INFINITY and limit < num_bytes:
         found = f"limited to {bytes_text(limit)}, {bytes_text(num_bytes)} needed"
         return Finding("largest file", found, "problem", "Raise the limit: ulimit -f unlimited.")
-    with (probe / "long").open("wb") as file:
-        os.ftruncate(file.fileno(), num_bytes)
+    try:
+        with (probe / "long").open("wb") as file:
+            os.ftruncate(file.fileno(), num_bytes)
+    except OSError as error:
+        if error.errno != errno.EFBIG:
+            raise
+        advice = "This file system takes no file as long: start more ranks that write less each."
+        return Finding("largest file", f"shorter than the {bytes_text(num_bytes)} of a rank", "problem", advice)
     return Finding("largest file", f"{bytes_text(num_bytes)} at least")
 
 

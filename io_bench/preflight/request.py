@@ -3,46 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from io_bench.options import LEAST_BYTES_PER_RANK, MOST_BYTES_PER_RANK
+from io_bench.options import DEFAULT_BYTES_PER_RANK, PayloadBytes, TargetOptions
 from io_bench.placement import placement_in
-from sizing.errors import explain
+from io_bench.request import scenario_document
+from io_bench.workload import Size, workload_of
+from sizing.scenario import scenario_from
 from sizing.units import parse_bytes
 
 MOST_RANKS = 10_000_000
 
 
-class CheckRequest(BaseModel):
+class CheckOptions(TargetOptions):
     """A target, and the checkpoint that it is to hold. Fields are read under the names of their flags."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    bytes_per_rank: Annotated[PayloadBytes | None, Field(alias="--bytes-per-rank")] = None
+    num_ranks: Annotated[int | None, Field(alias="--ranks", ge=1, le=MOST_RANKS)] = None
 
-    target: Annotated[str, Field(alias="--target")]
-    bytes_per_rank: Annotated[
-        int,
-        Field(alias="--bytes-per-rank", ge=LEAST_BYTES_PER_RANK, le=MOST_BYTES_PER_RANK),
-        BeforeValidator(parse_bytes),
-    ]
-    num_ranks: Annotated[int, Field(alias="--ranks", ge=1, le=MOST_RANKS)]
-
-    @classmethod
-    def of(cls, flags: Mapping[str, object]) -> Self:
-        """The request that the flags spell. Raises InvalidInput, with one Problem per flag."""
-        try:
-            return cls.model_validate(flags)
-        except ValidationError as error:
-            raise explain(error, cls) from error
-
-    @property
-    def total_bytes(self) -> int:
-        """One checkpoint of all ranks, without containers."""
-        return self.num_ranks * self.bytes_per_rank
-
-
-def num_launched_ranks() -> int:
-    """The ranks that the launcher has started; 1 where there is none. Raises InvalidInput."""
-    return placement_in(os.environ).num_ranks
+    def size(self) -> Size:
+        """One checkpoint of all ranks: those asked for, or those that were launched. Raises InvalidInput."""
+        num_ranks = placement_in(os.environ).num_ranks if self.num_ranks is None else self.num_ranks
+        scenario = None if self.scenario is None else scenario_from(scenario_document(self.scenario))
+        bytes_per_rank = self.bytes_per_rank or parse_bytes(DEFAULT_BYTES_PER_RANK)
+        return workload_of(scenario, scale=self.scale, bytes_per_rank=bytes_per_rank).size(num_ranks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -137,7 +138,11 @@ def ranks_of() -> Callable[[subprocess.Popen[str]], dict[int, psutil.Process]]:
     """The rank processes below a torchrun process."""
 
     def children(launcher: subprocess.Popen[str]) -> dict[int, psutil.Process]:
-        found = psutil.Process(launcher.pid).children(recursive=True)
-        return {int(rank): process for process in found if (rank := process.environ().get("RANK"))}
+        found: dict[int, psutil.Process] = {}
+        for process in psutil.Process(launcher.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):  # it was on its way out
+                if rank := process.environ().get("RANK"):
+                    found[int(rank)] = process
+        return found
 
     return children

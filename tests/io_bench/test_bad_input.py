@@ -41,7 +41,10 @@ def one_sentence(stderr: str) -> str:
         (["--repetitions", "0"], "--repetitions must be at least 1, got '0'"),
         (["--repetitions", "few"], "--repetitions must be a whole number, got 'few'"),
         (["--engine", "warp"], "--engine must be a known engine, got 'warp': choose torch-save"),
-        (["--stream"], "--stream needs an engine that can, got 'torch-save': give --engine direct, or leave it out"),
+        (
+            ["--engine", "torch-save", "--stream"],
+            "--stream needs an engine that can, got 'torch-save': give --engine direct, or leave it out",
+        ),
         (
             ["--block-size", "1000001"],
             "--block-size must be a multiple of 4.000 KiB, as O_DIRECT wants it, got '1000001'",
@@ -112,7 +115,7 @@ def test_a_file_system_that_takes_no_directory_is_refused(bench: Bench) -> None:
 
 
 def test_what_does_not_fit_into_memory_is_refused_before_it_is_tried(bench: Bench, target: Path) -> None:
-    done = bench.run("run", "--target", str(target), "--bytes-per-rank", "8TiB")
+    done = bench.run("run", "--target", str(target), "--engine", "torch-save", "--bytes-per-rank", "8TiB")
     assert done.returncode == 2
     sentence = one_sentence(done.stderr)
     assert sentence.startswith("the memory of this node has ")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from tests.io_bench.conftest import SECONDS_UNTIL_STUCK
 
 if TYPE_CHECKING:
     from tests.io_bench.conftest import Bench, Tree
@@ -22,6 +25,13 @@ def fill(path: Path) -> None:
             except OSError as error:
                 if error.errno != errno.ENOSPC:
                     raise
+
+
+def fill_until_it_ends(process: subprocess.Popen[str], path: Path) -> None:
+    deadline = time.monotonic() + SECONDS_UNTIL_STUCK
+    while process.poll() is None and time.monotonic() < deadline:
+        fill(path)
+        time.sleep(0.001)
 
 
 def test_a_checkpoint_that_does_not_fit_is_refused_before_anything_is_written(
@@ -47,8 +57,7 @@ def test_a_disk_that_fills_up_in_the_middle_ends_the_run_in_one_sentence(
     flags = ("--bytes-per-rank", "16MiB", "--repetitions", "5000")
     process = bench.start(bench.command("run", "--target", str(small_filesystem), *flags))
     until(lambda: any(small_filesystem.glob("ckpt-bench-*/rank-*")), process)
-    while process.poll() is None:
-        fill(neighbour)
+    fill_until_it_ends(process, neighbour)
     done = bench.finish(process)
     neighbour.unlink()
     assert done.returncode == 2
@@ -68,8 +77,7 @@ def test_a_full_disk_ends_all_ranks_alike(
     flags = ("--bytes-per-rank", "8MiB", "--repetitions", "5000")
     process = bench.start(bench.command("run", "--target", str(small_filesystem), *flags, num_ranks=2))
     until(lambda: any(small_filesystem.glob("ckpt-bench-*/rank-*")), process)
-    while process.poll() is None:
-        fill(neighbour)
+    fill_until_it_ends(process, neighbour)
     done = bench.finish(process)
     neighbour.unlink()
     assert done.stderr.count("has no space left") == 1

@@ -42,8 +42,8 @@ def on_nodes(bench: Bench, *arguments: str, num_nodes: int, ranks_per_node: int)
 @pytest.mark.parametrize(
     ("engine", "write_policy"),
     [
-        ((), "buffered-fsync"),
-        pytest.param(("--engine", "direct", "--stream"), "o-direct", marks=pytest.mark.long),
+        (("--engine", "torch-save"), "buffered-fsync"),
+        pytest.param(("--stream",), "o-direct", marks=pytest.mark.long),
     ],
 )
 def test_ranks_of_several_nodes_restore_what_another_node_wrote(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -244,7 +245,7 @@ def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store
 def test_a_server_that_is_killed_during_a_write_ends_the_run_in_a_clear_error_and_can_be_cleaned(
     bench: Bench, own_store: Store, until: Until
 ) -> None:
-    flags = ("--engine", "dcp", "--bytes-per-rank", "64MiB", "--repetitions", "100")
+    flags = ("--engine", "dcp", "--bytes-per-rank", "192MiB", "--repetitions", "100")
     command = bench.command("run", "--target", TARGET, *flags)
     process = bench.start(command, environment={"AWS_MAX_ATTEMPTS": "1"})
     until(own_store.unfinished, process)
@@ -253,7 +254,8 @@ def test_a_server_that_is_killed_during_a_write_ends_the_run_in_a_clear_error_an
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     message = done.stderr.splitlines()[-1]
-    assert message.startswith(f"Rank 0 failed while writing {TARGET}/ckpt-bench-")
+    # Where the kill comes late, the object is there and is looked at, or read.
+    assert re.match(rf"Rank 0 failed while (writing|looking at|reading) {TARGET}/ckpt-bench-", message), message
     assert "Could not connect to the endpoint URL" in message
     assert "could not be removed" in message
     own_store.server.start()

@@ -30,7 +30,7 @@ from sizing.storage.measurement import BenchmarkResult
 if TYPE_CHECKING:
     from tests.io_bench.conftest import Bench, Tree
 
-SMALL = ("--bytes-per-rank", "4MiB", "--repetitions", "2")
+SMALL = ("--engine", "torch-save", "--bytes-per-rank", "4MiB", "--repetitions", "2")
 
 
 @pytest.fixture

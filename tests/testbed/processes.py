@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 
-SECONDS_TO_START = 30.0
+SECONDS_TO_START = 60.0
 SECONDS_TO_END = 10.0
 
 

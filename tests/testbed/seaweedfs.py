@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import shutil
 import socket
 import sys
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -102,7 +102,7 @@ def _answer(url: str) -> str | None:
     try:
         with urllib.request.urlopen(url, timeout=1) as answer:  # noqa: S310 - our own server
             return str(answer.read().decode())
-    except (OSError, urllib.error.HTTPError):
+    except (OSError, http.client.HTTPException):
         return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -16,6 +17,9 @@ from io_bench.preflight.direct_io import smallest_alignment_bytes
 from io_bench.preflight.directory import space
 from io_bench.preflight.probe import probe_in
 from io_bench.run_directory import DirectoryTarget
+from sizing.scenario import scenario_from
+from sizing.sized import manifest_of
+from sizing.units import bytes_text
 from tests.testbed.file_systems import Disk, disk, memory_disk
 from tests.testbed.seaweedfs import seaweedfs
 
@@ -60,6 +64,26 @@ def test_a_checkpoint_that_does_not_fit_is_a_problem(bench: Bench, small_disk: D
     assert done.returncode == 2
     assert verdicts(done.stdout)["space"] == "problem"
     assert "Problem: space: --target has " in done.stderr
+
+
+def test_a_file_longer_than_the_file_system_takes_is_a_problem(bench: Bench, small_disk: Disk) -> None:
+    done = bench.run("check", "--target", str(small_disk.path), "--bytes-per-rank", "16TiB")
+    assert done.returncode == 2
+    assert verdicts(done.stdout)["largest file"] == "problem"
+    assert "Problem: largest file: This file system takes no file as long: start more ranks" in done.stderr
+
+
+def test_the_checkpoint_of_a_scenario_is_what_is_looked_for(bench: Bench, small_disk: Disk) -> None:
+    model = {"preset": "gpt2"}
+    scenario = scenario_from({"model": model, "parallelism": {"tensor": 2, "pipeline": 3}})
+    (bench.directory / "s.json").write_text(json.dumps(scenario.model_dump(mode="json", exclude_unset=True)))
+    flags = ("--target", str(small_disk.path), "--scenario", "s.json", "--scale", "0.01", "--ranks", "4")
+    done = bench.run("check", *flags)
+    assert done.returncode == 0, done.stderr
+    of_rank = [round(0.01 * row.bytes) for row in sorted(manifest_of(scenario), key=lambda row: row.rank)][:4]
+    size = f"{bytes_text(sum(of_rank))} from 4 ranks, the largest with {bytes_text(max(of_rank))}:"
+    assert size in done.stdout.replace("\n", " ")
+    assert bench.run("check", *flags[:4], "--ranks", "4").returncode == 2
 
 
 def test_files_that_have_no_names_left_are_a_problem(small_disk: Disk) -> None:
@@ -136,7 +160,10 @@ def test_an_object_store_is_tried_and_left_as_it_was(bench: Bench, tmp_path: Pat
     [
         (["--ranks", "0"], "--ranks must be at least 1"),
         (["--ranks", "all"], "--ranks must be a whole number"),
-        (["--bytes-per-rank", "1B"], "--bytes-per-rank must be at least 1048576"),
+        (["--bytes-per-rank", "1B"], "--bytes-per-rank must be from 1.000 MiB to 16.00 TiB"),
+        (["--scale", "0.5"], "--scale belongs to --scenario"),
+        (["--scenario", "none.json"], "--scenario must be a scenario"),
+        (["--scenario", "none.json", "--bytes-per-rank", "1GiB"], "must not stand beside --scenario"),
         (["--target", "/nowhere"], "--target must be a directory that exists"),
     ],
 )
