@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterator
 
 from io_bench.campaign.repetitions import SETTLED_FRACTION
-from io_bench.findings import STORAGE_BOUND_RATIO
+from io_bench.client_limit import STORAGE_BOUND_RATIO
 from sizing.storage.measurement import Measurement
 from sizing.units import bytes_text, percent_text, rate_text, seconds_text
 

@@ -12,36 +12,26 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from io_bench import interruption
-from io_bench.errors import EXIT_FAILED, PeerFailed, RanksLost, RunEnded, exit_code_of
+from io_bench.attendance import SECONDS_BETWEEN_LOOKS, Attendance
+from io_bench.errors import EXIT_FAILED, PeerFailed, RanksLost, RunEnded
+from io_bench.failure import Failure, failure_of
 from io_bench.interruption import Interrupted
 from io_bench.placement import Placement, placement_in
 from io_bench.rendezvous import Store, store_for
 from sizing.errors import InvalidInput, Problem, SizingError
-from sizing.units import seconds_text
 
 if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import Store as TorchStore
 
 MOST_FAREWELL_SECONDS = 10.0
-_LONGEST_PAUSE_SECONDS = 0.05
-_SECONDS_BETWEEN_LOOKS = 0.3
 _FAILURE, _GONE, _SPEAKER = "failure", "gone", "speaker"
 
 _Made = TypeVar("_Made")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Failure:
-    """The first failure of any rank, as it stands in the store; `lost` are the ranks that it is about."""
-
-    message: str
-    exit_code: int
-    lost: tuple[int, ...] = ()
 
 
 class ProcessGroup:
@@ -55,19 +45,24 @@ class ProcessGroup:
         self.placement = placement
         self.rank = placement.rank
         self.num_ranks = placement.num_ranks
-        self.placements: tuple[Placement, ...] = (placement,)
         self.notes: list[str] = []
         self._timeout_seconds = timeout_seconds
         self._farewell_seconds = min(MOST_FAREWELL_SECONDS, timeout_seconds / 4)
         self._losses: list[RanksLost] = []
         self._heard_lost: frozenset[int] = frozenset()
         self._store = store
+        self._attendance = Attendance(placement, store)
         self._round = 0
 
     @property
     def patience_seconds(self) -> float:
         """How long this rank waits for others in a barrier."""
         return self._timeout_seconds - 2 * self._farewell_seconds
+
+    @property
+    def placements(self) -> tuple[Placement, ...]:
+        """Where each rank is; before the ranks have introduced themselves, its own place alone."""
+        return self._attendance.placements
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -92,7 +87,7 @@ class ProcessGroup:
     def introduce(self) -> None:
         """Learn who the peers are and where."""
         cards = self.exchange(dataclasses.asdict(self.placement), doing="starting")
-        self.placements = tuple(Placement(**card) for card in cards)
+        self._attendance.placements = tuple(Placement(**card) for card in cards)
 
     def exchange(self, value: Any, *, doing: str) -> list[Any]:
         """Every rank's value, in the order of ranks; a barrier as well.
@@ -105,7 +100,7 @@ class ProcessGroup:
         whole = f"round/{self._round}/all"
         self._store.set(parts[self.rank], json.dumps(value))
         awaited = list(parts.values()) if self.rank == 0 else [whole]
-        self._wait(awaited, parts, seconds=self.patience_seconds, doing=doing, heeded=self._raise_published)
+        self._attendance.wait(awaited, parts, seconds=self.patience_seconds, doing=doing, heeded=self._raise_published)
         if self.rank != 0:
             return list(json.loads(self._store.get(whole)))
         values = [json.loads(self._store.get(part)) for part in parts.values()]
@@ -130,9 +125,9 @@ class ProcessGroup:
         outcome: concurrent.futures.Future[_Made] = concurrent.futures.Future()
         threading.Thread(target=_fulfil, args=(outcome, work), daemon=True).start()
         next_parts = {rank: _part(self._round + 1, rank) for rank in range(self.num_ranks)}
-        while not concurrent.futures.wait([outcome], _SECONDS_BETWEEN_LOOKS).done:
+        while not concurrent.futures.wait([outcome], SECONDS_BETWEEN_LOOKS).done:
             self._raise_published()
-            self._raise_dead(next_parts, doing=doing)
+            self._attendance.raise_dead(next_parts, doing=doing)
         return outcome.result()
 
     def blame(self, ranks: Iterable[int], *, doing: str) -> None:
@@ -143,7 +138,7 @@ class ProcessGroup:
         failed = {rank: f"failed/{self._round}/{rank}" for rank in ranks}
         self._store.set(failed[self.rank], "")
         keys, seconds = list(failed.values()), self._farewell_seconds
-        self._wait(keys, failed, seconds=seconds, doing=doing, heeded=self._raise_published)
+        self._attendance.wait(keys, failed, seconds=seconds, doing=doing, heeded=self._raise_published)
 
     def agree(self, make: Callable[[], _Made], *, doing: str) -> _Made:
         """What `make` returns on this rank, once it has worked on every rank.
@@ -168,8 +163,9 @@ class ProcessGroup:
         """
         if isinstance(error, RanksLost) and error not in self._losses:
             self._losses.append(error)
-        dead = self._dead_neighbours() if isinstance(error, Interrupted) else []
-        failure = self._failure(RanksLost(dead, f"{self._titles(dead)} was killed or crashed.") if dead else error)
+        dead = self._attendance.dead_neighbours() if isinstance(error, Interrupted) else []
+        lost = RanksLost(dead, f"{self._attendance.titles(dead)} was killed or crashed.") if dead else None
+        failure = failure_of(lost or error, rank=self.rank)
         with contextlib.suppress(RanksLost):
             self._store.compare_set(_FAILURE, "", json.dumps(dataclasses.asdict(failure)))
 
@@ -195,11 +191,11 @@ class ProcessGroup:
             else:
                 self._await_leaving([0])
         if self.is_cut_off:
-            self._heard_lost |= set(self._dead_neighbours())
+            self._heard_lost |= set(self._attendance.dead_neighbours())
 
     def ended(self, error: BaseException) -> RunEnded:
         """The end of the run for all: the first failure published, and the ranks that were lost."""
-        failure = self._failure(error)
+        failure = failure_of(error, rank=self.rank)
         with contextlib.suppress(RanksLost):
             failure = self._published() or failure
         unexplained = [loss for loss in self._losses if not set(loss.ranks) <= set(failure.lost)]
@@ -207,21 +203,10 @@ class ProcessGroup:
         exit_code = EXIT_FAILED if unexplained else failure.exit_code
         return RunEnded(message, exit_code, is_speaker=self._is_speaker())
 
-    def _failure(self, error: BaseException) -> _Failure:
-        match error:
-            case SizingError():
-                message = str(error)
-            case Interrupted():
-                message = f"Rank {self.rank} {error}."
-            case _:
-                message = f"Rank {self.rank} failed: {type(error).__name__}: {error}."
-        lost = error.ranks if isinstance(error, RanksLost) else ()
-        return _Failure(message, exit_code_of(error), lost)
-
-    def _published(self) -> _Failure | None:
+    def _published(self) -> Failure | None:
         if not self._store.check([_FAILURE]):
             return None
-        return _Failure(**json.loads(self._store.get(_FAILURE)))
+        return Failure(**json.loads(self._store.get(_FAILURE)))
 
     def _raise_published(self) -> None:
         failure = self._published()
@@ -235,8 +220,9 @@ class ProcessGroup:
             return self.rank == 0
         with contextlib.suppress(RanksLost):
             return self._store.compare_set(_SPEAKER, "", str(self.rank)) == str(self.rank).encode()
-        gone = self.lost | set(self._dead_neighbours())
-        return self.rank == min((peer.rank for peer in self._neighbours() if peer.rank not in gone), default=self.rank)
+        gone = self.lost | set(self._attendance.dead_neighbours())
+        here = (peer.rank for peer in self._attendance.neighbours() if peer.rank not in gone)
+        return self.rank == min(here, default=self.rank)
 
     def _await_leaving(self, ranks: range | list[int]) -> None:
         """Wait until the ranks have left, and note those that do not."""
@@ -245,62 +231,13 @@ class ProcessGroup:
         while expected := {rank: _gone(rank) for rank in ranks if rank not in self.lost}:
             remaining = deadline - time.monotonic()
             try:
-                self._wait(list(expected.values()), expected, seconds=remaining, doing="its part")
+                self._attendance.wait(list(expected.values()), expected, seconds=remaining, doing="its part")
             except RanksLost as loss:
                 self._losses.append(loss)
                 if self.is_cut_off:
                     return
             else:
                 return
-
-    def _wait(
-        self,
-        keys: list[str],
-        key_of_rank: Mapping[int, str],
-        *,
-        seconds: float,
-        doing: str,
-        heeded: Callable[[], None] = lambda: None,
-    ) -> None:
-        """Wait until all keys are there. `key_of_rank` tells who is to blame where they are not.
-
-        Raises RanksLost for ranks that died, or did not come in time; and whatever `heeded` raises.
-        """
-        deadline = time.monotonic() + seconds
-        next_look, pause = time.monotonic() + _SECONDS_BETWEEN_LOOKS, 0.001
-        while not self._store.check(keys):
-            heeded()
-            if time.monotonic() > next_look:
-                self._raise_dead(key_of_rank, doing=doing)
-                next_look = time.monotonic() + _SECONDS_BETWEEN_LOOKS
-            if time.monotonic() > deadline:
-                hanging = self._absent(key_of_rank)
-                reason = f"did not finish {doing} within {seconds_text(seconds)} of the others"
-                raise RanksLost(hanging, f"{self._titles(hanging)} {reason}: hanging, or --timeout is short.")
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
-
-    def _raise_dead(self, key_of_rank: Mapping[int, str], *, doing: str) -> None:
-        dead = set(self._dead_neighbours())
-        lost = sorted(dead & set(self._absent(key_of_rank))) if dead else []
-        if lost:
-            raise RanksLost(lost, f"{self._titles(lost)} was killed or crashed before it finished {doing}.")
-
-    def _dead_neighbours(self) -> list[int]:
-        return [peer.rank for peer in self._neighbours() if peer.is_dead()]
-
-    def _neighbours(self) -> list[Placement]:
-        """The ranks whose processes this rank can see, itself among them."""
-        return [peer for peer in self.placements if peer.is_neighbour_of(self.placement)]
-
-    def _absent(self, key_of_rank: Mapping[int, str]) -> list[int]:
-        absent = [rank for rank, key in key_of_rank.items() if not self._store.check([key])]
-        # All have handed in their parts, but rank 0 has not put them together.
-        return absent or [0]
-
-    def _titles(self, ranks: list[int]) -> str:
-        known = {placement.rank: placement.title for placement in self.placements}
-        return " and ".join(known.get(rank, f"Rank {rank}") for rank in ranks)
 
 
 @contextmanager

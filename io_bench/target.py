@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from io_bench.run_directory import DirectoryTarget
+from io_bench.directory_target import DirectoryTarget
 from sizing.storage.measurement import CachePolicy
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from io_bench.device import Device
 from io_bench.engines import EngineOptions, EnginePlan, IoReport, Restored, State
 from io_bench.engines.collectives import Collectives
-from io_bench.engines.dcp_storage import METADATA, FileStreams, Reader, Streams, Writer
+from io_bench.engines.dcp_storage import METADATA, Reader, Writer
+from io_bench.engines.dcp_streams import FileStreams, Streams
 from io_bench.engines.room import room_like
 from io_bench.errors import RunFailed
 from io_bench.inventory import Inventory

@@ -14,11 +14,11 @@ from typing import Any
 
 from io_bench import interruption, run_files
 from io_bench.device import Device
+from io_bench.directory_target import DirectoryTarget
 from io_bench.engines import Engine, EnginePlan
 from io_bench.inventory import Inventory
 from io_bench.payload import ResidentPayload
 from io_bench.process_group import joined
-from io_bench.run_directory import DirectoryTarget
 from io_bench.run_files import RunFiles
 from io_bench.writers import Writers
 

@@ -18,9 +18,10 @@ from pydantic import ValidationError
 
 from io_bench.cleaning.leftovers import place_of
 from io_bench.cli.main import main
+from io_bench.directory_target import DirectoryTarget
 from io_bench.heartbeat import SECONDS_UNTIL_PRESUMED_DEAD, beating
 from io_bench.manifest import MANIFEST, Manifest
-from io_bench.run_directory import DirectoryTarget, RunDirectory
+from io_bench.run_directory import RunDirectory
 from io_bench.run_files import made
 from tests.testbed.seaweedfs import ObjectServer, seaweedfs
 

@@ -22,6 +22,7 @@ from io_bench.aligned_memory import aligned_memory, is_aligned, padded
 from io_bench.byte_source import Bytes
 from io_bench.cli.main import main
 from io_bench.device import Device
+from io_bench.directory_target import DirectoryTarget
 from io_bench.engines import EngineOptions, EnginePlan, IoReport
 from io_bench.engines.direct import layout
 from io_bench.engines.direct.blocks import FileBytes
@@ -33,7 +34,7 @@ from io_bench.errors import RunFailed
 from io_bench.inventory import inventory_of
 from io_bench.payload import GivenPayload, Payload, ResidentPayload, StreamedPayload, checksum, tensors_of
 from io_bench.process_group import ProcessGroup
-from io_bench.run_directory import DirectoryTarget, RunDirectory
+from io_bench.run_directory import RunDirectory
 from io_bench.writers import Writers
 from sizing.storage.measurement import BenchmarkResult, Measurement
 from tests.testbed.file_systems import buffered_disk, memory_disk

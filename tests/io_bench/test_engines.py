@@ -18,6 +18,7 @@ from torch.distributed.checkpoint.state_dict_saver import async_save
 from io_bench import run_files
 from io_bench.cli.main import main
 from io_bench.device import Device
+from io_bench.directory_target import DirectoryTarget
 from io_bench.engines import ENGINES, Engine, EngineOptions, EnginePlan, State
 from io_bench.engines.async_dcp import AsyncDcp
 from io_bench.engines.dcp import Dcp
@@ -29,7 +30,7 @@ from io_bench.errors import RunFailed
 from io_bench.inventory import inventory_of
 from io_bench.payload import GivenPayload, Payload, ResidentPayload, checksum, tensors_of
 from io_bench.process_group import ProcessGroup
-from io_bench.run_directory import DirectoryTarget, RunDirectory
+from io_bench.run_directory import RunDirectory
 from io_bench.writers import Writers
 from sizing.layout.containers import CONTAINERS, Container, container_bytes, metadata_bytes
 

@@ -11,6 +11,7 @@ from io_bench.campaign.configuration import Configuration
 from io_bench.campaign.repetition import Sample
 from io_bench.campaign.repetitions import Samples
 from io_bench.device import Device
+from io_bench.directory_target import DirectoryTarget
 from io_bench.doubts import warnings_about
 from io_bench.engines import EnginePlan, IoReport
 from io_bench.findings import measurements_of, notices_of
@@ -18,7 +19,6 @@ from io_bench.object_store.store import Transfer
 from io_bench.placement import Placement
 from io_bench.plan import Plan
 from io_bench.process_group import ProcessGroup
-from io_bench.run_directory import DirectoryTarget
 from io_bench.stopwatch import Timing
 from io_bench.writers import Writers
 from sizing.storage.measurement import Measurement
