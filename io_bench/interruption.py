@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -30,6 +32,23 @@ def ignore() -> None:
     """
     for signum in SIGNALS:
         signal.signal(signum, signal.SIG_IGN)
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Within, signals wait, so that what is done here is done or not, but never half."""
+    arrived: list[int] = []
+    handlers = {signum: signal.getsignal(signum) for signum in SIGNALS}
+    for signum, handler in handlers.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(signum, lambda signum, _frame: arrived.append(signum))
+    try:
+        yield
+    finally:
+        for signum, handler in handlers.items():
+            signal.signal(signum, handler)
+        if arrived:
+            signal.raise_signal(arrived[0])
 
 
 def _raise(signum: int, _frame: FrameType | None) -> None:

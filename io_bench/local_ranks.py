@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from io_bench import interruption
 from io_bench.errors import RunEnded
 from io_bench.placement import placement_in
 
@@ -34,7 +35,8 @@ def started(num_ranks: int) -> Iterator[None]:
     try:
         for rank in range(1, num_ranks):
             environment = os.environ | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
-            others.append(subprocess.Popen(sys.orig_argv, env=environment))  # noqa: S603 - this very command
+            with interruption.held_back():  # between a rank's start and its entry in the list, it would be forgotten
+                others.append(subprocess.Popen(sys.orig_argv, env=environment))  # noqa: S603 - this very command
         yield
     except RunEnded:
         raise

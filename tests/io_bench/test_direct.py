@@ -463,9 +463,11 @@ def test_a_parallel_file_system_takes_it_tails_and_all(testbed: Testbed, tmp_pat
     place = nodes["client"].outside(mount_point) / "run"
     place.mkdir()
     tails = {str(size): torch.full((size,), 7, dtype=torch.uint8) for size in (0, 1, 511, 4095, 4097, (4 << 20) + 1)}
+    copied, in_place = GivenPayload({"tails": tails}), resident()
     with contextlib.closing(RunDirectory(place)) as directory:
-        engine = Prepared(directory, group, GivenPayload({"tails": tails}), SMALL_BLOCKS)
-        assert engine.write().is_direct
-        assert engine.restored_checksum() == checksum(engine.payload.state)
-        assert checksum(torch.load(engine.path, weights_only=True)) == checksum(engine.payload.state)
-        directory.remove_created()
+        for payload, options in ((copied, SMALL_BLOCKS), (in_place, EngineOptions(block_bytes=1 << 20))):
+            engine = Prepared(directory, group, payload, options)
+            assert engine.write().is_direct
+            assert engine.restored_checksum() == checksum(engine.payload.state)
+            assert checksum(torch.load(engine.path, weights_only=True)) == checksum(engine.payload.state)
+            directory.remove_created()
