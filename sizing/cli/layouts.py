@@ -14,7 +14,7 @@ from rich.text import Text
 
 from sizing.charts.files import require_chart_name, write_chart
 from sizing.charts.layouts import layouts_chart
-from sizing.cli.scenarios import AS_JSON, CHECK, asked_document
+from sizing.cli.scenarios import AS_JSON, asked_document
 from sizing.cli.terminal import EXIT_MISSED, console, progress_bar
 from sizing.explore.layouts.answer import find_layouts
 from sizing.explore.layouts.report import FoundLayout, LayoutsReport
@@ -41,7 +41,7 @@ LAYOUTS_OPTIONS: dict[str, tuple[Any, Any]] = {
     "most": (str | None, typer.Option(None, "--most", metavar="N", help="Layouts to show: 20")),
     "chart": (Path | None, typer.Option(None, "--chart", help="Draw into FILE.html, .png, .svg or .json")),
     "as_json": AS_JSON,
-    "check": CHECK,
+    "check": (bool, typer.Option(False, "--check", help="Exit with 1 where nothing fits")),
 }
 
 
