@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+import logging
 import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -35,6 +36,8 @@ class S3Store(ObjectStore):
     most_parts = 10_000
 
     def __init__(self) -> None:
+        # It prints a traceback for each request of a dead store that was given up; its error is raised all the same.
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         self._s3 = s3fs.S3FileSystem(
             use_listings_cache=False,
             skip_instance_cache=True,

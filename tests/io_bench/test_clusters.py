@@ -194,6 +194,6 @@ def test_a_rank_stopped_on_another_node_is_named_and_nothing_stays(cluster: Clus
     started = time.monotonic()
     launchers, said = ended_after(signal.SIGSTOP, 3, cluster, under_srun, tmp_path)
     assert all(launcher.returncode for launcher in launchers)
-    assert re.search(r"Rank 3 \(process \d+ on worker\) did not finish [\w ]+ within 10.0 s of the others", said), said
+    assert re.search(r"Rank 3 \(process \d+ on worker\) did not finish [\w ]+ within 10.00 s of the others", said), said
     assert time.monotonic() - started < SECONDS_UNTIL_STUCK
     assert cluster.files == []
