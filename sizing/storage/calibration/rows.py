@@ -27,7 +27,8 @@ class Row:
     def setting(self) -> Setting:
         """What all measurements of a fit share: engine, block size, and whether I/O is direct."""
         found = self.measurement
-        io = "direct" if found.cache_policy == "o-direct" else "buffered"
+        is_read_direct = found.cache_policy == "other-node" and found.engine == "direct"
+        io = "direct" if found.cache_policy == "o-direct" or is_read_direct else "buffered"
         return (found.engine, found.block_bytes, io)
 
     @property

@@ -200,3 +200,17 @@ def test_profiles_of_fits_answer_as_their_system_does() -> None:
     profile = calibrate([result(noise=0.01, outliers=0)], num_draws=50).profile
     assert isinstance(profile, StorageProfile)
     assert profile.node_write_bytes_per_second == pytest.approx(8e9, rel=0.02)
+
+
+def test_direct_restores_of_one_node_and_of_what_other_nodes_wrote_are_fitted_together() -> None:
+    found = result(noise=0.02, outliers=0)
+    rows = [
+        row.model_copy(update={"cache_policy": "other-node"})
+        if row.operation == "restore" and row.num_nodes > 1
+        else row
+        for row in found.measurements
+    ]
+    calibration = calibrate([found.model_copy(update={"measurements": rows})], num_draws=50)
+    assert calibration.read is not None
+    assert len(calibration.read.points) == len(FULL_SCAN)
+    assert not any("have other settings" in warning for warning in calibration.warnings)
