@@ -71,6 +71,7 @@ def execution_of(training: Training, parallelism: Parallelism) -> Execution | No
     """
     if training.sequence_length is None or training.micro_batch_size is None:
         return None
+    _check_context(training.sequence_length, parallelism.context)
     schedule = training.schedule or _default_schedule(parallelism)
     microbatches = _num_microbatches(training, parallelism, training.micro_batch_size)
     _check_schedule(schedule, parallelism, microbatches)
@@ -99,6 +100,16 @@ def execution_assumptions(training: Training, parallelism: Parallelism) -> Itera
     if training.sequence_parallel is None and parallelism.tensor > 1:
         reason = "default: it costs no memory or communication"
         yield Assumption(field="training.sequence_parallel", value=True, reason=reason)
+
+
+def _check_context(sequence_length: int, context: int) -> None:
+    if sequence_length % context:
+        raise InvalidInput.of(
+            "training.sequence_length",
+            f"must be a multiple of parallelism.context {context}, whose ranks share each sequence",
+            value=sequence_length,
+            remedy="change it or parallelism.context",
+        )
 
 
 def _default_schedule(parallelism: Parallelism) -> Schedule:

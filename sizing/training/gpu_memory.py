@@ -70,10 +70,7 @@ def gpu_memory(
     Raises InvalidInput where batch and degrees do not go together.
     """
     rule = StateRule.of(training, parallelism, format_name)
-    state_bytes = rule.rank_bytes(
-        max((cell.dense for cell in cells), key=lambda content: content.parameters),
-        max((cell.expert for cell in cells), key=lambda content: content.parameters),
-    )
+    state_bytes = max(rule.rank_bytes(cell.dense, cell.expert) for cell in cells)
     capacity = node.spec.gpu_memory_bytes
     state = GpuMemory(
         gpu_state_bytes=round(state_bytes),

@@ -12,7 +12,7 @@ from sizing.state.training import Framework, Precision
 
 GRADIENT_BYTES_PER_PARAMETER: dict[tuple[Framework, Precision], int] = {
     ("megatron", "bf16-mixed"): 4,
-    ("megatron", "fp16-mixed"): 6,
+    ("megatron", "fp16-mixed"): 2,
     ("megatron", "fp32"): 4,
     ("deepspeed", "bf16-mixed"): 2,
     ("deepspeed", "fp16-mixed"): 2,
@@ -22,10 +22,16 @@ GRADIENT_BYTES_PER_PARAMETER: dict[tuple[Framework, Precision], int] = {
     ("fsdp2", "bf16"): 2,
     ("fsdp2", "fp32"): 4,
 }
-"""Gradients; in Megatron they are fp32 with bf16, and fp16 with an fp32 main copy with fp16.
+"""Gradients; in Megatron they are fp32 with bf16, and fp16 with fp16.
 
-Source: Megatron-LM documentation, distributed optimizer: 18, 20 and 16 bytes per parameter in all; Rajbhandari et
-al. 2020, arXiv 1910.02054; see `published/zero_model_state_memory.json`.
+Source: Megatron-LM documentation, distributed optimizer; Rajbhandari et al. 2020, arXiv 1910.02054; see
+`published/zero_model_state_memory.json`.
+"""
+
+MAIN_GRADIENT_BYTES_PER_PARAMETER: dict[tuple[Framework, Precision], int] = {("megatron", "fp16-mixed"): 4}
+"""The optimizer's own fp32 copy of the gradients, shared as it is: 20 bytes per parameter in all, or 4 + 16/d.
+
+Source: as GRADIENT_BYTES_PER_PARAMETER.
 """
 
 
@@ -44,12 +50,13 @@ class StateRule:
     def of(cls, training: Training, parallelism: Parallelism, name: FormatName) -> StateRule:
         """The rule of a framework and its format."""
         weights, optimizer = _weights_and_optimizer(training)
+        kind = (training.framework, training.precision)
         fsdp, shards = parallelism.shard_ranks, FORMATS[name].shards_optimizer
         is_fsdp = name == "fsdp-sharded"
         return cls(
             weights=weights,
-            gradients=GRADIENT_BYTES_PER_PARAMETER[training.framework, training.precision],
-            optimizer=optimizer,
+            gradients=GRADIENT_BYTES_PER_PARAMETER[kind],
+            optimizer=optimizer + MAIN_GRADIENT_BYTES_PER_PARAMETER.get(kind, 0),
             zero_stage={"megatron": 1, "fsdp2": 3}.get(training.framework, zero_stage_of(name, parallelism)),
             num_sharing=fsdp if is_fsdp else parallelism.num_replicas if shards else 1,
             num_sharing_experts=fsdp if is_fsdp else parallelism.num_expert_replicas if shards else 1,

@@ -10,9 +10,8 @@ from sizing.layout.replication import group_bytes
 from sizing.model import Architecture, TensorGroup, num_parameters
 from sizing.model.inventory import inventory_of
 from sizing.published import published
-from sizing.state import Training, resident_parts, saved_parts
+from sizing.state import Training, saved_parts
 from sizing.state.optimizers import Optimizer
-from sizing.training.state_memory import GRADIENT_BYTES_PER_PARAMETER
 
 LARGE = (4096, 4096)
 MEASURED_SHAPE = Architecture(
@@ -169,13 +168,3 @@ def test_a_precision_that_a_framework_does_not_have_is_refused() -> None:
 def test_moments_with_a_format_of_their_own_take_no_dtype(optimizer: str) -> None:
     with pytest.raises(ValidationError, match="format of its own"):
         Training.model_validate({"optimizer": optimizer, "saved_state": {"moments": "bf16"}})
-
-
-@pytest.mark.parametrize("precision", ["bf16-mixed", "fp16-mixed", "fp32"])
-def test_memory_counts_gradients_as_the_megatron_documentation_does(precision: Any) -> None:
-    rows = published("zero_model_state_memory")["megatron_bytes_per_parameter"]
-    dtype = {"bf16-mixed": "bf16", "fp16-mixed": "fp16", "fp32": "fp32"}[precision]
-    plain = next(row["plain"] for row in rows if row["parameters"] == dtype)
-    parts = resident_parts(Training(precision=precision))
-    kept = sum(part.tensor_bytes((1,), is_hidden_matrix=True) for part in parts)
-    assert kept + GRADIENT_BYTES_PER_PARAMETER["megatron", precision] == plain
