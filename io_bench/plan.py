@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from io_bench import host_memory
-from io_bench.aligned_memory import ALIGNMENT_BYTES
-from io_bench.campaign.configuration import Configuration, writing_ranks
-from io_bench.device import Device
+from io_bench.configuration import Configuration, writing_ranks
 from io_bench.engines import Engine, EnginePlan
 from io_bench.errors import too_small
-from io_bench.inventory import Inventory
-from io_bench.process_group import ProcessGroup
-from io_bench.seeded_bytes import POOL_BYTES
-from io_bench.target import Target
-from io_bench.workload import Workload
-from io_bench.writers import Writers
+from io_bench.payload.aligned_memory import ALIGNMENT_BYTES
+from io_bench.payload.device import Device
+from io_bench.payload.inventory import Inventory
+from io_bench.payload.seeded_bytes import POOL_BYTES
+from io_bench.payload.workload import Workload
+from io_bench.ranks.process_group import ProcessGroup
+from io_bench.ranks.writers import Writers
+from io_bench.target.target import Target
 from sizing.units import bytes_text
 
 if TYPE_CHECKING:
-    from io_bench.object_store.store import Transfer
+    from io_bench.target.object_store.store import Transfer
 
 _STREAMED = "made while it is written and read back into the same buffers"
 

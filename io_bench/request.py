@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from io_bench.options import Options
-from io_bench.process_group import ProcessGroup
-from io_bench.target import Target, checked_target
+from io_bench.ranks.process_group import ProcessGroup
+from io_bench.target.target import Target, checked_target
 from sizing.cli.files import read_document
 from sizing.errors import InvalidInput, UnreadableFile
 from sizing.scenario import Scenario, scenario_from

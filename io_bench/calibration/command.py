@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from io_bench.calibration.tables import fits_of, limits_table, points_table, sentences, suggestion_sentences
-from io_bench.result_file import ResultFile, reserved
+from io_bench.results.result_file import ResultFile, reserved
 from io_bench.terminal import Terminal
 from sizing.charts.calibration import calibration_chart
 from sizing.charts.files import require_chart_name, write_chart

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from io_bench.campaign.journal import Journal
-from io_bench.outputs import Outputs
-from io_bench.software_tax import with_software_tax
+from io_bench.findings.software_tax import with_software_tax
+from io_bench.results.outputs import Outputs
 from sizing.storage.measurement import BenchmarkResult
 
 

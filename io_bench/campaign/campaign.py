@@ -9,23 +9,23 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from io_bench.campaign.caps import Caps
-from io_bench.campaign.configuration import Configuration
 from io_bench.campaign.measured import Measured
-from io_bench.campaign.repetitions import Repeat, Samples, repeated
-from io_bench.device import Device
-from io_bench.directory_target import DirectoryTarget
-from io_bench.doubts import warnings_about
+from io_bench.configuration import Configuration
 from io_bench.engines import ENGINES, STREAMING_ENGINES, Engine, EngineOptions
-from io_bench.environment import environment_of
-from io_bench.findings import measurements_of, notices_of
+from io_bench.findings.doubts import warnings_about
+from io_bench.findings.environment import environment_of
+from io_bench.findings.findings import measurements_of, notices_of
 from io_bench.options import DEFAULT_BYTES_PER_RANK, DEFAULT_MAX_SECONDS, DEFAULT_REPETITIONS, Options
+from io_bench.payload.device import Device
+from io_bench.payload.workload import Workload, workload_of
 from io_bench.plan import Plan, check_room, fits_memory, plan_of
-from io_bench.process_group import ProcessGroup
+from io_bench.ranks.process_group import ProcessGroup
+from io_bench.repetition.caps import Caps
+from io_bench.repetition.repetitions import Repeat, Samples, repeated
 from io_bench.request import Request
-from io_bench.run_files import RunFiles
+from io_bench.target.directory_target import DirectoryTarget
+from io_bench.target.run_files import RunFiles
 from io_bench.terminal import StepProgress
-from io_bench.workload import Workload, workload_of
 from sizing.units import parse_bytes
 
 

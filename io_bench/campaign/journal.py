@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, JsonValue
 
-from io_bench.campaign.configuration import Configuration
 from io_bench.campaign.measured import Measured
+from io_bench.configuration import Configuration
 from io_bench.errors import RunFailed
 from io_bench.options import ScanOptions
 from sizing.errors import InvalidInput

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from io_bench import local_ranks
 from io_bench.options import DEFAULT_TIMEOUT_SECONDS, Options, RunOptions
-from io_bench.outputs import Outputs, reserved_outputs
-from io_bench.process_group import ProcessGroup, joined
+from io_bench.ranks import local_ranks
+from io_bench.ranks.process_group import ProcessGroup, joined
 from io_bench.request import Request, request_of
-from io_bench.result_table import result_table, sentences
+from io_bench.results.outputs import Outputs, reserved_outputs
+from io_bench.results.result_table import result_table, sentences
 from io_bench.terminal import Terminal
 from sizing.errors import InvalidInput
 from sizing.storage.measurement import BenchmarkResult

@@ -7,16 +7,16 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from io_bench import local_ranks
 from io_bench.campaign.books import Books
 from io_bench.campaign.journal import Journal, journal_path
 from io_bench.campaign.run import publish, say_where, timeout_seconds
 from io_bench.errors import RunEnded
 from io_bench.options import MOST_DEFAULT_WRITERS, ScanOptions
-from io_bench.outputs import Rendered, reserved_outputs
-from io_bench.process_group import ProcessGroup, joined
+from io_bench.ranks import local_ranks
+from io_bench.ranks.process_group import ProcessGroup, joined
 from io_bench.request import Request, request_of
-from io_bench.scan_table import grouped, scan_sentences, scan_table
+from io_bench.results.outputs import Rendered, reserved_outputs
+from io_bench.results.scan_table import grouped, scan_sentences, scan_table
 from io_bench.terminal import Terminal
 from sizing.charts.files import drawn, require_chart_name
 from sizing.charts.scan import scan_chart

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from io_bench import run_files
 from io_bench.campaign.books import Books
 from io_bench.campaign.campaign import Campaign, Planned, repeat_of
-from io_bench.campaign.configuration import Configuration
 from io_bench.campaign.grid import configurations_of
+from io_bench.configuration import Configuration
 from io_bench.errors import explained_io_errors
 from io_bench.options import ScanOptions
-from io_bench.process_group import ProcessGroup
+from io_bench.ranks.process_group import ProcessGroup
 from io_bench.request import Request
-from io_bench.run_files import RunFiles
-from io_bench.scan_progress import ScanProgress
+from io_bench.results.scan_progress import ScanProgress
+from io_bench.target import run_files
+from io_bench.target.run_files import RunFiles
 from io_bench.terminal import Terminal
 from sizing.units import bytes_text
 

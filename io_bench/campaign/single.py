@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime
 import sys
 
-from io_bench import run_files
 from io_bench.campaign.campaign import Campaign, repeat_of
-from io_bench.campaign.configuration import Configuration
+from io_bench.configuration import Configuration
 from io_bench.options import RunOptions
-from io_bench.process_group import ProcessGroup
+from io_bench.ranks.process_group import ProcessGroup
 from io_bench.request import Request
+from io_bench.target import run_files
 from io_bench.terminal import Terminal
 from sizing.storage.measurement import BenchmarkResult
 

@@ -8,7 +8,7 @@ from io_bench.cleaning.leftovers import RunPlace, place_of, places_in
 from io_bench.cleaning.removal import removed
 from io_bench.cleaning.table import places_table
 from io_bench.errors import EXIT_FAILED, explained_io_errors
-from io_bench.target import Target, checked_target
+from io_bench.target.target import Target, checked_target
 from io_bench.terminal import Terminal
 from sizing.errors import InvalidInput
 from sizing.units import bytes_text

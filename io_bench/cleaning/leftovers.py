@@ -7,10 +7,10 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from io_bench.heartbeat import SECONDS_UNTIL_PRESUMED_DEAD
-from io_bench.manifest import MANIFEST, Manifest
-from io_bench.run_files import RunFiles
-from io_bench.target import Target
+from io_bench.target.heartbeat import SECONDS_UNTIL_PRESUMED_DEAD
+from io_bench.target.manifest import MANIFEST, Manifest
+from io_bench.target.run_files import RunFiles
+from io_bench.target.target import Target
 from sizing.units import seconds_text
 
 State = Literal["left", "kept", "running", "unknown"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from io_bench.cleaning.leftovers import RunPlace, place_of
-from io_bench.dismantling import dismantled
 from io_bench.errors import reason_of
-from io_bench.target import Target
+from io_bench.target.dismantling import dismantled
+from io_bench.target.target import Target
 
 
 def removed(target: Target, place: RunPlace) -> list[str]:

@@ -15,7 +15,7 @@ from io_bench.cli.measuring import engines, run, scan
 from io_bench.cli.results import calibrate, publish, schema
 from io_bench.cli.targets import check, clean
 from io_bench.cli.validation import validate
-from io_bench.slurm import torchrun_variables
+from io_bench.ranks.slurm import torchrun_variables
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 

@@ -11,17 +11,16 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from io_bench.payload import State
 
 if TYPE_CHECKING:
-    from io_bench.device import Device
-    from io_bench.inventory import Inventory
-    from io_bench.payload import Payload
-    from io_bench.run_files import RunFiles
-    from io_bench.writers import Writers
-
-State = dict[str, Any]
-"""A nested state dict: tensors and plain values, as `torch.save` takes it."""
+    from io_bench.payload.device import Device
+    from io_bench.payload.inventory import Inventory
+    from io_bench.payload.payload import Payload
+    from io_bench.ranks.writers import Writers
+    from io_bench.target.run_files import RunFiles
 
 
 @dataclass(frozen=True, slots=True)

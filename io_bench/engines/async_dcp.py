@@ -9,14 +9,15 @@ from typing import cast
 from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 from torch.distributed.checkpoint.state_dict_saver import AsyncSaveResponse, async_save
 
-from io_bench.device import Device
-from io_bench.engines import EnginePlan, IoReport, State
+from io_bench.engines import EnginePlan, IoReport
 from io_bench.engines.dcp import Dcp
 from io_bench.engines.dcp_storage import Writer
-from io_bench.inventory import Inventory
-from io_bench.payload import GivenPayload, Payload
-from io_bench.run_files import RunFiles
-from io_bench.writers import Writers
+from io_bench.payload import State
+from io_bench.payload.device import Device
+from io_bench.payload.inventory import Inventory
+from io_bench.payload.payload import GivenPayload, Payload
+from io_bench.ranks.writers import Writers
+from io_bench.target.run_files import RunFiles
 
 
 class AsyncDcp(Dcp):

@@ -14,7 +14,7 @@ from typing import TypeVar
 from torch import distributed
 
 from io_bench.errors import RunFailed
-from io_bench.writers import Writers
+from io_bench.ranks.writers import Writers
 
 _Made = TypeVar("_Made")
 

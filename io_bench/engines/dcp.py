@@ -10,18 +10,19 @@ from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
-from io_bench.device import Device
-from io_bench.engines import EngineOptions, EnginePlan, IoReport, Restored, State
+from io_bench.engines import EngineOptions, EnginePlan, IoReport, Restored
 from io_bench.engines.collectives import Collectives
 from io_bench.engines.dcp_storage import METADATA, Reader, Writer
 from io_bench.engines.dcp_streams import FileStreams, Streams
+from io_bench.engines.phases import Phases
 from io_bench.engines.room import room_like
 from io_bench.errors import RunFailed
-from io_bench.inventory import Inventory
-from io_bench.payload import Payload
-from io_bench.phases import Phases
-from io_bench.run_files import RunFiles
-from io_bench.writers import Writers
+from io_bench.payload import State
+from io_bench.payload.device import Device
+from io_bench.payload.inventory import Inventory
+from io_bench.payload.payload import Payload
+from io_bench.ranks.writers import Writers
+from io_bench.target.run_files import RunFiles
 
 # Of a tensor: its own zip container in the .distcp file, and its lines in .metadata, which grow with its name.
 _MOST_BYTES_PER_TENSOR = 4 * 1024

@@ -12,8 +12,8 @@ from typing import Any, BinaryIO, cast
 
 from torch.distributed.checkpoint.filesystem import FileSystemBase
 
-from io_bench.phases import Phases
-from io_bench.run_files import RunFiles
+from io_bench.engines.phases import Phases
+from io_bench.target.run_files import RunFiles
 
 
 class Streams(FileSystemBase):

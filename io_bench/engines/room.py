@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from io_bench.engines import State
+from io_bench.payload import State
 
 
 def room_like(state: Mapping[str, Any]) -> State:

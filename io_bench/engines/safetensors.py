@@ -9,16 +9,17 @@ from pathlib import Path
 
 import torch
 
-from io_bench.device import Device
-from io_bench.engines import EngineOptions, EnginePlan, IoReport, Restored, State
+from io_bench.engines import EngineOptions, EnginePlan, IoReport, Restored
+from io_bench.engines.phases import Phases
 from io_bench.engines.room import room_like
 from io_bench.engines.safetensors_format import read_into, write
 from io_bench.errors import RunFailed
-from io_bench.inventory import Inventory
-from io_bench.payload import Payload
-from io_bench.phases import Phases
-from io_bench.run_files import RunFiles
-from io_bench.writers import Writers
+from io_bench.payload import State
+from io_bench.payload.device import Device
+from io_bench.payload.inventory import Inventory
+from io_bench.payload.payload import Payload
+from io_bench.ranks.writers import Writers
+from io_bench.target.run_files import RunFiles
 
 # A line of the header: name, dtype, shape, offsets.
 _MOST_BYTES_PER_TENSOR = 512

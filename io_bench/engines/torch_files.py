@@ -9,9 +9,9 @@ from typing import BinaryIO
 
 import torch
 
-from io_bench.engines import State
 from io_bench.errors import RunFailed
 from io_bench.interruption import Interrupted
+from io_bench.payload import State
 
 
 def save(state: State, file: BinaryIO) -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import torch
 
-from io_bench.device import Device
 from io_bench.engines import EngineOptions, EnginePlan, IoReport, Restored
+from io_bench.engines.phases import Phases
 from io_bench.engines.torch_files import loading, save
-from io_bench.inventory import Inventory
-from io_bench.payload import Payload
-from io_bench.phases import Phases
-from io_bench.run_files import RunFiles
-from io_bench.writers import Writers
+from io_bench.payload.device import Device
+from io_bench.payload.inventory import Inventory
+from io_bench.payload.payload import Payload
+from io_bench.ranks.writers import Writers
+from io_bench.target.run_files import RunFiles
 
 # A record of the zip container: two headers, the name, alignment to 64 bytes, and its line in the pickle.
 _MOST_BYTES_PER_RECORD = 1024

@@ -7,19 +7,19 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from io_bench.directory_target import DirectoryTarget
+from io_bench.payload.workload import Size
 from io_bench.preflight import directory
 from io_bench.preflight.findings import Finding, exit_code_of, tried
 from io_bench.preflight.probe import probe_in
 from io_bench.preflight.request import CheckOptions
 from io_bench.preflight.table import advice, findings_table
-from io_bench.target import checked_target
+from io_bench.target.directory_target import DirectoryTarget
+from io_bench.target.target import checked_target
 from io_bench.terminal import Terminal
-from io_bench.workload import Size
 from sizing.units import bytes_text
 
 if TYPE_CHECKING:
-    from io_bench.object_store.target import UrlTarget
+    from io_bench.target.object_store.target import UrlTarget
 
 
 def checked(flags: Mapping[str, object], terminal: Terminal) -> int:

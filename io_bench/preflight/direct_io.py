@@ -7,7 +7,7 @@ import mmap
 import os
 from pathlib import Path
 
-from io_bench import page_cache
+from io_bench.target import page_cache
 
 _ALIGNMENTS_BYTES = (1, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 _REFUSALS = (errno.EINVAL, errno.EOPNOTSUPP)

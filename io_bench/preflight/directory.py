@@ -9,10 +9,10 @@ import statistics
 import time
 from pathlib import Path
 
-from io_bench.allocation import allocate
-from io_bench.directory_target import DirectoryTarget
 from io_bench.preflight.direct_io import num_cached_pages, smallest_alignment_bytes
 from io_bench.preflight.findings import Finding
+from io_bench.target.allocation import allocate
+from io_bench.target.directory_target import DirectoryTarget
 from sizing.errors import InvalidInput
 from sizing.units import binary_bytes_text, bytes_text
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from io_bench.object_store.target import UrlTarget
 from io_bench.preflight.findings import Finding
-from io_bench.run_files import RunFiles
+from io_bench.target.object_store.target import UrlTarget
+from io_bench.target.run_files import RunFiles
 from sizing.units import bytes_text
 
 _SMALL, _LARGE, _BEGUN = "small", "large", "begun"

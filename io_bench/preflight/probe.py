@@ -6,11 +6,11 @@ import secrets
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
-from io_bench.dismantling import dismantled
 from io_bench.errors import RunFailed
-from io_bench.manifest import Manifest
-from io_bench.run_files import RunFiles, made
-from io_bench.target import Target
+from io_bench.target.dismantling import dismantled
+from io_bench.target.manifest import Manifest
+from io_bench.target.run_files import RunFiles, made
+from io_bench.target.target import Target
 
 
 @contextmanager

@@ -8,9 +8,9 @@ from typing import Annotated
 from pydantic import Field
 
 from io_bench.options import DEFAULT_BYTES_PER_RANK, PayloadBytes, TargetOptions
-from io_bench.placement import placement_in
+from io_bench.payload.workload import Size, workload_of
+from io_bench.ranks.placement import placement_in
 from io_bench.request import scenario_document
-from io_bench.workload import Size, workload_of
 from sizing.scenario import scenario_from
 from sizing.units import parse_bytes
 

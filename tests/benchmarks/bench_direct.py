@@ -15,7 +15,7 @@ import torch
 
 from io_bench.engines import ENGINES, EngineOptions
 from io_bench.engines.direct.engine import Direct
-from io_bench.inventory import inventory_of
+from io_bench.payload.inventory import inventory_of
 from sizing.storage.measurement import BenchmarkResult
 from tests.benchmarks.pairs import Rates, engine_run, payload_of, ratios, shown
 from tests.testbed.file_systems import disk, throttled

@@ -11,7 +11,7 @@ import torch
 
 from io_bench.engines import EngineOptions
 from io_bench.engines.torch_save import TorchSave
-from io_bench.inventory import inventory_of
+from io_bench.payload.inventory import inventory_of
 from tests.benchmarks.pairs import Rates, engine_run, payload_of, ratios, shown
 
 NUM_PAIRS = 9

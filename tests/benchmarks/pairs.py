@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from io_bench import interruption, run_files
-from io_bench.device import Device
-from io_bench.directory_target import DirectoryTarget
+from io_bench import interruption
 from io_bench.engines import Engine, EnginePlan
-from io_bench.inventory import Inventory
-from io_bench.payload import ResidentPayload
-from io_bench.process_group import joined
-from io_bench.run_files import RunFiles
-from io_bench.writers import Writers
+from io_bench.payload.device import Device
+from io_bench.payload.inventory import Inventory
+from io_bench.payload.payload import ResidentPayload
+from io_bench.ranks.process_group import joined
+from io_bench.ranks.writers import Writers
+from io_bench.target import run_files
+from io_bench.target.directory_target import DirectoryTarget
+from io_bench.target.run_files import RunFiles
 
 CPU = Device("cpu")
 

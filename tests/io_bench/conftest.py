@@ -17,7 +17,7 @@ import pytest
 
 import io_bench
 from io_bench import interruption
-from io_bench.process_group import ProcessGroup, joined
+from io_bench.ranks.process_group import ProcessGroup, joined
 
 REPOSITORY = Path(io_bench.__file__).parents[1]
 SECONDS_UNTIL_STUCK = 90.0

@@ -4,12 +4,12 @@ import itertools
 
 import pytest
 
-from io_bench.campaign import caps as caps_module
-from io_bench.campaign.caps import Caps
-from io_bench.campaign.repetition import Sample
-from io_bench.campaign.repetitions import Repeat
-from io_bench.process_group import ProcessGroup
-from io_bench.stopwatch import Timing
+from io_bench.ranks.process_group import ProcessGroup
+from io_bench.repetition import caps as caps_module
+from io_bench.repetition.caps import Caps
+from io_bench.repetition.repetition import Sample
+from io_bench.repetition.repetitions import Repeat
+from io_bench.repetition.stopwatch import Timing
 
 
 def sample(seconds: float, num_bytes: int = 100) -> Sample:

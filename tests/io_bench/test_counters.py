@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from io_bench.counters import reading
+from io_bench.repetition.counters import reading
 
 MB = 10**6
 

@@ -17,12 +17,8 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from io_bench import host_memory, page_cache, run_files
-from io_bench.aligned_memory import aligned_memory, is_aligned, padded
-from io_bench.byte_source import Bytes
+from io_bench import host_memory
 from io_bench.cli.main import main
-from io_bench.device import Device
-from io_bench.directory_target import DirectoryTarget
 from io_bench.engines import EngineOptions, EnginePlan, IoReport
 from io_bench.engines.direct import layout
 from io_bench.engines.direct.blocks import FileBytes
@@ -31,11 +27,16 @@ from io_bench.engines.direct.files import LocalFile
 from io_bench.engines.direct.layout import FileLayout
 from io_bench.engines.direct.threads import Threads, TimeSpent
 from io_bench.errors import RunFailed
-from io_bench.inventory import inventory_of
-from io_bench.payload import GivenPayload, Payload, ResidentPayload, StreamedPayload, checksum, tensors_of
-from io_bench.process_group import ProcessGroup
-from io_bench.run_directory import RunDirectory
-from io_bench.writers import Writers
+from io_bench.payload.aligned_memory import aligned_memory, is_aligned, padded
+from io_bench.payload.byte_source import Bytes
+from io_bench.payload.device import Device
+from io_bench.payload.inventory import inventory_of
+from io_bench.payload.payload import GivenPayload, Payload, ResidentPayload, StreamedPayload, checksum, tensors_of
+from io_bench.ranks.process_group import ProcessGroup
+from io_bench.ranks.writers import Writers
+from io_bench.target import page_cache, run_files
+from io_bench.target.directory_target import DirectoryTarget
+from io_bench.target.run_directory import RunDirectory
 from sizing.storage.measurement import BenchmarkResult, Measurement
 from tests.testbed.file_systems import buffered_disk, memory_disk
 from tests.testbed.glusterfs import glusterfs
@@ -351,11 +352,11 @@ def test_more_pieces_than_one_request_takes_go_in_several(tmp_path: Path) -> Non
 def test_a_streamed_shard_takes_the_memory_of_the_plan_and_less_than_a_gibibyte(tmp_path: Path) -> None:
     code = """
 import re, pathlib
-from io_bench.device import Device
+from io_bench.payload.device import Device
 from io_bench.engines import EngineOptions
 from io_bench.engines.direct.engine import Direct
-from io_bench.inventory import inventory_of
-from io_bench.payload import StreamedPayload
+from io_bench.payload.inventory import inventory_of
+from io_bench.payload.payload import StreamedPayload
 
 def resident(key):
     return int(re.search(key + r":\\s+(\\d+)", pathlib.Path("/proc/self/status").read_text())[1]) * 1024

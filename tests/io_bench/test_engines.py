@@ -15,11 +15,8 @@ from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 from torch.distributed.checkpoint.staging import DefaultStager
 from torch.distributed.checkpoint.state_dict_saver import async_save
 
-from io_bench import run_files
 from io_bench.cli.main import main
-from io_bench.device import Device
-from io_bench.directory_target import DirectoryTarget
-from io_bench.engines import ENGINES, Engine, EngineOptions, EnginePlan, State
+from io_bench.engines import ENGINES, Engine, EngineOptions, EnginePlan
 from io_bench.engines.async_dcp import AsyncDcp
 from io_bench.engines.dcp import Dcp
 from io_bench.engines.dcp_storage import METADATA
@@ -27,11 +24,15 @@ from io_bench.engines.direct.engine import Direct
 from io_bench.engines.safetensors import Safetensors
 from io_bench.engines.torch_save import TorchSave
 from io_bench.errors import RunFailed
-from io_bench.inventory import inventory_of
-from io_bench.payload import GivenPayload, Payload, ResidentPayload, checksum, tensors_of
-from io_bench.process_group import ProcessGroup
-from io_bench.run_directory import RunDirectory
-from io_bench.writers import Writers
+from io_bench.payload import State
+from io_bench.payload.device import Device
+from io_bench.payload.inventory import inventory_of
+from io_bench.payload.payload import GivenPayload, Payload, ResidentPayload, checksum, tensors_of
+from io_bench.ranks.process_group import ProcessGroup
+from io_bench.ranks.writers import Writers
+from io_bench.target import run_files
+from io_bench.target.directory_target import DirectoryTarget
+from io_bench.target.run_directory import RunDirectory
 from sizing.layout.containers import CONTAINERS, Container, container_bytes, metadata_bytes
 
 CPU = Device("cpu")

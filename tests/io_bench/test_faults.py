@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import pytest
 
 from io_bench.cli.main import main
-from io_bench.directory_target import DirectoryTarget
 from io_bench.engines import ENGINES, Engine, EngineOptions, EnginePlan
-from io_bench.run_files import RunFiles
+from io_bench.target.directory_target import DirectoryTarget
+from io_bench.target.run_files import RunFiles
 from sizing.errors import InvalidInput
 from sizing.storage.measurement import BenchmarkResult
 from tests.testbed.file_systems import Disk, disk

@@ -5,7 +5,7 @@ from collections import Counter
 
 import torch
 
-from io_bench.inventory import BYTES_PER_DTYPE, Inventory, TensorSpec, inventory_of
+from io_bench.payload.inventory import BYTES_PER_DTYPE, Inventory, TensorSpec, inventory_of
 
 
 def test_an_inventory_never_exceeds_what_was_asked_and_misses_less_than_56_bytes() -> None:

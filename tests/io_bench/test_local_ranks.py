@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from io_bench import interruption, local_ranks
+from io_bench import interruption
 from io_bench.interruption import Interrupted
+from io_bench.ranks import local_ranks
 
 
 def test_a_signal_in_the_middle_of_a_start_forgets_no_rank(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from io_bench.outputs import document_text, reserved_outputs
-from io_bench.result_csv import csv_text
+from io_bench.results.outputs import document_text, reserved_outputs
+from io_bench.results.result_csv import csv_text
 from sizing.errors import InvalidInput
 from sizing.storage.measurement import BenchmarkResult
 from tests.io_bench.test_result_table import RESULT

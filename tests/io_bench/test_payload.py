@@ -6,9 +6,9 @@ import zlib
 import pytest
 import torch
 
-from io_bench.inventory import Inventory, TensorSpec, inventory_of
-from io_bench.payload import ResidentPayload, checksum, tensors_of
-from io_bench.seeded_bytes import POOL_BYTES
+from io_bench.payload.inventory import Inventory, TensorSpec, inventory_of
+from io_bench.payload.payload import ResidentPayload, checksum, tensors_of
+from io_bench.payload.seeded_bytes import POOL_BYTES
 
 INVENTORY = inventory_of(2 * POOL_BYTES)
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from io_bench.placement import Placement, node_in, placement_in
+from io_bench.ranks.placement import Placement, node_in, placement_in
 from sizing.errors import InvalidInput
 
 

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from io_bench.result_table import result_table, sentences
+from io_bench.results.result_table import result_table, sentences
 from sizing.storage.measurement import BenchmarkResult
 
 RESULT = BenchmarkResult.model_validate(

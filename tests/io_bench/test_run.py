@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 import torch
 
-from io_bench import page_cache
 from io_bench.cli.main import main
-from io_bench.device import Device
 from io_bench.engines import ENGINES, Engine, EngineOptions, EnginePlan, IoReport, Restored
 from io_bench.engines.torch_save import TorchSave
-from io_bench.inventory import inventory_of
-from io_bench.manifest import MANIFEST
-from io_bench.payload import Payload
-from io_bench.run_directory import RunDirectory
-from io_bench.run_files import RunFiles
+from io_bench.payload.device import Device
+from io_bench.payload.inventory import inventory_of
+from io_bench.payload.payload import Payload
+from io_bench.target import page_cache
+from io_bench.target.manifest import MANIFEST
+from io_bench.target.run_directory import RunDirectory
+from io_bench.target.run_files import RunFiles
 from sizing.storage.measurement import BenchmarkResult
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from io_bench.scan_progress import ScanProgress
+from io_bench.results.scan_progress import ScanProgress
 from tests.io_bench.test_result_table import RESULT
 
 

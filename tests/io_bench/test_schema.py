@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from io_bench.cli.main import main
-from io_bench.outputs import document_text
+from io_bench.results.outputs import document_text
 from sizing.storage.measurement import Measurement
 from sizing.storage.result_schema import result_schema
 from tests.io_bench.conftest import REPOSITORY

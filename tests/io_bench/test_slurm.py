@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from io_bench.placement import placement_in
-from io_bench.slurm import first_host, torchrun_variables
+from io_bench.ranks.placement import placement_in
+from io_bench.ranks.slurm import first_host, torchrun_variables
 from sizing.errors import InvalidInput
 
 STEP = {

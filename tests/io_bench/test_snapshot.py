@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from io_bench import snapshot
-from io_bench.device import Device
+from io_bench.payload import snapshot
+from io_bench.payload.device import Device
 
 
 def test_every_byte_passes_through_the_buffer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from io_bench.inventory import Inventory, TensorSpec, inventory_of
-from io_bench.payload import ResidentPayload, tensors_of
-from io_bench.workload import ScenarioWorkload, SizedWorkload, scaled
+from io_bench.payload.inventory import Inventory, TensorSpec, inventory_of
+from io_bench.payload.payload import ResidentPayload, tensors_of
+from io_bench.payload.workload import ScenarioWorkload, SizedWorkload, scaled
 from sizing.scenario import Scenario, scenario_from
 from sizing.sized import manifest_of, saved_by_rank_of
 from sizing.units import bytes_text

@@ -9,21 +9,21 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from io_bench.aligned_memory import ALIGNMENT_BYTES, aligned_memory, padded, touched
-from io_bench.byte_source import Bytes
-from io_bench.device import Device
 from io_bench.engines import EngineOptions, EnginePlan, IoReport, Restored
 from io_bench.engines.direct.blocks import FileBytes
 from io_bench.engines.direct.files import BlockFile, LocalFile, created, opened
 from io_bench.engines.direct.layout import FileLayout, with_data, without_data
 from io_bench.engines.direct.threads import Threads, TimeSpent
+from io_bench.engines.phases import Phases
 from io_bench.engines.torch_files import loading
 from io_bench.errors import RunFailed
-from io_bench.inventory import Inventory
-from io_bench.payload import Payload
-from io_bench.phases import Phases
-from io_bench.run_files import RunFiles
-from io_bench.writers import Writers
+from io_bench.payload.aligned_memory import ALIGNMENT_BYTES, aligned_memory, padded, touched
+from io_bench.payload.byte_source import Bytes
+from io_bench.payload.device import Device
+from io_bench.payload.inventory import Inventory
+from io_bench.payload.payload import Payload
+from io_bench.ranks.writers import Writers
+from io_bench.target.run_files import RunFiles
 
 DEFAULT_BLOCK_BYTES = 8 << 20
 DEFAULT_NUM_THREADS = 8

@@ -8,11 +8,11 @@ import os
 from collections.abc import Sequence
 from typing import Any, BinaryIO, Protocol, Self
 
-from io_bench.aligned_memory import padded
-from io_bench.byte_source import Bytes
 from io_bench.engines.direct.requests import preallocate, read_whole, write_whole
-from io_bench.run_directory import RunDirectory
-from io_bench.run_files import RunFiles
+from io_bench.payload.aligned_memory import padded
+from io_bench.payload.byte_source import Bytes
+from io_bench.target.run_directory import RunDirectory
+from io_bench.target.run_files import RunFiles
 
 
 class BlockFile(Protocol):

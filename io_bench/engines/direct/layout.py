@@ -18,10 +18,10 @@ from torch.serialization import skip_data
 from torch.torch_version import TorchVersion
 from torch.utils.serialization import config
 
-from io_bench.aligned_memory import ALIGNMENT_BYTES
-from io_bench.engines import State
 from io_bench.engines.torch_files import save
-from io_bench.payload import tensors_of
+from io_bench.payload import State
+from io_bench.payload.aligned_memory import ALIGNMENT_BYTES
+from io_bench.payload.payload import tensors_of
 
 _LOADS_TO_META_WITHOUT_READING = "2.11"
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
-from io_bench.aligned_memory import aligned_memory, padded, touched
-from io_bench.byte_source import Bytes
 from io_bench.engines.direct.files import BlockFile
+from io_bench.payload.aligned_memory import aligned_memory, padded, touched
+from io_bench.payload.byte_source import Bytes
 
 _WRITERS_PER_FILLER = 4
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from io_bench.directory_target import DirectoryTarget
 from io_bench.interruption import Interrupted
 from io_bench.preflight.direct_io import smallest_alignment_bytes
 from io_bench.preflight.directory import space
 from io_bench.preflight.probe import probe_in
+from io_bench.target.directory_target import DirectoryTarget
 from sizing.scenario import scenario_from
 from sizing.sized import manifest_of
 from sizing.units import bytes_text

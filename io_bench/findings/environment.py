@@ -1,0 +1,78 @@
+"""Where a result was measured: versions, hosts, hardware, the target's mount. No secrets: no environ."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+
+import sizing
+from io_bench import host_memory
+from io_bench.payload.device import Device
+from io_bench.ranks.process_group import ProcessGroup
+from io_bench.target import page_cache
+from io_bench.target.target import Target
+
+_LIBRARIES = ("torch", "numpy", "safetensors", "fsspec", "s3fs")
+
+
+def environment_of(group: ProcessGroup, device: Device, target: Target) -> dict[str, Any]:
+    """Versions, each node's description by its name, and the node of each rank. Exchanges with all ranks."""
+    rows = group.exchange(_node(device, target), doing="describing the nodes")
+    nodes: dict[str, Any] = {}
+    for placement, row in zip(group.placements, rows, strict=True):
+        device_name = row.pop("device")
+        nodes.setdefault(placement.node, row | {"devices": []})["devices"].append(device_name)
+    return {
+        "versions": _versions(),
+        "target": target.title,
+        "page_cache_probe": page_cache.probe_name(),
+        "nodes": nodes,
+        "rank_nodes": [placement.node for placement in group.placements],
+    }
+
+
+def _node(device: Device, target: Target) -> dict[str, Any]:
+    return {
+        "host": platform.node(),
+        "kernel": platform.release(),
+        "cpu_model": _cpu_model(),
+        "num_cpus": len(os.sched_getaffinity(0)),
+        "memory_bytes": psutil.virtual_memory().total,
+        "cgroup_memory_limit_bytes": host_memory.cgroup_limit_bytes(),
+        "mount": target.description(),
+        "torch_num_threads": torch.get_num_threads(),
+        "nics": _nics(),
+        "device": device.title,
+    }
+
+
+def _nics() -> dict[str, dict[str, int]]:
+    """Network interfaces that are up, but the loopback; a speed of 0 is one that the driver does not say."""
+    return {
+        name: {"bits_per_second": stats.speed * 10**6, "mtu_bytes": stats.mtu}
+        for name, stats in psutil.net_if_stats().items()
+        if stats.isup and name != "lo"
+    }
+
+
+def _versions() -> dict[str, str]:
+    """Of what moves the bytes, where it is installed."""
+    versions = {"checkpoint-sizing": sizing.__version__, "python": platform.python_version()}
+    for name in _LIBRARIES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return versions
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()

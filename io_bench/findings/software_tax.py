@@ -1,0 +1,48 @@
+"""What a format costs: the rate of an engine against that of the raw bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from io_bench.configuration import Configuration
+from sizing.storage.measurement import Measurement, Operation
+
+RAW_ENGINE = "direct"
+_Load = tuple[Operation, Configuration]
+
+
+def with_software_tax(measured: Iterable[tuple[Configuration, Measurement]]) -> list[Measurement]:
+    """Measurements with 1 - rate / rate of `direct` under the same load: nodes, writers and bytes per rank.
+
+    Where `direct` ran with several block sizes or threads, its best rate counts. Left as it is where it did not run.
+    """
+    rows = list(measured)
+    raw: dict[_Load, float] = {}
+    for configuration, measurement in rows:
+        if measurement.engine == RAW_ENGINE:
+            load = _load(configuration, measurement)
+            raw[load] = max(raw.get(load, 0.0), measurement.bytes_per_second)
+    return [_taxed(measurement, raw.get(_load(configuration, measurement))) for configuration, measurement in rows]
+
+
+def software_tax_fraction(bytes_per_second: float, *, raw_bytes_per_second: float) -> float:
+    """The part of the raw rate that a format loses: 1 - r / r_raw; below 0 where it is faster.
+
+    Source: definition.
+
+    >>> software_tax_fraction(0.8e9, raw_bytes_per_second=2e9)
+    0.6
+    """
+    return 1 - bytes_per_second / raw_bytes_per_second
+
+
+def _taxed(measurement: Measurement, raw: float | None) -> Measurement:
+    if raw is None or measurement.engine == RAW_ENGINE:
+        return measurement
+    tax = software_tax_fraction(measurement.bytes_per_second, raw_bytes_per_second=raw)
+    return measurement.model_copy(update={"software_tax_fraction": tax})
+
+
+def _load(configuration: Configuration, measurement: Measurement) -> _Load:
+    update = {"engine": RAW_ENGINE, "block_bytes": None, "threads_per_rank": None}
+    return measurement.operation, configuration.model_copy(update=update)

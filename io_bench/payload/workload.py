@@ -1,0 +1,145 @@
+"""What each writer saves: so many bytes, or what a scenario's ranks write."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from io_bench.payload.inventory import BYTES_PER_DTYPE, TORCH_DTYPES, Inventory, TensorSpec, inventory_of
+from sizing.layout.saved_tensors import SavedByRank, SavedTensor
+from sizing.scenario import Scenario
+from sizing.sized import saved_by_rank_of
+from sizing.units import bytes_text
+
+_RANKS_NAMED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much so many writers save, container aside; `largest_bytes` is what one of them saves at most."""
+
+    num_writers: int
+    total_bytes: int
+    largest_bytes: int
+
+
+class Workload(Protocol):
+    """What the writers of a checkpoint save, by their index among the writers."""
+
+    @property
+    def most_writers(self) -> int | None:
+        """How many writers there can be; None where any number."""
+
+    def inventory(self, index: int) -> Inventory:
+        """The tensors of one writer."""
+
+    def size(self, num_ranks: int) -> Size:
+        """What so many ranks save together."""
+
+    def described(self, num_writers: int) -> str:
+        """What they are, as a sentence; empty where there is nothing to say."""
+
+
+@dataclass(frozen=True)
+class SizedWorkload:
+    """The same number of bytes for every writer."""
+
+    bytes_per_rank: int
+
+    @property
+    def most_writers(self) -> int | None:
+        """Any number."""
+        return None
+
+    def inventory(self, index: int) -> Inventory:  # noqa: ARG002 - all are equal
+        """Transformer layers of that many bytes."""
+        return inventory_of(self.bytes_per_rank)
+
+    def size(self, num_ranks: int) -> Size:
+        """Each as much as any other."""
+        return Size(num_ranks, num_ranks * self.bytes_per_rank, self.bytes_per_rank)
+
+    def described(self, num_writers: int) -> str:  # noqa: ARG002 - all are equal
+        """Nothing: the plan says it all."""
+        return ""
+
+
+@dataclass(frozen=True)
+class ScenarioWorkload:
+    """What the writing ranks of a scenario save, in the order of their ranks, scaled."""
+
+    saved: SavedByRank
+    scale: float
+
+    @property
+    def most_writers(self) -> int | None:
+        """As many as the scenario has."""
+        return len(self.saved.ranks)
+
+    def inventory(self, index: int) -> Inventory:
+        """The tensors of the scenario's writer of that index, each scaled."""
+        return Inventory(tuple(scaled(self._tensors(index), self.scale)))
+
+    def size(self, num_ranks: int) -> Size:
+        """The scenario's first writers, to within what scaling rounds."""
+        sizes = [round(saving.num_bytes * self.scale) for saving in self.saved.ranks[:num_ranks]]
+        return Size(len(sizes), sum(sizes), max(sizes))
+
+    def described(self, num_writers: int) -> str:
+        """Which of the scenario's writers write here, and how much of its checkpoint that is."""
+        taken = self.saved.ranks[:num_writers]
+        who = "all of them write" if len(taken) == len(self.saved.ranks) else f"the first {len(taken)} of them write"
+        numbers = ", ".join(str(saving.rank) for saving in taken[:_RANKS_NAMED])
+        numbers += ", ..." if len(taken) > _RANKS_NAMED else ""
+        return (
+            f"The scenario's checkpoint has {bytes_text(sum(s.num_bytes for s in self.saved.ranks))}, from "
+            f"{len(self.saved.ranks)} writers on {len({s.node for s in self.saved.ranks})} of its nodes. Here {who} "
+            f"(its ranks {numbers}): {bytes_text(sum(s.num_bytes for s in taken))} scaled by {self.scale:g}."
+        )
+
+    def _tensors(self, index: int) -> Iterator[TensorSpec]:
+        return map(_spec, self.saved.tensors(self.saved.ranks[index]))
+
+
+def workload_of(scenario: Scenario | None, *, scale: float | None, bytes_per_rank: int) -> Workload:
+    """What the writers save: a scenario's tensors, where there is one. Raises InvalidInput as `answer` does for it."""
+    if scenario is None:
+        return SizedWorkload(bytes_per_rank)
+    return ScenarioWorkload(saved_by_rank_of(scenario), scale or 1.0)
+
+
+def scaled(tensors: Iterable[TensorSpec], scale: float) -> Iterator[TensorSpec]:
+    """Tensors as many, with `scale` of their rows each, so that bytes are `scale` of theirs to within a row.
+
+    What a tensor loses or gains by whole rows, the next makes good. A tensor of which less than half a row is left
+    becomes a flat one of a value or more.
+
+    >>> w = TensorSpec("weights", "w", (8, 4), "float32")
+    >>> [tensor.shape for tensor in scaled([w, w, w], 0.3)], next(scaled([w], 0.01)).shape
+    ([(2, 4), (3, 4), (2, 4)], (1,))
+    """
+    owed = 0.0
+    for tensor in tensors:
+        owed += tensor.num_bytes * scale
+        smaller = _shrunk(tensor, owed) if scale != 1 else tensor
+        owed -= smaller.num_bytes
+        yield smaller
+
+
+def _shrunk(tensor: TensorSpec, num_bytes: float) -> TensorSpec:
+    if not tensor.num_bytes:
+        return tensor
+    rows, *others = tensor.shape or (1,)
+    row_bytes = tensor.num_bytes // rows
+    num_rows = min(rows, round(num_bytes / row_bytes))
+    if num_rows > 0:
+        return replace(tensor, shape=(num_rows, *others))
+    value_bytes = BYTES_PER_DTYPE[tensor.dtype]
+    return replace(tensor, shape=(max(1, math.floor(num_bytes / value_bytes)),))
+
+
+def _spec(tensor: SavedTensor) -> TensorSpec:
+    dtype = "uint8" if tensor.dtype == "uint8" else TORCH_DTYPES[tensor.dtype]
+    return TensorSpec(tensor.part, tensor.name, tensor.shape, dtype)

@@ -1,0 +1,69 @@
+"""Several ranks on this machine by one command: this process becomes rank 0 and starts the others as itself."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from io_bench import interruption
+from io_bench.errors import RunEnded
+from io_bench.ranks.placement import placement_in
+
+LONGEST_GOODBYE_SECONDS = 30.0
+
+
+def is_launched() -> bool:
+    """Whether a launcher has started this process as a rank. Raises InvalidInput as `placement_in`."""
+    return "RANK" in os.environ or placement_in(os.environ).num_ranks > 1
+
+
+@contextmanager
+def started(num_ranks: int) -> Iterator[None]:
+    """The other ranks for the time of a campaign; afterwards they are gone. Alone, nothing happens."""
+    if num_ranks == 1:
+        yield
+        return
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": str(num_ranks)}
+    os.environ.update(meeting | {"RANK": "0", "LOCAL_RANK": "0"})
+    others: list[subprocess.Popen[bytes]] = []
+    goodbye_seconds = LONGEST_GOODBYE_SECONDS
+    try:
+        for rank in range(1, num_ranks):
+            environment = os.environ | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+            with interruption.held_back():  # between a rank's start and its entry in the list, it would be forgotten
+                others.append(subprocess.Popen(sys.orig_argv, env=environment))  # noqa: S603 - this very command
+        yield
+    except RunEnded:
+        raise
+    except BaseException:
+        # They have not met yet, so they would wait for this rank.
+        for other in others:
+            other.terminate()
+        goodbye_seconds = 1.0
+        raise
+    finally:
+        for other in others:
+            _end(other, goodbye_seconds)
+        for name in (*meeting, "RANK", "LOCAL_RANK"):
+            os.environ.pop(name, None)
+
+
+def _end(process: subprocess.Popen[bytes], goodbye_seconds: float) -> None:
+    """Let a rank end by itself, as it does when the campaign is over; where it does not, make it."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(goodbye_seconds)
+        return
+    process.kill()
+    process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,172 @@
+"""The key-value store through which ranks meet: torch's TCPStore, or a dict for a single rank.
+
+Barriers and gathers are built on a store and not on gloo collectives, because a rank that waits inside a
+collective can neither take a signal nor say which peer is missing.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import timedelta
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from io_bench.errors import RanksLost
+from io_bench.ranks.placement import Placement
+from sizing.errors import InvalidInput
+from sizing.units import seconds_text
+
+if TYPE_CHECKING:
+    from torch.distributed.distributed_c10d import Store as TorchStore
+
+_Answer = TypeVar("_Answer")
+
+
+class Store(Protocol):
+    """What ranks need of a store. Values are text going in, bytes coming out.
+
+    `is_lost` says that it no longer answers.
+    """
+
+    is_lost: bool
+
+    def set(self, key: str, value: str, /) -> None:
+        """Set a key."""
+
+    def get(self, key: str, /) -> bytes:
+        """The value of a key that is there."""
+
+    def check(self, keys: list[str], /) -> bool:
+        """Whether all keys are there."""
+
+    def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
+        """The value of the key, which becomes `desired` if it was absent and `expected` is empty."""
+
+    def beside(self, prefix: str, /) -> TorchStore:
+        """A store of torch for the keys under a prefix, with a connection of its own."""
+
+
+class LocalStore:
+    """The store of a rank that is alone: needs neither torch nor a network."""
+
+    is_lost = False
+
+    def __init__(self) -> None:
+        self._values: dict[str, bytes] = {}
+
+    def set(self, key: str, value: str, /) -> None:
+        """Set a key."""
+        self._values[key] = value.encode()
+
+    def get(self, key: str, /) -> bytes:
+        """The value of a key that is there."""
+        return self._values[key]
+
+    def check(self, keys: list[str], /) -> bool:
+        """Whether all keys are there."""
+        return all(key in self._values for key in keys)
+
+    def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
+        """The value of the key, which becomes `desired` if it was absent and `expected` is empty."""
+        if self._values.get(key, b"") == expected.encode():
+            self.set(key, desired)
+        return self._values[key]
+
+    def beside(self, prefix: str, /) -> TorchStore:
+        """A store of torch for the keys under a prefix, which nobody else sees."""
+        from torch.distributed import HashStore  # type: ignore[attr-defined]  # noqa: PLC0415 - as in store_for
+        from torch.distributed.distributed_c10d import PrefixStore  # noqa: PLC0415 - likewise
+
+        return PrefixStore(prefix, HashStore())
+
+
+class BoundedStore:
+    """A store whose every answer comes within a time limit.
+
+    A TCPStore client waits for ever, deaf to signals, where the host of the store is stopped; so each
+    question is asked by a thread of its own. After one question without an answer, no more are asked.
+
+    Methods raise RanksLost: for rank 0 where it is the store's host, for no rank where the launcher is.
+    """
+
+    def __init__(self, store: TorchStore, limit_seconds: float, *, is_hosted_by_launcher: bool) -> None:
+        self._store = store
+        self._limit_seconds = limit_seconds
+        self._host = "The launcher of rank 0, through which the ranks meet," if is_hosted_by_launcher else "Rank 0"
+        self._hosting_ranks = () if is_hosted_by_launcher else (0,)
+        self.is_lost = False
+
+    def set(self, key: str, value: str, /) -> None:
+        """Set a key."""
+        self._asked(lambda: self._store.set(key, value))
+
+    def get(self, key: str, /) -> bytes:
+        """The value of a key that is there."""
+        return self._asked(lambda: self._store.get(key))
+
+    def check(self, keys: list[str], /) -> bool:
+        """Whether all keys are there."""
+        return self._asked(lambda: self._store.check(keys))
+
+    def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
+        """The value of the key, which becomes `desired` if it was absent and `expected` is empty."""
+        return self._asked(lambda: self._store.compare_set(key, expected, desired))
+
+    def beside(self, prefix: str, /) -> TorchStore:
+        """A store of torch for the keys under a prefix, with a connection of its own: who waits blocks his."""
+        from torch.distributed.distributed_c10d import PrefixStore  # noqa: PLC0415 - as in store_for
+
+        return PrefixStore(prefix, self._store.clone())  # type: ignore[attr-defined]  # torch's stubs lack it
+
+    def _asked(self, question: Callable[[], _Answer]) -> _Answer:
+        if self.is_lost:
+            raise self._lost("cannot be reached")
+        answer: Future[_Answer] = Future()
+        threading.Thread(target=_answer, args=(question, answer), daemon=True).start()
+        try:
+            return answer.result(self._limit_seconds)
+        except TimeoutError:
+            raise self._lost(f"has not answered for {seconds_text(self._limit_seconds)}: it hangs") from None
+        except RuntimeError as error:
+            raise self._lost("cannot be reached: it was killed or crashed") from error
+
+    def _lost(self, what: str) -> RanksLost:
+        self.is_lost = True
+        return RanksLost(self._hosting_ranks, f"{self._host} {what}.")
+
+
+def store_for(placement: Placement, *, limit_seconds: float) -> Store:
+    """The store that this rank shares with its peers.
+
+    Raises InvalidInput where the environment does not say how to meet, RanksLost where no meeting comes
+    about within `limit_seconds`.
+    """
+    if placement.num_ranks == 1:
+        return LocalStore()
+    # Otherwise a lost peer makes torch print a C++ stack trace between our sentences.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    # A second that --help and bad input need not wait.
+    from torch.distributed.distributed_c10d import PrefixStore  # noqa: PLC0415
+    from torch.distributed.rendezvous import rendezvous  # noqa: PLC0415
+
+    try:
+        store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=limit_seconds)))
+    except ValueError as error:
+        rule = f"must say where to meet ({error})"
+        raise InvalidInput.of("the environment", rule, value=None, remedy="start with torchrun") from error
+    except RuntimeError as error:
+        message = f"The {placement.num_ranks} ranks did not all start within {seconds_text(limit_seconds)}."
+        raise RanksLost([], message) from error
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    is_hosted_by_launcher = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    store = PrefixStore(f"ckpt-bench/{attempt}", store)
+    return BoundedStore(store, limit_seconds, is_hosted_by_launcher=is_hosted_by_launcher)
+
+
+def _answer(question: Callable[[], _Answer], answer: Future[_Answer]) -> None:
+    try:
+        answer.set_result(question())
+    except RuntimeError as error:
+        answer.set_exception(error)

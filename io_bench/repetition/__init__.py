@@ -1,0 +1,1 @@
+"""One configuration under the clock: write, forget, restore, compare, as often as it takes."""

@@ -1,0 +1,59 @@
+"""Caps for storage that others use too: bytes moved, time taken, mean bandwidth."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from io_bench.ranks.process_group import ProcessGroup
+from io_bench.repetition.repetition import Sample
+
+_LONGEST_PAUSE_SECONDS = 1.0
+
+
+@dataclass(slots=True)
+class Caps:
+    """What a run may take, and what it has taken; None where it is not capped.
+
+    `max_bytes_per_second` bounds the mean over the run: the ranks pause between repetitions, so that what is measured
+    is the storage and not the cap.
+    """
+
+    max_seconds: float | None = None
+    max_bytes: int | None = None
+    max_bytes_per_second: float | None = None
+    moved_bytes: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    def spend(self, num_bytes: int) -> None:
+        """Count bytes that were written and read."""
+        self.moved_bytes += num_bytes
+
+    def reached_by_one_more(self, last: Sample, group: ProcessGroup) -> str:
+        """The cap that another sample like the last would exceed, the same on all ranks; empty if none."""
+        seconds = last.write.seconds + last.restore.seconds
+        return str(group.exchange(self._exceeded(last.moved_bytes, seconds), doing="looking at the caps")[0])
+
+    def reached(self, group: ProcessGroup) -> str:
+        """The cap that is reached, the same on all ranks; empty if none."""
+        return str(group.exchange(self._exceeded(0, 0.0), doing="looking at the caps")[0])
+
+    def pause(self, group: ProcessGroup) -> None:
+        """Wait until the mean bandwidth so far is within its cap, in steps that let peers see a lost rank."""
+        while (rest := group.exchange(self._rest_seconds(), doing="pausing")[0]) > 0:
+            time.sleep(min(rest, _LONGEST_PAUSE_SECONDS))
+
+    def _exceeded(self, more_bytes: int, more_seconds: float) -> str:
+        if self.max_seconds is not None and self._elapsed_seconds() + more_seconds > self.max_seconds:
+            return "--max-seconds"
+        if self.max_bytes is not None and self.moved_bytes + more_bytes > self.max_bytes:
+            return "--max-bytes"
+        return ""
+
+    def _rest_seconds(self) -> float:
+        if self.max_bytes_per_second is None:
+            return 0.0
+        return self.moved_bytes / self.max_bytes_per_second - self._elapsed_seconds()
+
+    def _elapsed_seconds(self) -> float:
+        return time.monotonic() - self.started

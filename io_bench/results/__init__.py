@@ -1,0 +1,1 @@
+"""What is shown and kept: the result document, its tables, and the live view."""

@@ -1,0 +1,166 @@
+"""S3 and what speaks its protocol, through s3fs.
+
+Credentials, region, endpoint and retries are those of the standard AWS configuration: AWS_ACCESS_KEY_ID,
+AWS_SECRET_ACCESS_KEY, AWS_PROFILE, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL, ~/.aws and instance roles.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import logging
+import re
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import s3fs
+from aiohttp import ClientError as ConnectionBroken
+from botocore.exceptions import BotoCoreError
+
+from io_bench.target.object_store.store import ObjectStore, Transfer
+from io_bench.target.object_store.upload import ParallelUpload
+
+MOST_CONNECTIONS = 64
+# botocore retries by itself, four times unless AWS_MAX_ATTEMPTS says otherwise.
+_ATTEMPTS = 1
+_SECONDS_TO_CONNECT = 5
+_SECONDS_TO_ANSWER = 30
+
+
+class S3Store(ObjectStore):
+    """Buckets of one endpoint, with parts uploaded in any order."""
+
+    least_part_bytes = 5 << 20
+    most_parts = 10_000
+
+    def __init__(self) -> None:
+        # It prints a traceback for each request of a dead store that was given up; its error is raised all the same.
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+        self._s3 = s3fs.S3FileSystem(
+            use_listings_cache=False,
+            skip_instance_cache=True,
+            config_kwargs={
+                "max_pool_connections": MOST_CONNECTIONS,
+                "connect_timeout": _SECONDS_TO_CONNECT,
+                "read_timeout": _SECONDS_TO_ANSWER,
+            },
+        )
+        self._s3.retries = _ATTEMPTS
+        super().__init__(self._s3)
+
+    @property
+    def endpoint(self) -> str:
+        """Where the requests go."""
+        return str(self._s3.s3.meta.endpoint_url)
+
+    def check(self, path: str) -> None:
+        """Raise OSError where there is no such bucket, or it may not be listed."""
+        bucket, key = _split(path)
+        self._call("list_objects_v2", Bucket=bucket, Prefix=key, MaxKeys=1)
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a small object in one request."""
+        bucket, key = _split(path)
+        self._call("put_object", Bucket=bucket, Key=key, Body=io.BytesIO(data))
+
+    def get(self, path: str, start: int, end: int) -> bytes:
+        """The bytes from `start` to before `end`."""
+        with _as_os_errors():
+            return super().get(path, start, end)
+
+    def num_bytes(self, path: str) -> int:
+        """The size of an object. Raises FileNotFoundError where there is none."""
+        bucket, key = _split(path)
+        return int(self._call("head_object", Bucket=bucket, Key=key)["ContentLength"])
+
+    def changed_at(self, path: str) -> float:
+        """When an object was put, in seconds since 1970. Raises FileNotFoundError where there is none."""
+        bucket, key = _split(path)
+        return float(self._call("head_object", Bucket=bucket, Key=key)["LastModified"].timestamp())
+
+    def rename(self, old: str, new: str) -> None:
+        """Copy within the store and remove the old one."""
+        with _as_os_errors():
+            super().rename(old, new)
+
+    def remove(self, path: str) -> None:
+        """Remove an object where it is there."""
+        bucket, key = _split(path)
+        with contextlib.suppress(FileNotFoundError):
+            self._call("delete_object", Bucket=bucket, Key=key)
+
+    def paths(self, prefix: str) -> list[str]:
+        """Every object below a prefix, which is listed for it."""
+        with _as_os_errors():
+            return super().paths(prefix)
+
+    def open_to_write(self, path: str, transfer: Transfer) -> ParallelUpload:
+        """A stream to a new object, in parts that go in parallel."""
+        return ParallelUpload(self, path, part_bytes=transfer.part_bytes, num_parallel=transfer.num_parallel)
+
+    def abort_unfinished(self, prefix: str, paths: Collection[str]) -> None:
+        """Forget what was begun of some objects below a prefix, which is listed for it."""
+        for path, upload in self.unfinished_uploads(prefix):
+            if path in paths:
+                self.abort_upload(path, upload)
+
+    def begin_upload(self, path: str) -> str:
+        """The identity of an upload that has begun."""
+        bucket, key = _split(path)
+        return str(self._call("create_multipart_upload", Bucket=bucket, Key=key)["UploadId"])
+
+    def put_part(self, path: str, upload: str, number: int, data: bytes | bytearray) -> str:
+        """Send part `number`, from 1; the tag that the store gives it."""
+        bucket, key = _split(path)
+        answer = self._call(
+            "upload_part", Bucket=bucket, Key=key, UploadId=upload, PartNumber=number, Body=io.BytesIO(data)
+        )
+        return str(answer["ETag"])
+
+    def complete_upload(self, path: str, upload: str, tags: list[str]) -> None:
+        """Make the object out of its parts; returns once it is durable."""
+        bucket, key = _split(path)
+        parts = [{"PartNumber": number, "ETag": tag} for number, tag in enumerate(tags, 1)]
+        self._call(
+            "complete_multipart_upload", Bucket=bucket, Key=key, UploadId=upload, MultipartUpload={"Parts": parts}
+        )
+
+    def abort_upload(self, path: str, upload: str) -> None:
+        """Forget an upload and its parts, where the store still knows it."""
+        bucket, key = _split(path)
+        with contextlib.suppress(FileNotFoundError):
+            self._call("abort_multipart_upload", Bucket=bucket, Key=key, UploadId=upload)
+
+    def unfinished_uploads(self, prefix: str) -> list[tuple[str, str]]:
+        """Path and identity of every upload below a prefix that was neither completed nor aborted."""
+        bucket, key = _split(prefix)
+        found: list[tuple[str, str]] = []
+        page: dict[str, Any] = {"IsTruncated": True}
+        while page.get("IsTruncated"):
+            markers = {
+                marker: page[f"Next{marker}"] for marker in ("KeyMarker", "UploadIdMarker") if page.get(f"Next{marker}")
+            }
+            page = self._call("list_multipart_uploads", Bucket=bucket, Prefix=key, **markers)
+            found += [(f"{bucket}/{upload['Key']}", upload["UploadId"]) for upload in page.get("Uploads", [])]
+        return found
+
+    def _call(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        with _as_os_errors():
+            return dict(self._s3.call_s3(operation, **arguments))
+
+
+def _split(path: str) -> tuple[str, str]:
+    bucket, _, key = path.partition("/")
+    return bucket, key
+
+
+@contextmanager
+def _as_os_errors() -> Iterator[None]:
+    """What goes wrong before the store could answer, as OSError; its own answers s3fs has translated."""
+    try:
+        yield
+    except (BotoCoreError, ConnectionBroken) as error:
+        without_query = re.sub(r'\?[^"\s]*', "", str(error) or type(error).__name__)
+        raise OSError(errno.EIO, without_query) from error
