@@ -20,6 +20,8 @@ from sizing.state import Training
 MOST_STAGES_OF_A_COUNT = 128
 """Stages that are tried where only a number of parameters is known, and with it no layers."""
 
+SEARCHED_DEGREES = ("tensor", "pipeline", "data", "expert")
+
 _DEGREES = ("tensor", "pipeline", "virtual_pipeline", "context", "data", "expert")
 
 _MOST_ZERO_STAGE_OF_A_PIPELINE = 1

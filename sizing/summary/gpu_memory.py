@@ -8,6 +8,8 @@ from sizing.summary.rows import Row
 from sizing.training import GpuMemory
 from sizing.units import decimal_bytes_text, percent_text
 
+_UNCOUNTED = "; without activations: they need --micro-batch and an architecture"
+
 
 def memory_rows(memory: GpuMemory) -> Iterator[Row]:
     """State, activations, and whether they fit."""
@@ -18,7 +20,7 @@ def memory_rows(memory: GpuMemory) -> Iterator[Row]:
         yield Row("together", decimal_bytes_text(memory.total_bytes), f"on stage {memory.fullest_stage}")
     if memory.gpu_memory_bytes is not None:
         verdict = "runs" if memory.runs else "CANNOT RUN"
-        beside = "" if memory.total_bytes is not None else "; without activations: give --micro-batch"
+        beside = "" if memory.total_bytes is not None else _UNCOUNTED
         yield Row("of", decimal_bytes_text(memory.gpu_memory_bytes), verdict + beside)
     if memory.bubble_fraction is not None:
         idle = f"of a step the pipeline idles, with {memory.num_microbatches:,} microbatches"

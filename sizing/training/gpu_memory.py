@@ -33,7 +33,7 @@ class GpuMemory(BaseModel):
     in_flight_microbatches: float | None = Field(None, description="whose activations it holds")
     num_microbatches: int | None = Field(None, description="of a step; only with global_batch_size")
     bubble_fraction: float | None = Field(None, description="of a step's time, for which the pipeline idles")
-    recomputation: Recomputation | None = None
+    recomputation: Recomputation | None = Field(None, description="of the activations that are counted")
 
     @property
     def needed_bytes(self) -> int:
@@ -80,11 +80,7 @@ def gpu_memory(
     execution = execution_of(training, parallelism)
     if execution is None:
         return state
-    step = {
-        "num_microbatches": execution.num_microbatches,
-        "bubble_fraction": execution.bubble_fraction,
-        "recomputation": execution.recomputation,
-    }
+    step = {"num_microbatches": execution.num_microbatches, "bubble_fraction": execution.bubble_fraction}
     if model.architecture is None:
         return state.model_copy(update=step)
     kept = StageActivations(model.architecture, training, parallelism=parallelism, execution=execution)
@@ -93,6 +89,7 @@ def gpu_memory(
     return state.model_copy(
         update=step
         | {
+            "recomputation": execution.recomputation,
             "activation_bytes": round(kept_bytes),
             "total_bytes": round(needed),
             "fits": None if capacity is None else needed <= capacity,

@@ -21,6 +21,13 @@ from sizing.training.gpu_memory import GpuMemory, gpu_memory
 RECOMPUTATIONS: tuple[Recomputation, ...] = get_args(Recomputation)
 """From what needs most memory to what needs least."""
 
+HEADROOM_FRACTION = 0.1
+"""Of a GPU's memory, kept for what is not counted, where no other share is asked for."""
+
+UNKNOWN_ACTIVATIONS = (
+    "activations are not known: they need the model's architecture, and only a number of parameters is given"
+)
+
 
 class MemoryQuestion:
     """A model and how it is trained, in which format it is saved, on which nodes."""
@@ -54,3 +61,9 @@ class MemoryQuestion:
             if found.needed_bytes <= room_bytes:
                 break
         return found
+
+    def remedies(self, num_gpus: int) -> str:
+        """What leaves a GPU less to hold than any degrees on these GPUs, in words."""
+        per_node = self.node.spec.gpus_per_node
+        more = "take more GPUs" + (f" in whole nodes of {per_node}" if num_gpus % per_node else "")
+        return more + (", a smaller micro_batch_size" if (self.training.micro_batch_size or 1) > 1 else "")

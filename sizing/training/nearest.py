@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from sizing.errors import InvalidInput
 from sizing.layout import Parallelism
 from sizing.layout.degrees import DegreeSearch, degrees_text
+from sizing.layout.formats import zero_stage_of
 from sizing.training.gpu_memory import GpuMemory
-from sizing.training.memory_question import RECOMPUTATIONS, MemoryQuestion
-from sizing.units import decimal_bytes_text
+from sizing.training.memory_question import HEADROOM_FRACTION, RECOMPUTATIONS, UNKNOWN_ACTIVATIONS, MemoryQuestion
+from sizing.units import decimal_bytes_text, percent_text
 
 MOST_TRIED = 100
 """Degrees beside the given ones. An answer must not take long; the layout search tries all."""
@@ -24,49 +25,54 @@ _EXPERT_FACTORS = (1, 2, 4, 8)
 def memory_warnings(memory: GpuMemory, question: MemoryQuestion, given: Parallelism) -> Iterator[str]:
     """What a reader must know before believing that the layout runs."""
     if question.training.micro_batch_size is not None and memory.total_bytes is None:
-        yield "activations are not known: they need the model's architecture, and only a number of parameters is given"
+        yield UNKNOWN_ACTIVATIONS
     if memory.runs is not False:
         return
-    if memory.total_bytes is None:
-        needs, remedy = "training state needs", "raise parallelism.tensor or parallelism.pipeline"
-    else:
-        needs, remedy = "training state and its activations need", _remedy(memory, question, given)
+    needs = "training state needs" if memory.total_bytes is None else "training state and its activations need"
     needed, capacity = decimal_bytes_text(memory.needed_bytes), decimal_bytes_text(memory.gpu_memory_bytes or 0)
+    remedy = _remedy(memory, question, given)
     yield f"the {needs} {needed} on the fullest GPU, which has {capacity}: this layout cannot run; {remedy}"
 
 
 def _remedy(memory: GpuMemory, question: MemoryQuestion, given: Parallelism) -> str:
-    """The nearest that runs, in words."""
+    """The nearest that runs and leaves the layout search's headroom free, in words."""
+    room_bytes = int((memory.gpu_memory_bytes or 0) * (1 - HEADROOM_FRACTION))
     stronger = RECOMPUTATIONS[RECOMPUTATIONS.index(memory.recomputation or "none") :]
     least: tuple[int, str] | None = None
     for parallelism in itertools.chain([given], _by_distance(question, given)):
         try:
-            found = question.memory(parallelism, room_bytes=memory.gpu_memory_bytes or 0, recomputations=stronger)
+            found = question.memory(parallelism, room_bytes=room_bytes, recomputations=stronger)
         except InvalidInput:
             continue
-        words = f"{degrees_text(parallelism)} and recomputation {found.recomputation}"
-        if found.runs:
+        words = degrees_text(parallelism)
+        if found.recomputation is not None:
+            words += f" and recomputation {found.recomputation}"
+        if found.needed_bytes <= room_bytes:
             return f"the nearest that can has {words}: {decimal_bytes_text(found.needed_bytes)}"
         if least is None or found.needed_bytes < least[0]:
             least = found.needed_bytes, words
     needed, words = least or (memory.needed_bytes, degrees_text(given))
+    nearest = f"{words} comes nearest with {decimal_bytes_text(needed)}"
     return (
-        f"none of the degrees tried on these GPUs can, and {words} comes nearest with {decimal_bytes_text(needed)}: "
-        "take more GPUs or a smaller micro_batch_size, or ask ckpt-size layouts"
+        f"none of the degrees tried on these GPUs can with {percent_text(HEADROOM_FRACTION)} to spare, and {nearest}: "
+        f"{question.remedies(given.num_gpus)}, or ask ckpt-size layouts"
     )
 
 
 def _by_distance(question: MemoryQuestion, given: Parallelism) -> Iterator[Parallelism]:
-    """Degrees on the same GPUs, those with the fewest doublings and halvings first."""
+    """Degrees on the same GPUs, those with the fewest doublings and halvings first; what is sharded is so further."""
+    is_deepspeed = question.format_name == "deepspeed"
     search = DegreeSearch(
         model=question.model(tensor=given.tensor),
         training=question.training,
         format_name=question.format_name,
-        given=given,
+        given=given.model_copy(update={"shard_group": None}),
         num_gpus=given.num_gpus,
         gpus_per_node=question.node.spec.gpus_per_node,
         contexts=(given.context,),
         experts=_experts(question, given),
+        zero_stages=range(zero_stage_of("deepspeed", given), 4) if is_deepspeed else (),
+        shard_groups=given.shard_group is not None,
     )
     near = heapq.nsmallest(MOST_TRIED, search.combinations(), key=lambda degrees: _distance(degrees, given))
     for degrees in near:
@@ -81,5 +87,9 @@ def _experts(question: MemoryQuestion, given: Parallelism) -> list[int]:
     return [given.expert * factor for factor in _EXPERT_FACTORS if num_experts % (given.expert * factor) == 0]
 
 
-def _distance(degrees: dict[str, int], given: Parallelism) -> float:
-    return sum(abs(math.log2(degrees[name] / getattr(given, name))) for name in ("tensor", "pipeline", "expert"))
+def _distance(degrees: dict[str, int], given: Parallelism) -> tuple[float, int]:
+    """Doublings and halvings, and stages of ZeRO; of equally near ones fewer pipeline stages are better."""
+    before = {"tensor": given.tensor, "pipeline": given.pipeline, "expert": given.expert, "group": given.shard_ranks}
+    after = degrees | {"group": degrees.get("shard_group", given.shard_ranks)}
+    moved = sum(abs(math.log2(after[name] / before[name])) for name in before)
+    return moved + degrees.get("zero_stage", 0), degrees["pipeline"]

@@ -9,7 +9,8 @@ from sizing.explore.layouts.objectives import ranking
 from sizing.explore.layouts.report import LayoutsReport
 from sizing.explore.layouts.request import LayoutsRequest, layouts_request_from
 from sizing.explore.layouts.search import Search, Tally
-from sizing.layout.degrees import degrees_text
+from sizing.layout.degrees import SEARCHED_DEGREES, degrees_text
+from sizing.training.memory_question import UNKNOWN_ACTIVATIONS
 from sizing.units import decimal_bytes_text
 
 Progress = Callable[[float], None]
@@ -57,9 +58,14 @@ def layouts_of(request: LayoutsRequest, *, progress: Progress | None = None) -> 
 
 
 def _warnings(search: Search, tally: Tally) -> Iterator[str]:
-    training = search.scenario.training
-    if training.micro_batch_size is None:
+    if search.scenario.training.micro_batch_size is None:
         yield "activations are not counted: give training.micro_batch_size and sequence_length"
+    elif search.question.model(tensor=1).architecture is None:
+        yield UNKNOWN_ACTIVATIONS
+    given = search.scenario.parallelism
+    dropped = [f"{name} {degree:,}" for name in SEARCHED_DEGREES if (degree := getattr(given, name)) > 1]
+    if dropped:
+        yield f"the scenario's {', '.join(dropped)} are not kept: all such degrees are tried"
     if tally.fitting:
         return
     if tally.least is None:
@@ -71,7 +77,5 @@ def _warnings(search: Search, tally: Tally) -> Iterator[str]:
     yield (
         f"nothing fits: {degrees_text(least.parallelism)}{recomputed} comes nearest and needs "
         f"{decimal_bytes_text(least.gpu_bytes)} of {decimal_bytes_text(search.room_bytes)}; "
-        "take more GPUs"
-        + ("" if training.micro_batch_size is None else ", a smaller micro_batch_size")
-        + ", or other nodes"
+        f"{search.question.remedies(search.num_gpus)}, or other nodes"
     )

@@ -15,7 +15,7 @@ class FoundLayout(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     parallelism: Parallelism
-    recomputation: Recomputation | None = Field(description="None without a batch")
+    recomputation: Recomputation | None = Field(description="None where activations are not counted")
     model_parallel_gpus: int = Field(description="over which the tensors are cut; with FSDP, those of a shard group")
     gpu_bytes: int = Field(description="needed on the fullest GPU: state and, with a batch, activations")
     gpu_state_bytes: int

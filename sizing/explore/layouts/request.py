@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sizing.errors import explain
 from sizing.layout.parallelism import Degree
 from sizing.scenario import Scenario
+from sizing.training.memory_question import HEADROOM_FRACTION
 
 Objective = Literal["model-parallel-gpus", "save-time", "write-bandwidth", "bubble", "memory"]
 
@@ -38,7 +39,8 @@ class LayoutsRequest(BaseModel):
     scenario: Scenario
     objective: Objective = "model-parallel-gpus"
     headroom_fraction: Annotated[float, Field(ge=0, le=0.9)] = Field(
-        0.1, description="of a GPU's memory, kept for what is not counted: fragments, buffers, gathered layers"
+        HEADROOM_FRACTION,
+        description="of a GPU's memory, kept for what is not counted: fragments, buffers, gathered layers",
     )
     contexts: Annotated[tuple[Degree, ...], Field(max_length=16)] | None = Field(
         None, description="context degrees to try; the scenario's alone where not given"

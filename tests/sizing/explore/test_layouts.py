@@ -160,6 +160,27 @@ def test_context_degrees_are_searched_where_asked() -> None:
     assert {layout.parallelism.context for layout in asked.layouts} == {1, 2, 4}
 
 
+def test_context_ranks_share_sequences_evenly() -> None:
+    found = search("llama-3.1-8b", 48, training=BATCH, asked={"contexts": [1, 2, 3]})
+    assert {layout.parallelism.context for layout in found.layouts} == {1, 2}
+    assert found.num_refused
+
+
+def test_a_bare_count_says_that_activations_are_not_known() -> None:
+    model = {"num_parameters": 8_000_000_000}
+    found = find_layouts(question("gpt2", 8, training=BATCH) | {"model": model})
+    assert {(layout.recomputation, layout.activation_bytes) for layout in found.layouts} == {(None, None)}
+    assert any("activations are not known: they need the model's architecture" in w for w in found.warnings)
+
+
+def test_degrees_that_are_given_are_not_kept_and_that_is_said() -> None:
+    given = {"tensor": 4, "pipeline": 2, "virtual_pipeline": 2}
+    found = search("llama-3.1-8b", 64, parallelism=given)
+    assert len({layout.parallelism.tensor for layout in found.layouts}) > 1
+    assert "the scenario's tensor 4, pipeline 2 are not kept: all such degrees are tried" in found.warnings
+    assert not any("not kept" in warning for warning in search("llama-3.1-8b", 64).warnings)
+
+
 def test_only_even_stages_where_asked() -> None:
     found = search("llama-3.1-405b", 16 * 126, asked={"even_stages": True}, cluster={"node": "dgx-h200"})
     assert found.layouts

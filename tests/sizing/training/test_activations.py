@@ -187,9 +187,41 @@ def test_a_layout_that_cannot_run_is_told_the_nearest_degrees_that_can() -> None
     assert report_of(parallelism=nearest, training=BATCH).training.fits
 
 
+def remedy_for(model: str = "llama-3.1-70b", **blocks: Any) -> str:
+    """What the one warning of a layout that cannot run tells its reader to do."""
+    [warning] = [warning for warning in report_of(model, **blocks).warnings if "cannot run" in warning]
+    return warning.split("cannot run; ")[1]
+
+
+def test_the_nearest_leaves_the_headroom_of_the_layout_search_free() -> None:
+    batch = BATCH | {"sequence_length": 8192}
+    remedy = remedy_for("llama-3.1-8b", parallelism={"data": 64}, training=batch)
+    assert remedy == "the nearest that can has tensor 4, data 16 and recomputation selective: 46.35 GB"
+    nearer = {"parallelism": {"tensor": 2, "data": 32}, "training": batch | {"recomputation": "full"}}
+    assert 72e9 < (report_of("llama-3.1-8b", **nearer).training.total_bytes or 0) < 80e9
+
+
+@pytest.mark.parametrize(
+    ("training", "parallelism", "nearest"),
+    [
+        ({}, {"data": 64}, "tensor 8, pipeline 4, data 2: 40.87 GB"),
+        ({"framework": "deepspeed"}, {"data": 64}, "data 64, zero stage 3: 17.64 GB"),
+        ({"framework": "fsdp2"}, {"data": 64, "shard_group": 2}, "data 64, shard group 16: 70.55 GB"),
+    ],
+)
+def test_what_is_nearest_is_of_its_framework(
+    training: dict[str, Any], parallelism: dict[str, Any], nearest: str
+) -> None:
+    remedy = remedy_for(training=training, parallelism=parallelism)
+    assert remedy.startswith(f"the nearest that can has {nearest}")
+
+
 def test_where_no_degrees_can_the_least_need_is_said() -> None:
-    report = report_of("megatron-1t", parallelism={"tensor": 8}, training=BATCH)
-    assert any("none of the degrees tried on these GPUs can" in warning for warning in report.warnings)
+    remedy = remedy_for("megatron-1t", parallelism={"tensor": 4, "data": 3}, training=BATCH | {"micro_batch_size": 2})
+    assert "none of the degrees tried on these GPUs can with 10.0 % to spare, and tensor 4, pipeline 3 " in remedy
+    assert remedy.endswith("take more GPUs in whole nodes of 8, a smaller micro_batch_size, or ask ckpt-size layouts")
+    alone = remedy_for("llama-3.1-405b", parallelism={"data": 64}, training={"framework": "fsdp2"})
+    assert alone.endswith("data 64 comes nearest with 101.5 GB: take more GPUs, or ask ckpt-size layouts")
 
 
 def test_the_nearest_is_sought_among_few_whatever_could_be_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +256,7 @@ def test_the_nearest_is_sought_among_few_whatever_could_be_tried(monkeypatch: py
 
 def test_a_bare_count_has_no_activations_and_says_so() -> None:
     report = answer(scenario_from({"model": {"num_parameters": 8_000_000_000}, "training": BATCH}))
-    assert report.training.total_bytes is None
+    assert (report.training.total_bytes, report.training.recomputation) == (None, None)
     assert any("activations are not known" in warning for warning in report.warnings)
 
 
