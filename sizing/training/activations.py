@@ -13,7 +13,7 @@ from sizing.layout import Parallelism
 from sizing.layout.stages import StageSpan
 from sizing.model import Architecture
 from sizing.state import Training
-from sizing.training.execution import Execution
+from sizing.training.execution import Execution, value_bytes
 
 MASK_BYTES = 1
 LOGIT_BYTES = 4
@@ -135,7 +135,7 @@ class StageActivations:
     ) -> None:
         self._architecture = architecture
         self._execution = execution
-        self._shape = LayerShape(architecture, parallelism, 4 if training.precision == "fp32" else 2)
+        self._shape = LayerShape(architecture, parallelism, value_bytes(training))
         self._dense = self._layer(self._shape.dense)
         self._sparse = self._layer(self._shape.sparse) if architecture.num_experts else (0.0, 0.0)
 

@@ -64,6 +64,11 @@ class Execution:
         )
 
 
+def value_bytes(training: Training) -> int:
+    """Bytes of a value in the forward and the backward pass."""
+    return 4 if training.precision == "fp32" else 2
+
+
 def execution_of(training: Training, parallelism: Parallelism) -> Execution | None:
     """How a step of the scenario runs, or None where no batch is given.
 

@@ -16,6 +16,8 @@ from sizing.layout.stages import stage_spans
 from sizing.model import Model, ResolvedModel
 from sizing.state import Training
 from sizing.state.training import Recomputation
+from sizing.training.execution import value_bytes
+from sizing.training.gathered import gathered_bytes
 from sizing.training.gpu_memory import GpuMemory, gpu_memory
 
 RECOMPUTATIONS: tuple[Recomputation, ...] = get_args(Recomputation)
@@ -61,6 +63,13 @@ class MemoryQuestion:
             if found.needed_bytes <= room_bytes:
                 break
         return found
+
+    @functools.cached_property
+    def gathered_bytes(self) -> int:
+        """What FSDP gathers of the model at a time; 0 with other frameworks."""
+        if self.training.framework != "fsdp2":
+            return 0
+        return gathered_bytes(self.model(tensor=1).inventory, value_bytes=value_bytes(self.training))
 
     def remedies(self, num_gpus: int) -> str:
         """What leaves a GPU less to hold than any degrees on these GPUs, in words."""

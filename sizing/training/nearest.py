@@ -12,6 +12,7 @@ from sizing.errors import InvalidInput
 from sizing.layout import Parallelism
 from sizing.layout.degrees import DegreeSearch, degrees_text
 from sizing.layout.formats import zero_stage_of
+from sizing.training.gathered import GATHERED_TEXT
 from sizing.training.gpu_memory import GpuMemory
 from sizing.training.memory_question import HEADROOM_FRACTION, RECOMPUTATIONS, UNKNOWN_ACTIVATIONS, MemoryQuestion
 from sizing.units import decimal_bytes_text, percent_text
@@ -27,11 +28,23 @@ def memory_warnings(memory: GpuMemory, question: MemoryQuestion, given: Parallel
     if question.training.micro_batch_size is not None and memory.total_bytes is None:
         yield UNKNOWN_ACTIVATIONS
     if memory.runs is not False:
+        yield from _gathered(memory, question, given)
         return
     needs = "training state needs" if memory.total_bytes is None else "training state and its activations need"
     needed, capacity = decimal_bytes_text(memory.needed_bytes), decimal_bytes_text(memory.gpu_memory_bytes or 0)
     remedy = _remedy(memory, question, given)
     yield f"the {needs} {needed} on the fullest GPU, which has {capacity}: this layout cannot run; {remedy}"
+
+
+def _gathered(memory: GpuMemory, question: MemoryQuestion, given: Parallelism) -> Iterator[str]:
+    """Whether the layers that FSDP gathers are too much beside what fits."""
+    gathered, capacity = question.gathered_bytes if given.shard_ranks > 1 else 0, memory.gpu_memory_bytes or math.inf
+    needed = memory.needed_bytes + gathered
+    if gathered and needed > capacity:
+        yield (
+            f"{GATHERED_TEXT}, {decimal_bytes_text(gathered)} that are not counted: with them the fullest GPU needs "
+            f"{decimal_bytes_text(needed)} of {decimal_bytes_text(capacity)}, so this layout may not run"
+        )
 
 
 def _remedy(memory: GpuMemory, question: MemoryQuestion, given: Parallelism) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 from sizing.errors import InvalidInput
 from sizing.explore.layouts.objectives import ranking
 from sizing.explore.layouts.report import LayoutsReport
-from sizing.explore.layouts.request import LayoutsRequest, layouts_request_from
+from sizing.explore.layouts.request import MOST_HEADROOM_FRACTION, LayoutsRequest, layouts_request_from
 from sizing.explore.layouts.search import Search, Tally
 from sizing.layout.degrees import SEARCHED_DEGREES, degrees_text
+from sizing.training.gathered import GATHERED_TEXT
 from sizing.training.memory_question import UNKNOWN_ACTIVATIONS
 from sizing.units import decimal_bytes_text
 
@@ -67,6 +69,7 @@ def _warnings(search: Search, tally: Tally) -> Iterator[str]:
     if dropped:
         yield f"the scenario's {', '.join(dropped)} are not kept: all such degrees are tried"
     if tally.fitting:
+        yield from _gathered(search)
         return
     if tally.least is None:
         because = f": {tally.refusal}" if tally.refusal else ""
@@ -79,3 +82,15 @@ def _warnings(search: Search, tally: Tally) -> Iterator[str]:
         f"{decimal_bytes_text(least.gpu_bytes)} of {decimal_bytes_text(search.room_bytes)}; "
         f"{search.question.remedies(search.num_gpus)}, or other nodes"
     )
+
+
+def _gathered(search: Search) -> Iterator[str]:
+    """Whether the headroom is too small for the layers that FSDP gathers."""
+    gathered, capacity = search.question.gathered_bytes, search.gpu_memory_bytes
+    headroom = capacity - search.room_bytes
+    if gathered > headroom:
+        enough = min(math.ceil(100 * gathered / capacity) / 100, MOST_HEADROOM_FRACTION)
+        yield (
+            f"{GATHERED_TEXT}, {decimal_bytes_text(gathered)} that are not counted and more than the headroom of "
+            f"{decimal_bytes_text(headroom)}: give a headroom_fraction of {enough}"
+        )

@@ -11,6 +11,8 @@ from sizing.layout.parallelism import Degree
 from sizing.scenario import Scenario
 from sizing.training.memory_question import HEADROOM_FRACTION
 
+MOST_HEADROOM_FRACTION = 0.9
+
 Objective = Literal["model-parallel-gpus", "save-time", "write-bandwidth", "bubble", "memory"]
 
 REFERENCE_SEARCH: dict[str, Any] = {
@@ -38,7 +40,7 @@ class LayoutsRequest(BaseModel):
 
     scenario: Scenario
     objective: Objective = "model-parallel-gpus"
-    headroom_fraction: Annotated[float, Field(ge=0, le=0.9)] = Field(
+    headroom_fraction: Annotated[float, Field(ge=0, le=MOST_HEADROOM_FRACTION)] = Field(
         HEADROOM_FRACTION,
         description="of a GPU's memory, kept for what is not counted: fragments, buffers, gathered layers",
     )

@@ -5,12 +5,16 @@ from typing import Any
 
 import pytest
 
+from sizing.explore.layouts.answer import find_layouts
 from sizing.layout import Parallelism
 from sizing.layout.shards import Content
+from sizing.model import catalog
+from sizing.model.inventory import inventory_of
 from sizing.published import published
 from sizing.report import answer
 from sizing.scenario import scenario_from
 from sizing.state import Training
+from sizing.training.gathered import gathered_bytes
 from sizing.training.state_memory import StateRule
 
 OF_MEGATRON = published("zero_model_state_memory")["megatron_bytes_per_parameter"]
@@ -39,3 +43,32 @@ def test_the_state_is_that_of_one_gpu() -> None:
     memory = answer(scenario_from({"model": {"preset": "deepseek-v3"}} | blocks)).training
     assert memory.total_bytes is not None
     assert memory.gpu_state_bytes <= memory.total_bytes < 1.01 * memory.gpu_state_bytes
+
+
+FSDP: dict[str, Any] = {
+    "model": {"preset": "llama-3.1-405b"},
+    "training": {"framework": "fsdp2", "sequence_length": 8192, "micro_batch_size": 1, "recomputation": "full"},
+}
+LAYER_OF_LLAMA_405B = 16_384 * (2 * 16_384 + 2 * 1_024 + 3 * 53_248 + 2)
+
+
+def test_what_fsdp_gathers_is_said_where_it_is_too_much() -> None:
+    gathered = 3 * 2 * LAYER_OF_LLAMA_405B / 1e9
+    tight, roomy = (answer(scenario_from(FSDP | {"parallelism": {"data": data}})) for data in (256, 2048))
+    assert tight.training.fits
+    [warning] = [warning for warning in tight.warnings if "FSDP gathers" in warning]
+    assert f"{gathered:.2f} GB that are not counted" in warning
+    assert not any("FSDP gathers" in warning for warning in roomy.warnings)
+
+
+def test_a_headroom_too_small_for_what_fsdp_gathers_is_said() -> None:
+    question = {"scenario": FSDP | {"cluster": {"num_gpus": 512}}}
+    [warning] = find_layouts(question).warnings
+    assert warning.endswith("more than the headroom of 8.000 GB: give a headroom_fraction of 0.24")
+    assert find_layouts(question | {"headroom_fraction": 0.24}).warnings == []
+
+
+def test_experts_are_gathered_with_their_layer() -> None:
+    """DeepSeek-V3 has 256 experts of 3 x 7,168 x 2,048 in a layer."""
+    inventory = inventory_of(catalog()["deepseek-v3"].architecture)
+    assert gathered_bytes(inventory, value_bytes=2) == pytest.approx(6 * 256 * 3 * 7_168 * 2_048, rel=0.03)
