@@ -194,6 +194,18 @@ def percent_text(fraction: float) -> str:
     return f"{percent:#.3g} %" if percent < 99.95 else f"{percent:,.0f} %"
 
 
+def counted_text(number: float, noun: str) -> str:
+    """A number of things.
+
+    >>> counted_text(1, "GPU"), counted_text(3072, "GPU"), counted_text(11.5, "microbatch")
+    ('1 GPU', '3,072 GPUs', '11.5 microbatches')
+    """
+    text = f"{number:,}" if isinstance(number, int) else f"{number:,.3g}"
+    if number == 1:
+        return f"{text} {noun}"
+    return f"{text} {noun}{'es' if noun.endswith('ch') else 's'}"
+
+
 def _scaled(value: float, base: int, prefixes: tuple[str, ...], *, digits: int = 4) -> str:
     power = 0
     while abs(value) >= base and power < len(prefixes) - 1:

@@ -19,7 +19,7 @@ from sizing.cli.terminal import EXIT_MISSED, console, progress_bar
 from sizing.explore.layouts.answer import find_layouts
 from sizing.explore.layouts.report import FoundLayout, LayoutsReport
 from sizing.explore.layouts.request import Objective
-from sizing.units import decimal_bytes_text, percent_text, rate_text, seconds_text
+from sizing.units import counted_text, decimal_bytes_text, percent_text, rate_text, seconds_text
 
 _WIDE = 200
 _ALWAYS = ("tensor", "pipeline", "data", "GPU memory")
@@ -104,7 +104,9 @@ def _request(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _title(report: LayoutsReport) -> str:
-    found = f"{report.num_fitting:,} layouts fit on {report.num_gpus:,} GPUs, {report.num_nodes:,} x {report.node}"
+    layouts, gpus = counted_text(report.num_fitting, "layout"), counted_text(report.num_gpus, "GPU")
+    fit = "fits" if report.num_fitting == 1 else "fit"
+    found = f"{layouts} {fit} on {gpus}, {report.num_nodes:,} x {report.node}"
     return f"{found}; the best {len(report.layouts):,} by {report.objective}" if report.layouts else found
 
 
@@ -135,9 +137,10 @@ def _notes(report: LayoutsReport, rows: list[dict[str, str]], differing: list[st
     ]
     if same:
         yield f"The same in all of them: {', '.join(same)}."
+    tried = counted_text(report.num_candidates, "combination")
     yield (
-        f"Of {report.num_candidates:,} combinations of degrees {report.num_refused:,} do not go with the model or the "
-        f"batch, and {report.num_too_large:,} need more than {decimal_bytes_text(report.room_bytes)} of a GPU's "
+        f"Of {tried} of degrees {report.num_refused:,} do not go with the model or the batch, and "
+        f"{report.num_too_large:,} need more than {decimal_bytes_text(report.room_bytes)} of a GPU's "
         f"{decimal_bytes_text(report.gpu_memory_bytes)}."
     )
     yield from (f"warning: {warning}" for warning in report.warnings)

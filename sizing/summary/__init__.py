@@ -11,6 +11,7 @@ from sizing.summary.purchase import required_rows
 from sizing.summary.rows import Grid, Row, Section
 from sizing.summary.run_costs import cost_rows
 from sizing.summary.times import time_rows
+from sizing.units import counted_text
 
 __all__ = [
     "Grid",
@@ -31,7 +32,7 @@ def headline(report: SizingReport) -> str:
     """What is trained, on what."""
     layout = report.layout
     return (
-        f"{report.model.name}: {report.model.num_parameters:,} parameters on {layout.num_gpus:,} GPUs "
+        f"{report.model.name}: {report.model.num_parameters:,} parameters on {counted_text(layout.num_gpus, 'GPU')} "
         f"({layout.num_nodes:,} x {layout.node})"
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sizing.summary.rows import Row
 from sizing.training import GpuMemory
-from sizing.units import decimal_bytes_text, percent_text
+from sizing.units import counted_text, decimal_bytes_text, percent_text
 
 _UNCOUNTED = "; without activations: they need --micro-batch and an architecture"
 
@@ -15,7 +15,8 @@ def memory_rows(memory: GpuMemory) -> Iterator[Row]:
     """State, activations, and whether they fit."""
     yield Row("state", decimal_bytes_text(memory.gpu_state_bytes), "weights, gradients and optimizer")
     if memory.activation_bytes is not None and memory.total_bytes is not None:
-        kept = f"of {memory.in_flight_microbatches:g} microbatches in flight; recomputation {memory.recomputation}"
+        in_flight = counted_text(memory.in_flight_microbatches or 0.0, "microbatch")
+        kept = f"of {in_flight} in flight; recomputation {memory.recomputation}"
         yield Row("activations", decimal_bytes_text(memory.activation_bytes), kept)
         yield Row("together", decimal_bytes_text(memory.total_bytes), f"on stage {memory.fullest_stage}")
     if memory.gpu_memory_bytes is not None:
@@ -23,5 +24,5 @@ def memory_rows(memory: GpuMemory) -> Iterator[Row]:
         beside = "" if memory.total_bytes is not None else _UNCOUNTED
         yield Row("of", decimal_bytes_text(memory.gpu_memory_bytes), verdict + beside)
     if memory.bubble_fraction is not None:
-        idle = f"of a step the pipeline idles, with {memory.num_microbatches:,} microbatches"
+        idle = f"of a step the pipeline idles, with {counted_text(memory.num_microbatches or 0, 'microbatch')}"
         yield Row("bubble", percent_text(memory.bubble_fraction), idle)

@@ -50,6 +50,13 @@ def test_where_nothing_fits_the_nearest_is_said_and_check_fails() -> None:
     assert ckpt_size(*flags, "--check").returncode == 1
 
 
+def test_one_layout_on_one_gpu_is_said_in_the_singular() -> None:
+    batch = ("--sequence-length", "4096", "--micro-batch", "1")
+    found = ckpt_size("layouts", "--model", "llama-3.2-1b", "--gpus", "1", *batch).stdout
+    assert found.startswith("1 layout fits on 1 GPU, 1 x dgx-h100; the best 1 by")
+    assert "Of 1 combination of degrees" in found
+
+
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
