@@ -25,10 +25,12 @@ class Row:
 
     @property
     def setting(self) -> Setting:
-        """What all measurements of a fit share: engine, block size, and whether I/O is direct."""
+        """What all measurements of a fit share: engine, block size, and whether I/O is direct.
+
+        Restores of what another node wrote are cold either way, and do not say which they were.
+        """
         found = self.measurement
-        is_read_direct = found.cache_policy == "other-node" and found.engine == "direct"
-        io = "direct" if found.cache_policy == "o-direct" or is_read_direct else "buffered"
+        io = {"o-direct": "direct", "other-node": "either"}.get(found.cache_policy, "buffered")
         return (found.engine, found.block_bytes, io)
 
     @property

@@ -94,9 +94,7 @@ def series_of(results: Sequence[BenchmarkResult], direction: Direction, *, engin
     ]
     left_out = Counter(reason for row in rows for reason in reasons_against(row, engine))
     usable = [row for row in rows if not any(reasons_against(row, engine))]
-    by_setting: dict[Setting, list[Row]] = {}
-    for row in usable:
-        by_setting.setdefault(row.setting, []).append(row)
+    by_setting = _by_setting(usable)
     chosen = max(by_setting.values(), key=lambda rows: (len({r.configuration for r in rows}), len(rows)), default=[])
     for setting, others in by_setting.items():
         if others is not chosen:
@@ -113,6 +111,18 @@ def series_of(results: Sequence[BenchmarkResult], direction: Direction, *, engin
 def dates_of(results: Sequence[BenchmarkResult]) -> list[date]:
     """The dates of runs that have one."""
     return [result.started_at.date() for result in results if result.started_at is not None]
+
+
+def _by_setting(rows: Sequence[Row]) -> dict[Setting, list[Row]]:
+    """Rows that can be fitted together; those of either kind of I/O go with the most that are otherwise alike."""
+    by_setting: dict[Setting, list[Row]] = {}
+    for row in rows:
+        by_setting.setdefault(row.setting, []).append(row)
+    for engine, block_bytes, io in [setting for setting in by_setting if setting[2] == "either"]:
+        alike = [by_setting[other] for other in by_setting if other[:2] == (engine, block_bytes) and other[2] != io]
+        if alike:
+            max(alike, key=len).extend(by_setting.pop((engine, block_bytes, io)))
+    return by_setting
 
 
 def _with_fastest_threads(rows: Sequence[Row]) -> Iterator[Row]:
