@@ -21,7 +21,7 @@ from sizing.sized import manifest_of
 from sizing.units import parse_bytes
 
 TOLERANCE = 0.005
-MOST_SECONDS = 300
+MOST_SECONDS = 600
 EMPTY_BYTES: int = container_bytes(CONTAINERS["torch-zip"], num_files=1, num_tensors=0)
 MOST_BYTES_WITHOUT_TENSORS: int = parse_bytes("64 kB")
 """What a framework puts into a file without tensors: its configuration, names and shapes."""
@@ -99,14 +99,19 @@ def _predicted(case: Case) -> Iterator[tuple[str, int]]:
 
 def _save(case: Case, folder: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(case.num_ranks)]
-    found = subprocess.run(  # noqa: S603  our own module
+    with subprocess.Popen(  # noqa: S603  our own module
         [*command, "-m", "io_bench.validation.saving", case.name, str(folder)],
-        capture_output=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=MOST_SECONDS,
-        check=False,
         env=os.environ | {"OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"},
-    )
-    if found.returncode != 0:
-        reasons = [line for line in found.stderr.splitlines() if "Error" in line]
-        raise RunFailed(f"{case.name} could not be saved: {reasons[0] if reasons else found.stderr[-300:]}")
+    ) as launcher:
+        try:
+            _, said = launcher.communicate(timeout=MOST_SECONDS)
+        except subprocess.TimeoutExpired:
+            launcher.terminate()  # it ends its ranks
+            _, said = launcher.communicate()
+            raise RunFailed(f"{case.name} was not saved within {MOST_SECONDS} s: {said[-300:]}") from None
+    if launcher.returncode != 0:
+        reasons = [line for line in said.splitlines() if "Error" in line]
+        raise RunFailed(f"{case.name} could not be saved: {reasons[0] if reasons else said[-300:]}")

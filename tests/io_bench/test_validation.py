@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from io_bench.errors import RunFailed
+from io_bench.validation import comparison
 from io_bench.validation.cases import CASES, DEEPSPEED_CASES, Case, available_cases
 from io_bench.validation.comparison import TOLERANCE, FileComparison, compared
 from io_bench.validation.tiny_llama import TINY, TinyLlama
@@ -44,6 +46,12 @@ def test_what_deepspeed_saves_is_predicted(case: Case) -> None:
     """DeepSpeed is installed by scripts/test."""
     assert case in available_cases(), "DeepSpeed is missing: run scripts/test long"
     check(case)
+
+
+def test_a_case_that_does_not_end_is_given_up_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparison, "MOST_SECONDS", 0.5)
+    with pytest.raises(RunFailed, match=r"tensor parallel, torch.save per rank was not saved within 0.5 s"):
+        compared(next(case for case in CASES if case.name == QUICK[1]))
 
 
 @pytest.mark.parametrize(
