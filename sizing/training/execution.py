@@ -65,7 +65,13 @@ class Execution:
 
 
 def value_bytes(training: Training) -> int:
-    """Bytes of a value in the forward and the backward pass."""
+    """Bytes of a value in the forward and the backward pass.
+
+    Source: mixed precision computes in 2 bytes (Micikevicius et al. 2018, section 3.1), full precision in 4.
+
+    >>> value_bytes(Training(precision="bf16"))
+    2
+    """
     return 4 if training.precision == "fp32" else 2
 
 
