@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import multiprocessing
 import resource
 import signal
@@ -9,6 +11,7 @@ import time
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 from typing import Annotated, Any
 
 from anyio import CapacityLimiter, to_thread
@@ -17,11 +20,17 @@ from fastapi import Depends, Request
 from service.errors import Busy, TakesTooLong
 from service.metrics import Metrics
 from service.settings import Settings
+from service.supervision import end_with_parent
 from sizing.errors import InvalidInput, Problem
 from sizing.units import binary_bytes_text
 
 MOST_WAITING_PER_WORKER = 8
 SECONDS_TO_START = 60.0
+SECONDS_TO_END = 5.0
+_OUT_OF_MEMORY = errno.ENOMEM
+"""The exit code of a process that reached its limit of memory."""
+
+_log = logging.getLogger(__name__)
 
 _processes = multiprocessing.get_context("spawn")
 
@@ -91,7 +100,7 @@ class ComputeWorker:
     def __init__(self, *, max_seconds: float, max_bytes: int) -> None:
         self._max_seconds = max_seconds
         self._max_bytes = max_bytes
-        self._process: multiprocessing.context.SpawnProcess | None = None
+        self._process: SpawnProcess | None = None
         self._connection: Connection[Any, Any] | None = None
 
     def ask(self, function: Callable[..., bytes], arguments: tuple[object, ...]) -> bytes:
@@ -104,8 +113,7 @@ class ComputeWorker:
                 raise _too_much(f"takes more than {self._max_seconds:g} seconds")
             answer, refusal, failure = connection.recv()
         except (EOFError, OSError):
-            self.stop()
-            raise _too_much(f"takes more than {binary_bytes_text(self._max_bytes)} of memory") from None
+            raise self._end() from None
         if refusal is not None:
             kind, problems = refusal
             raise kind(problems)
@@ -115,11 +123,28 @@ class ComputeWorker:
 
     def stop(self) -> None:
         """End the process, whatever it does."""
-        if self._process is not None and self._connection is not None:
-            self._process.kill()
-            self._process.join()
-            self._connection.close()
+        process, connection = self._process, self._connection
         self._process = self._connection = None
+        if process is not None and connection is not None:
+            process.kill()
+            process.join()
+            connection.close()
+
+    def _end(self) -> Exception:
+        """What is known of why the process ended in the middle of a question."""
+        process = self._process
+        if process is None:
+            return _busy()  # the server stops
+        process.join(SECONDS_TO_END)
+        code, memory = process.exitcode, binary_bytes_text(self._max_bytes)
+        self.stop()
+        if code == _OUT_OF_MEMORY:
+            return _too_much(f"takes more than {memory} of memory")
+        if code is None or code >= 0:
+            return RuntimeError(f"a process for heavy questions ended with exit code {code}")
+        name = signal.Signals(-code).name
+        _log.error("A process for heavy questions was ended by %s.", name)
+        return _too_much(f"was not answered, for its process (of at most {memory} of memory) was ended by {name}")
 
     def _started(self) -> Connection[Any, Any]:
         if self._connection is None or self._process is None or not self._process.is_alive():
@@ -137,6 +162,7 @@ class ComputeWorker:
 
 def _compute(connection: Connection[Any, Any], max_bytes: int) -> None:
     """The life of a process: answer until the server is gone."""
+    end_with_parent()  # also in the middle of a question, which nobody would stop any more
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server says when to stop
     resource.setrlimit(resource.RLIMIT_DATA, (max_bytes, max_bytes))
     from service import heavy  # noqa: F401, PLC0415 - loaded before the first question's time begins
@@ -159,7 +185,7 @@ def _outcome(
     except InvalidInput as error:
         return b"", (type(error), error.problems), None
     except MemoryError:
-        raise SystemExit(1) from None  # nothing that is left can be relied on
+        raise SystemExit(_OUT_OF_MEMORY) from None  # nothing that is left can be relied on
     except Exception:  # noqa: BLE001 - the server logs it and answers 500
         return b"", None, traceback.format_exc()
 

@@ -60,16 +60,20 @@ def _started(work: Callable[[socket.socket], None], listener: socket.socket) -> 
     return worker
 
 
-def _work(work: Callable[[socket.socket], None], listener: socket.socket) -> None:
-    """The life of a worker."""
+def end_with_parent() -> None:
+    """Let this process get SIGTERM when its parent is gone, however that came."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _work(work: Callable[[socket.socket], None], listener: socket.socket) -> None:
+    """The life of a worker."""
+    end_with_parent()
     work(listener)
 
 
 def _end_with(parent: BaseProcess) -> None:
-    """Stop this process when its parent is gone, however that came."""
     wait([parent.sentinel])
     os.kill(os.getpid(), signal.SIGTERM)
 

@@ -1,6 +1,8 @@
 """Functions for other processes to compute; the module is small, for they import it first."""
 
+import os
 import time
+from pathlib import Path
 
 from service.errors import NotReady
 from sizing.errors import InvalidInput
@@ -20,6 +22,25 @@ def refuse_for_now() -> bytes:
 
 def fail() -> bytes:
     raise ZeroDivisionError("nobody expects this")
+
+
+def end_by(signal_number: int) -> bytes:
+    os.kill(os.getpid(), signal_number)
+    return b""
+
+
+def leave(exit_code: int) -> bytes:
+    os._exit(exit_code)
+
+
+def count_in(file: str) -> bytes:
+    """Lengthens a file for as long as it is let, a minute at most."""
+    with Path(file).open("a") as counted:
+        for _ in range(6000):
+            counted.write("x")
+            counted.flush()
+            time.sleep(0.01)
+    return b""
 
 
 def nap() -> bytes:

@@ -1,6 +1,5 @@
 """The heavy questions over HTTP: answered as by the library, beside the server, within their limits."""
 
-import asyncio
 import csv
 import threading
 import time
@@ -9,14 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from starlette.testclient import TestClient
 
-from service.app import create_app
-from service.compute import MOST_WAITING_PER_WORKER, ComputePool, ComputeWorker
-from service.errors import Busy, NotReady, TakesTooLong
-from service.metrics import Metrics
-from service.settings import Settings
-from sizing.errors import InvalidInput
 from sizing.explore.clusters.answer import answer_cluster
 from sizing.explore.clusters.scenario import REFERENCE_CLUSTER
 from sizing.explore.comparisons.answer import compare
@@ -28,7 +20,6 @@ from sizing.explore.simulation import REFERENCE_SIMULATION, ScenarioSimulation, 
 from sizing.explore.sweeps.answer import sweep
 from sizing.explore.sweeps.request import REFERENCE_SWEEP
 from sizing.scenario import REFERENCE_SCENARIO
-from tests.service.computed import eat, fail, nap, refuse, refuse_for_now, sleep
 from tests.service.conftest import serving
 
 LONG: dict[str, Any] = REFERENCE_CLUSTER | {"horizon_seconds": "900d"}
@@ -113,48 +104,6 @@ def test_small_questions_are_answered_beside_a_large_one_which_is_stopped_in_tim
         assert (refused.status_code, refused.json()["code"]) == (422, "takes-too-long")
         assert "takes more than 3 seconds" in refused.json()["detail"]
         assert client.post("/v1/requirements", json=REFERENCE_SCENARIO).status_code == 200
-
-
-def test_more_large_questions_than_can_wait_are_refused_at_once(tmp_path: Path) -> None:
-    pool = ComputePool(Settings(database_url=f"sqlite:///{tmp_path}/x.db", compute_workers=1), Metrics())
-
-    async def ask_all() -> list[bytes | BaseException]:
-        return await asyncio.gather(*(pool.run(nap) for _ in range(12)), return_exceptions=True)
-
-    try:
-        answers = asyncio.run(ask_all())
-    finally:
-        pool.close()
-    assert answers[:MOST_WAITING_PER_WORKER] == [b"rested"] * MOST_WAITING_PER_WORKER
-    assert [type(answer) for answer in answers[MOST_WAITING_PER_WORKER:]] == [Busy] * 4
-
-
-def test_who_is_refused_for_others_is_told_when_to_come_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("service.compute.MOST_WAITING_PER_WORKER", 0)
-    with TestClient(create_app(Settings(database_url=f"sqlite:///{tmp_path}/x.db"))) as client:
-        refused = client.post("/v1/requirements", json=REFERENCE_SCENARIO)
-        assert (refused.status_code, refused.json()["code"]) == (503, "busy")
-        assert int(refused.headers["retry-after"]) > 0
-        assert client.post("/v1/sizings", json=REFERENCE_SCENARIO).status_code == 200
-
-
-def test_a_process_that_is_stopped_is_replaced() -> None:
-    worker = ComputeWorker(max_seconds=3, max_bytes=512 * 1024**2)
-    try:
-        assert worker.ask(eat, (3,)) == b"xxx"
-        with pytest.raises(TakesTooLong, match=r"takes more than 512.0 MiB of memory"):
-            worker.ask(eat, (2 * 1024**3,))
-        with pytest.raises(TakesTooLong, match="takes more than 3 seconds"):
-            worker.ask(sleep, ())
-        with pytest.raises(InvalidInput, match="a must be b, got 1: give b"):
-            worker.ask(refuse, ())
-        with pytest.raises(NotReady, match="must be ready"):
-            worker.ask(refuse_for_now, ())
-        with pytest.raises(RuntimeError, match="nobody expects this"):
-            worker.ask(fail, ())
-        assert worker.ask(eat, (3,)) == b"xxx"
-    finally:
-        worker.stop()
 
 
 def test_a_sweep_is_that_of_the_library_as_json_and_as_csv(client: httpx.Client) -> None:

@@ -1,0 +1,103 @@
+"""The processes beside the server: within their limits, replaced when they end, gone with their server."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from service.app import create_app
+from service.compute import MOST_WAITING_PER_WORKER, ComputePool, ComputeWorker
+from service.errors import Busy, NotReady, TakesTooLong
+from service.metrics import Metrics
+from service.settings import Settings
+from sizing.errors import InvalidInput
+from sizing.scenario import REFERENCE_SCENARIO
+from tests.service.computed import eat, end_by, fail, leave, nap, refuse, refuse_for_now, sleep
+
+
+def test_more_large_questions_than_can_wait_are_refused_at_once(tmp_path: Path) -> None:
+    pool = ComputePool(Settings(database_url=f"sqlite:///{tmp_path}/x.db", compute_workers=1), Metrics())
+
+    async def ask_all() -> list[bytes | BaseException]:
+        return await asyncio.gather(*(pool.run(nap) for _ in range(12)), return_exceptions=True)
+
+    try:
+        answers = asyncio.run(ask_all())
+    finally:
+        pool.close()
+    assert answers[:MOST_WAITING_PER_WORKER] == [b"rested"] * MOST_WAITING_PER_WORKER
+    assert [type(answer) for answer in answers[MOST_WAITING_PER_WORKER:]] == [Busy] * 4
+
+
+def test_who_is_refused_for_others_is_told_when_to_come_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("service.compute.MOST_WAITING_PER_WORKER", 0)
+    with TestClient(create_app(Settings(database_url=f"sqlite:///{tmp_path}/x.db"))) as client:
+        refused = client.post("/v1/requirements", json=REFERENCE_SCENARIO)
+        assert (refused.status_code, refused.json()["code"]) == (503, "busy")
+        assert int(refused.headers["retry-after"]) > 0
+        assert client.post("/v1/sizings", json=REFERENCE_SCENARIO).status_code == 200
+
+
+def test_a_process_that_is_stopped_is_replaced() -> None:
+    worker = ComputeWorker(max_seconds=3, max_bytes=512 * 1024**2)
+    try:
+        assert worker.ask(eat, (3,)) == b"xxx"
+        with pytest.raises(TakesTooLong, match=r"takes more than 512.0 MiB of memory"):
+            worker.ask(eat, (2 * 1024**3,))
+        with pytest.raises(TakesTooLong, match="takes more than 3 seconds"):
+            worker.ask(sleep, ())
+        with pytest.raises(InvalidInput, match="a must be b, got 1: give b"):
+            worker.ask(refuse, ())
+        with pytest.raises(NotReady, match="must be ready"):
+            worker.ask(refuse_for_now, ())
+        with pytest.raises(RuntimeError, match="nobody expects this"):
+            worker.ask(fail, ())
+        with pytest.raises(TakesTooLong, match=r"not answered, for its process .* was ended by SIGKILL"):
+            worker.ask(end_by, (signal.SIGKILL,))
+        with pytest.raises(RuntimeError, match="ended with exit code 3"):
+            worker.ask(leave, (3,))
+        assert worker.ask(eat, (3,)) == b"xxx"
+    finally:
+        worker.stop()
+
+
+def test_a_question_ends_with_its_server(tmp_path: Path) -> None:
+    file = tmp_path / "counted"
+    code = (
+        "from service.compute import ComputeWorker\nfrom tests.service.computed import count_in\n"
+        f"if __name__ == '__main__': ComputeWorker(max_seconds=60, max_bytes=2**30).ask(count_in, ({str(file)!r},))"
+    )
+    with subprocess.Popen([sys.executable, "-c", code]) as server:
+        until(lambda: file.exists() and file.stat().st_size > 0)
+        server.kill()
+    until(lambda: not grows(file))
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def grows(file: Path) -> bool:
+    size = file.stat().st_size
+    time.sleep(0.5)
+    return file.stat().st_size > size
+
+
+def test_questions_that_are_asked_when_the_server_stops_may_be_asked_again() -> None:
+    worker = ComputeWorker(max_seconds=60, max_bytes=2**30)
+    assert worker.ask(eat, (1,)) == b"x"
+    stopping = threading.Timer(0.5, worker.stop)
+    stopping.start()
+    with pytest.raises(Busy):
+        worker.ask(sleep, ())
+    stopping.join()
