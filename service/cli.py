@@ -22,7 +22,7 @@ from service.database.schema import migrated_database
 from service.database.tables import SCOPES
 from service.errors import validated
 from service.listening import listen, prepared, url_of
-from service.settings import Settings
+from service.settings import Settings, require_known_variables, variable_of
 from sizing import __version__
 from sizing.errors import EXIT_BAD_INPUT, SizingError
 
@@ -33,9 +33,8 @@ app.add_typer(token_app, name="token")
 
 def _help(setting: str) -> str:
     field = Settings.model_fields[setting]
-    variable = field.validation_alias or f"CKPT_SERVE_{setting.upper()}"
     default = "a file in the data directory" if field.default_factory else field.default
-    return f"{field.description}  [env: {variable}; default: {default}]"
+    return f"{field.description}  [env: {variable_of(setting)}; default: {default}]"
 
 
 def _option(setting: str) -> Any:
@@ -160,9 +159,10 @@ def _database(context: typer.Context, url: str | None) -> Database:
 def _url(context: typer.Context, url: str | None) -> str:
     """The database that the command names, or `ckpt-serve` before it, or else the settings."""
     before = context.find_root().params["database_url"]
-    return _settings(database_url=url or before).database_url
+    return _settings(database_url=before if url is None else url).database_url
 
 
 def _settings(**flags: str | bool | None) -> Settings:
+    require_known_variables()
     given: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
     return validated(Settings, lambda: Settings(**given))

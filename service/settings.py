@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import difflib
+import ipaddress
 import os
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from sizing.errors import InvalidInput, broken_rule
 from sizing.units import ByteCount, PositiveSeconds
 
+_PREFIX = "CKPT_SERVE_"
 _BodyBytes = Annotated[ByteCount, Field(le=256 * 1024**2)]
+_Limit = Annotated[PositiveSeconds, Field(le=24 * 3600)]
 
 DEFAULT_DATABASE = Path("checkpoint-sizing") / "service.sqlite3"
 
@@ -22,37 +27,71 @@ def default_database_url() -> str:
     return f"sqlite:///{Path(data).absolute() / DEFAULT_DATABASE}"
 
 
+def _networks(text: str) -> str:
+    """Addresses and networks, each of which is one: what is none would trust nobody without a word."""
+    try:
+        for part in () if text in ("", "*") else text.split(","):
+            ipaddress.ip_network(part.strip())
+    except ValueError as error:
+        raise broken_rule(f"must be addresses or networks ({error})", "write such as 10.0.0.0/8,192.0.2.7") from None
+    return text
+
+
 class Settings(BaseSettings):
     """The settings of the service. A flag goes before the environment, which goes before the default."""
 
     model_config = SettingsConfigDict(
-        env_prefix="CKPT_SERVE_", env_ignore_empty=True, extra="forbid", frozen=True, validate_by_name=True
+        env_prefix=_PREFIX, env_ignore_empty=True, extra="forbid", frozen=True, validate_by_name=True
     )
 
-    host: str = Field("127.0.0.1", description="Address to listen on; 0.0.0.0 lets other machines in")
+    host: str = Field("127.0.0.1", min_length=1, description="Address to listen on; 0.0.0.0 lets other machines in")
     port: Annotated[int, Field(ge=0, le=65535)] = Field(8000, description="Port to listen on; 0 takes a free one")
     workers: Annotated[int, Field(ge=1, le=256)] = Field(1, description="Processes that answer requests")
     database_url: str = Field(
+        min_length=1,
         default_factory=default_database_url,
         validation_alias="DATABASE_URL",
         description="sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME",
     )
     require_login: bool = Field(False, description="Whether questions, catalogs and lists need a token too")
-    trusted_proxies: str = Field(
+    trusted_proxies: Annotated[str, AfterValidator(_networks)] = Field(
         "127.0.0.1", description="Addresses or networks whose X-Forwarded-For is believed, with commas; * for all"
     )
     max_body_bytes: _BodyBytes = Field(1024**2, description="Largest request body that is read, such as 1MiB")
     max_result_bytes: _BodyBytes = Field(
         16 * 1024**2, description="Largest result document that is taken, unpacked, such as 16MiB"
     )
-    body_seconds: PositiveSeconds = Field(30, description="Time in which a body must arrive, such as 30s")
+    body_seconds: _Limit = Field(30, description="Time in which a body must arrive, such as 30s")
     requests_per_second: Annotated[float, Field(ge=0, le=1e6)] = Field(
         100, description="Requests of one client address to each worker, after a burst; 0 sets no limit"
     )
     compute_workers: Annotated[int, Field(ge=1, le=64)] = Field(
         1, description="Processes of each worker for heavy questions, such as sweeps"
     )
-    compute_seconds: PositiveSeconds = Field(30, description="Time that one heavy question may take, such as 30s")
-    compute_memory_bytes: Annotated[ByteCount, Field(ge=512 * 1024**2)] = Field(
+    compute_seconds: _Limit = Field(30, description="Time that one heavy question may take, such as 30s")
+    compute_memory_bytes: Annotated[ByteCount, Field(ge=512 * 1024**2, le=1024**5)] = Field(
         2 * 1024**3, description="Memory that one heavy question may take, such as 2GiB"
     )
+
+
+def variable_of(setting: str) -> str:
+    """The variable of the environment that sets it.
+
+    >>> variable_of("port"), variable_of("database_url")
+    ('CKPT_SERVE_PORT', 'DATABASE_URL')
+    """
+    return str(Settings.model_fields[setting].validation_alias or f"{_PREFIX}{setting.upper()}")
+
+
+def require_known_variables() -> None:
+    """Refuse a variable of the environment that sets nothing: a misspelt login would be required of nobody.
+
+    Raises InvalidInput.
+    """
+    known = [variable_of(setting) for setting in Settings.model_fields]
+    for variable in os.environ:
+        if variable.upper().startswith(_PREFIX) and variable.upper() not in known:
+            nearest = difflib.get_close_matches(variable.upper(), known, n=1, cutoff=0)
+            raise InvalidInput.of(
+                "the environment", "must set what there is", value=variable, remedy=f"the nearest is {nearest[0]}"
+            )

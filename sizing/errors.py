@@ -142,8 +142,19 @@ def _follows_from_others(details: ErrorDetails) -> bool:
     return details["type"] == "too_short" and len(details["input"]) >= details["ctx"]["min_length"]
 
 
-_REMEDIES = {
+_RULES = {
     "missing": ("is required", "add it"),
+    "literal_error": ("must be one of {expected}", "choose one of these"),
+    "enum": ("must be one of {expected}", "choose one of these"),
+    "greater_than_equal": ("must be at least {ge}", "give {ge} or more"),
+    "greater_than": ("must be more than {gt}", "give more than {gt}"),
+    "less_than_equal": ("must be at most {le}", "give {le} or less"),
+    "less_than": ("must be less than {lt}", "give less than {lt}"),
+    "too_short": ("must have at least {min_length} entries", "add what is missing"),
+    "too_long": ("must have at most {max_length} entries", "leave some out"),
+    "string_too_short": ("must have {min_length} or more characters", "give a longer text"),
+    "string_too_long": ("must have at most {max_length} characters", "give a shorter text"),
+    "string_pattern_mismatch": ("must match {pattern}", "write it so"),
     "int_type": ("must be a whole number", "give a whole number"),
     "int_parsing": ("must be a whole number", "give a whole number"),
     "int_from_float": ("must be a whole number", "give a whole number"),
@@ -164,6 +175,7 @@ _REMEDIES = {
     "dict_type": ("must be an object", "give an object with named fields"),
     "json_invalid": ("must be valid JSON", "check quotes, commas and brackets"),
 }
+"""Rule and remedy by the type of a pydantic error, with what its context names."""
 
 
 def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
@@ -175,22 +187,8 @@ def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
             rule, remedy = context["rule"], context["remedy"]
         case "extra_forbidden":
             rule, remedy = "is not a known field", _did_you_mean(details["loc"], model)
-        case "literal_error" | "enum":
-            rule, remedy = f"must be one of {context['expected']}", "choose one of these"
-        case "greater_than_equal":
-            rule, remedy = f"must be at least {context['ge']}", f"give {context['ge']} or more"
-        case "greater_than":
-            rule, remedy = f"must be more than {context['gt']}", f"give more than {context['gt']}"
-        case "less_than_equal":
-            rule, remedy = f"must be at most {context['le']}", f"give {context['le']} or less"
-        case "less_than":
-            rule, remedy = f"must be less than {context['lt']}", f"give less than {context['lt']}"
-        case "too_short":
-            rule, remedy = f"must have at least {context['min_length']} entries", "add what is missing"
-        case "too_long":
-            rule, remedy = f"must have at most {context['max_length']} entries", "leave some out"
-        case _ if kind in _REMEDIES:
-            rule, remedy = _REMEDIES[kind]
+        case _ if kind in _RULES:
+            rule, remedy = (text.format_map(context) for text in _RULES[kind])
         case _:
             rule, remedy = f"is invalid ({details['msg']})", "correct it"
     return Problem(field, rule, value, remedy)

@@ -89,7 +89,16 @@ def test_a_flag_goes_before_the_environment(
         (["--database-url", "sqlite:///a%00b"], "database_url must name a file"),
         (["--database-url", "sqlite:////proc/nowhere/x.sqlite3"], "names a directory that cannot be made"),
         (["--database-url", "sqlite:////proc/x.sqlite3"], "unable to open database file"),
+        (["--database-url", ""], "database_url must have 1 or more characters, got ''"),
+        (["token", "list", "--database-url", ""], "database_url must have 1 or more characters, got ''"),
         (["--host", "256.1.1.1"], "cannot be listened on"),
+        (["--host", ""], "host must have 1 or more characters, got ''"),  # which would be every address there is
+        (
+            ["--trusted-proxies", "10.0.0.1/8"],
+            "trusted_proxies must be addresses or networks (10.0.0.1/8 has host bits",
+        ),
+        (["--trusted-proxies", "10.0.0.1,proxy"], "trusted_proxies must be addresses or networks"),
+        (["--compute-seconds", "30d"], "compute_seconds must be at most"),
         (["--port", "70000"], "port must be at most 65535, got '70000'"),
         (["--max-body-bytes", "much"], "max_body_bytes is not a size, got 'much'"),
         (
@@ -116,6 +125,22 @@ def test_bad_input_ends_with_one_sentence_and_exit_code_2(
 def test_a_bad_environment_is_bad_input_too(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CKPT_SERVE_PORT", "high")
     assert terminal() == (2, "", "error: port must be a whole number, got 'high': give a whole number.\n")
+
+
+@pytest.mark.parametrize(
+    ("variable", "nearest"),
+    [
+        ("CKPT_SERVE_REQUIRE_LOGN", "CKPT_SERVE_REQUIRE_LOGIN"),
+        ("ckpt_serve_hosts", "CKPT_SERVE_HOST"),
+        ("CKPT_SERVE_DATABASE_URL", "DATABASE_URL"),
+    ],
+)
+def test_a_variable_that_sets_nothing_is_refused(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, variable: str, nearest: str
+) -> None:
+    monkeypatch.setenv(variable, "true")
+    sentence = f"the environment must set what there is, got '{variable}': the nearest is {nearest}."
+    assert terminal() == (2, "", f"error: {sentence}\n")
 
 
 def test_what_is_no_database_is_named(terminal: Terminal, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import httpx
 import yaml
 
-from service.settings import Settings
+from service.settings import Settings, variable_of
 from tests.service.conftest import bearer, created_token, new_postgresql_database, result_document, serving
 
 if TYPE_CHECKING:
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 DEPLOY = Path(__file__).parents[2] / "deploy"
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 KUBERNETES = list(yaml.safe_load_all((DEPLOY / "kubernetes" / "service.yaml").read_text()))
-VARIABLES = {
-    str(field.validation_alias or f"CKPT_SERVE_{name.upper()}") for name, field in Settings.model_fields.items()
-}
+VARIABLES = {variable_of(setting) for setting in Settings.model_fields}
 
 
 def checked(*command: str) -> None:
