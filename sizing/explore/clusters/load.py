@@ -135,9 +135,11 @@ def _load(scenario: ClusterScenario, group: JobGroup, index: int) -> JobLoad:
     snapshot = write.stall_seconds if group.scenario.checkpoint.mode == "async" else None
     recovery = report.interval.recovery_seconds if main is None else main.recovery_seconds
     reading = None
-    if restore.seconds is not None:
-        nodes = _weight(scenario.sharing, layout.num_nodes)
-        reading = _transfer(restore.read_bytes, restore.seconds, restore.limits, weight=nodes)
+    if restore.read_seconds is not None:
+        nodes, passed_on = _weight(scenario.sharing, layout.num_nodes), restore.exchange_seconds or 0.0
+        reading = _transfer(
+            restore.read_bytes, restore.read_seconds, restore.limits, weight=nodes, more_lead_seconds=passed_on
+        )
     return JobLoad(
         group=group,
         report=report,
@@ -146,7 +148,7 @@ def _load(scenario: ClusterScenario, group: JobGroup, index: int) -> JobLoad:
             write.seconds,
             write.limits,
             weight=_weight(scenario.sharing, layout.num_writing_nodes),
-            before_seconds=snapshot or 0.0,
+            more_lead_seconds=-(snapshot or 0.0),
         ),
         restore=reading,
         snapshot_seconds=0.0 if front and snapshot is not None else snapshot,
@@ -172,11 +174,12 @@ def _weight(sharing: Sharing, num_nodes: int) -> float:
 
 
 def _transfer(
-    num_bytes: float, seconds: float, limits: Sequence[Limit], *, weight: float, before_seconds: float = 0.0
+    num_bytes: float, seconds: float, limits: Sequence[Limit], *, weight: float, more_lead_seconds: float
 ) -> TransferLoad:
     """A transfer that takes `seconds` alone, of which the serial steps come first.
 
-    Of these, `before_seconds` pass before it begins: the snapshot of asynchronous saving.
+    `more_lead_seconds` take no bandwidth either: the exchange after a restore; less the snapshot of asynchronous
+    saving, which passes before the transfer begins.
     """
     lead = sum(limit.seconds for limit in limits if limit.slack_fraction is None)
     own = [limit for limit in limits if limit.slack_fraction is not None and limit.resource != _FILE_SYSTEM]
@@ -185,5 +188,5 @@ def _transfer(
     alone = num_bytes / (seconds - lead)
     held_back = file_system is None or file_system.slack_fraction != 0
     return TransferLoad(
-        num_bytes, max(0.0, lead - before_seconds), alone if held_back else min(rates, default=math.inf), weight
+        num_bytes, max(0.0, lead + more_lead_seconds), alone if held_back else min(rates, default=math.inf), weight
     )

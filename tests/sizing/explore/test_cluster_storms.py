@@ -47,6 +47,18 @@ def test_detection_and_restart_come_before_reading_except_where_restart_includes
     assert power.last_back_seconds == pytest.approx(1100 - alone + 10 * alone)
 
 
+@pytest.mark.parametrize("strategy", ["every-replica", "read-once-broadcast", "parallel-read-exchange"])
+@pytest.mark.parametrize("node_rate", ["1 GB/s", "100 GB/s"])
+def test_a_job_alone_is_back_when_its_own_restore_ends_passing_on_included(strategy: str, node_rate: str) -> None:
+    asked = document(checkpoint={"restore": strategy})
+    asked["jobs"][0]["scenario"]["parallelism"] = {"data": 64}
+    asked["storage"]["profile"]["node_read_bytes_per_second"] = node_rate
+    (load,) = loads_of(asked)
+    (power,) = storms([load], read_bytes_per_second=80e9, nodes_per_rack=None)
+    assert power.last_back_seconds == pytest.approx(load.report.restore.seconds)
+    assert power.last_back_alone_seconds == pytest.approx(load.report.restore.seconds)
+
+
 def test_the_read_rate_to_buy_brings_all_back_exactly_in_time() -> None:
     loads = loads_of(
         document(
