@@ -185,13 +185,15 @@ def seconds_text(seconds: float) -> str:
 
 
 def percent_text(fraction: float) -> str:
-    """A fraction of 1 as percent, three significant digits.
+    """A fraction of 1 as percent, three significant digits, or four where three would make it all.
 
-    >>> percent_text(0.00351), percent_text(0.1964)
-    ('0.351 %', '19.6 %')
+    >>> percent_text(0.00351), percent_text(0.1964), percent_text(0.9999), percent_text(1.0)
+    ('0.351 %', '19.6 %', '99.99 %', '100 %')
     """
     percent = fraction * 100
-    return f"{percent:#.3g} %" if percent < 99.95 else f"{percent:,.0f} %"
+    if percent < 99.95:
+        return f"{percent:#.3g} %"
+    return f"{percent:.2f} %" if percent < 99.995 else f"{percent:,.0f} %"
 
 
 def counted_text(number: float, noun: str) -> str:

@@ -71,7 +71,8 @@ def _capacity(need: CapacityNeed) -> str:
 
 def _free_interval(found: AtFreeInterval) -> str:
     return (
-        f"If the interval may change: {rate_text(found.write_bytes_per_second)} of writing meets all targets at one "
-        f"checkpoint every {seconds_text(found.interval_seconds)} (stall {seconds_text(found.stall_seconds)}, overhead "
-        f"{percent_text(found.overhead_fraction)}, goodput {percent_text(found.goodput_fraction)})."
+        f"If the interval may change: {rate_text(found.write_bytes_per_second)} of writing meets the targets on stall, "
+        f"overhead and goodput at one checkpoint every {seconds_text(found.interval_seconds)} (stall "
+        f"{seconds_text(found.stall_seconds)}, overhead {percent_text(found.overhead_fraction)}, goodput "
+        f"{percent_text(found.goodput_fraction)})."
     )

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sizing.explore.requirements.asked import INTERVAL, READ_RATE, WRITE_RATE, Asked
 from sizing.explore.requirements.capacity import capacity_need
 from sizing.explore.requirements.edge import last_that_meets
-from sizing.explore.requirements.free_interval import at_free_interval
+from sizing.explore.requirements.free_interval import AtFreeInterval, at_free_interval
 from sizing.explore.requirements.questions import Question, Sense, questions
 from sizing.explore.requirements.reasons import reason
 from sizing.explore.requirements.report import Least, Requirement, RequirementsReport, Status
@@ -38,6 +38,7 @@ def requirements_of(scenario: Scenario) -> RequirementsReport:
     asked = Asked(sized(scenario).demands, scenario.run_inputs)
     solved = [answered for question in questions(asked) if (answered := _solved(asked, question)) is not None]
     found = [requirement.model_copy(update={"binds": _binds(requirement, solved)}) for requirement in solved]
+    free = at_free_interval(asked)
     capacity = evaluate(asked.demands, asked.inputs).capacity
     return RequirementsReport(
         least=Least(
@@ -48,9 +49,9 @@ def requirements_of(scenario: Scenario) -> RequirementsReport:
             longest_interval_seconds=_value(found, INTERVAL, "most"),
         ),
         capacity=capacity_need(capacity, asked.inputs.retention),
-        at_free_interval=at_free_interval(asked),
+        at_free_interval=free,
         requirements=found,
-        warnings=list(_warnings(asked, found)),
+        warnings=list(_warnings(asked, found, free)),
     )
 
 
@@ -102,10 +103,12 @@ def _value(found: Sequence[Requirement], field: str, sense: Sense) -> float | No
     return next((r.value for r in found if r.binds and (r.field, r.sense) == (field, sense)), None)
 
 
-def _warnings(asked: Asked, found: Sequence[Requirement]) -> Iterator[str]:
-    answered = {requirement.target for requirement in found}
-    if asked.inputs.targets.min_goodput_fraction is not None and "min_goodput_fraction" not in answered:
-        yield "targets.min_goodput_fraction: give reliability and storage rates, without which goodput is unknown"
+def _warnings(asked: Asked, found: Sequence[Requirement], free: AtFreeInterval | None) -> Iterator[str]:
+    if asked.inputs.targets.min_goodput_fraction is not None and free is None:
+        if any(requirement.target == "min_goodput_fraction" for requirement in found):
+            yield "no write rate meets the targets on stall, overhead and goodput, whatever the interval"
+        else:
+            yield "targets.min_goodput_fraction: give reliability and storage rates, without which goodput is unknown"
     shortest, longest = (_value(found, INTERVAL, sense) for sense in ("least", "most"))
     if shortest is not None and longest is not None and shortest > longest:
         yield "no interval meets all targets: the shortest for one is longer than the longest for another"

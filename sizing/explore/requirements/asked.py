@@ -31,8 +31,8 @@ class Asked:
     demands: Demands
     inputs: RunInputs
 
-    def at(self, values: Mapping[str, object]) -> RunFigures:
-        """The figures with some fields set to numbers or arrays, everything else as asked."""
+    def with_values(self, values: Mapping[str, object]) -> Asked:
+        """The same with some fields set to numbers or arrays."""
         blocks: dict[str, dict[str, object]] = {}
         for field, value in values.items():
             block, name = field.rsplit(".", 1)
@@ -41,7 +41,12 @@ class Asked:
         profile = self.inputs.profile
         if rates := blocks.get("storage.profile"):
             profile = with_arrays(profile or StorageProfile.model_validate(dict.fromkeys(rates, 1.0)), rates)
-        return evaluate(self.demands, dataclasses.replace(self.inputs, checkpoint=checkpoint, profile=profile))
+        return Asked(self.demands, dataclasses.replace(self.inputs, checkpoint=checkpoint, profile=profile))
+
+    def at(self, values: Mapping[str, object]) -> RunFigures:
+        """The figures with some fields set to numbers or arrays, everything else as asked."""
+        asked = self.with_values(values)
+        return evaluate(asked.demands, asked.inputs)
 
     def given(self, field: str) -> float | None:
         """What the scenario says of a field."""

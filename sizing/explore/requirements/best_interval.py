@@ -38,6 +38,12 @@ def best_interval_seconds(asked: Asked, figures: RunFigures, rates: float | _Arr
     return best if rates is not None and np.ndim(rates) else float(best[0])
 
 
+def best_goodput_fraction(asked: Asked) -> float | None:
+    """The goodput at the best interval; None where it is not known."""
+    best = best_interval_seconds(asked, asked.at({}))
+    return asked.at({INTERVAL: best}).interval.goodput_at_interval_fraction
+
+
 def peak(value: Callable[[_Array], _Array], *, low: _Array, high: _Array) -> _Array:
     """Where a value that rises and then falls is greatest, for each row between its bounds.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sizing.explore.requirements.asked import DRAINED, INTERVAL, Asked
+from sizing.explore.requirements.best_interval import best_goodput_fraction
 from sizing.explore.requirements.questions import Question
 from sizing.explore.requirements.report import Status
-from sizing.run.evaluation import RunFigures
 from sizing.run.restore import Restore
 from sizing.units import percent_text, seconds_text
 
@@ -14,7 +14,7 @@ def reason(asked: Asked, question: Question, status: Status) -> str:
     """The target that asks for the value; where none is enough, what stands in the way."""
     wanted = _wanted(asked, question)
     if status == "none":
-        return f"{wanted}: {_obstacle(asked, question, asked.at({question.field: question.best}))}"
+        return f"{wanted}: {_obstacle(asked.with_values({question.field: question.best}), question)}"
     if status == "any":
         return f"{wanted}: met whatever this is"
     if question.field == INTERVAL or question.target == "recovery_seconds":
@@ -37,14 +37,12 @@ def _wanted(asked: Asked, question: Question) -> str:
             return f"a goodput of {percent_text(wanted)}"
 
 
-def _obstacle(asked: Asked, question: Question, figures: RunFigures) -> str:
-    """What is left where the field is as good as can be."""
+def _obstacle(asked: Asked, question: Question) -> str:
+    """What is left where the field is as good as can be, as `asked` has it."""
+    figures = asked.at({})
     write, restore = figures.write, figures.restore
     if question.target == "min_goodput_fraction":
-        at_interval = percent_text(figures.interval.goodput_at_interval_fraction or 0.0)
-        if question.field == INTERVAL:
-            return f"even the best interval has {at_interval}"
-        return f"with no limit here it is {at_interval} at this interval; another interval may do"
+        return _obstacle_to_goodput(asked, question, figures.interval.goodput_at_interval_fraction or 0.0)
     if question.target == "recovery_seconds":
         return _obstacle_to_recovery(asked, restore)
     assert write is not None  # noqa: S101  the stall was found
@@ -55,7 +53,19 @@ def _obstacle(asked: Asked, question: Question, figures: RunFigures) -> str:
         share = percent_text(figures.overhead.fraction or 0.0)
         longest = seconds_text(max(row.stall_seconds for row in figures.tiers))
         return f"with no limit here saving stalls {share} of the time and up to {longest} at once, tiers included"
-    return f"with no limit here the stall is {seconds_text(write.stall_seconds)}, decided by {write.bottleneck}"
+    decided_by = "device-to-host" if asked.is_async else write.bottleneck
+    return f"with no limit here the stall is {seconds_text(write.stall_seconds)}, decided by {decided_by}"
+
+
+def _obstacle_to_goodput(asked: Asked, question: Question, at_interval: float) -> str:
+    if question.field == INTERVAL:
+        return f"even the best interval has {percent_text(at_interval)}"
+    best = best_goodput_fraction(asked) or 0.0
+    even = "" if best >= (asked.inputs.targets.min_goodput_fraction or 0.0) else "even "
+    return (
+        f"with no limit here it is {percent_text(at_interval)} at this interval and {percent_text(best)} "
+        f"{even}at the best one"
+    )
 
 
 def _obstacle_to_recovery(asked: Asked, restore: Restore) -> str:

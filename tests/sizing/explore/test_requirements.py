@@ -277,9 +277,40 @@ def test_a_goodput_that_this_interval_cannot_reach_names_one_that_can() -> None:
     report = requirements(document(targets={"min_goodput_fraction": 0.9}))
     assert of(report, WRITE, "min_goodput_fraction").status == "none"
     assert "80.4 % at this interval" not in of(report, INTERVAL, "min_goodput_fraction").reason
+    assert report.warnings == []
     assert report.at_free_interval is not None
     assert report.at_free_interval.goodput_fraction == pytest.approx(0.9)
     assert report.at_free_interval.write_bytes_per_second < 273e9
+
+
+def test_where_no_rate_reaches_the_goodput_the_best_interval_is_judged_too() -> None:
+    asked = document(targets={"min_goodput_fraction": 0.97}, reliability={"failures_per_node_day": 0.0065})
+    report = requirements(asked)
+    wanted = "a goodput of 97.0 %: with no limit here it is 80.4 % at this interval and"
+    assert of(report, WRITE, "min_goodput_fraction").reason == f"{wanted} 99.8 % at the best one"
+    assert of(report, READ, "min_goodput_fraction").reason == f"{wanted} 94.7 % even at the best one"
+    unlimited = answer(scenario_from(with_field(asked, READ, 1e21))).interval
+    assert unlimited.goodput_at_optimum_fraction == pytest.approx(0.947, abs=5e-4)
+
+
+def test_a_goodput_beyond_every_rate_and_interval_is_said_to_be_so() -> None:
+    report = requirements(
+        document(targets={"min_goodput_fraction": 0.9999}, reliability={"failures_per_node_day": 0.0065})
+    )
+    assert report.at_free_interval is None
+    assert report.warnings == ["no write rate meets the targets on stall, overhead and goodput, whatever the interval"]
+    assert of(report, WRITE, "min_goodput_fraction").reason.startswith("a goodput of 99.99 %: ")
+
+
+def test_what_drains_in_the_background_is_not_named_for_the_stall() -> None:
+    asked = document(
+        checkpoint={"mode": "async", "format": "torch-dist", "interval_seconds": 600},
+        targets={"max_stall_seconds": 0.1},
+    )
+    asked["storage"]["profile"] |= {"planning_seconds_per_rank": 0.01, "device_to_host_bytes_per_second": "10 GB/s"}
+    report = requirements(asked)
+    assert answer(scenario_from(with_field(asked, WRITE, 1e21))).write.bottleneck == "planning"  # type: ignore[union-attr]
+    assert of(report, WRITE, "max_stall_seconds").reason.endswith("decided by device-to-host")
 
 
 def test_without_storage_the_rates_are_solved_as_if_nothing_else_limited() -> None:
