@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from io_bench.cli.main import main
+from tests.testbed.terminal import typed
+
 if TYPE_CHECKING:
     from tests.io_bench.conftest import Bench, Tree
 
@@ -62,7 +65,7 @@ def test_a_wrong_flag_is_explained_in_one_sentence(
     flags: list[str], words: str, bench: Bench, target: Path, tree: Callable[[Path], Tree]
 ) -> None:
     before = tree(target), tree(bench.directory)
-    done = bench.run("run", "--target", str(target), *flags)
+    done = typed(main, "ckpt-bench", "run", "--target", str(target), *flags, cwd=bench.directory)
     assert (done.returncode, done.stdout) == (2, "")
     assert words in one_sentence(done.stderr)
     assert (tree(target), tree(bench.directory)) == before
@@ -129,8 +132,8 @@ def test_every_wrong_flag_has_its_sentence(bench: Bench, target: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["run"], ["run", "--target", "x", "--direct"], ["fly"], []])
-def test_a_command_line_that_is_none_is_refused(arguments: list[str], bench: Bench) -> None:
-    done = bench.run(*arguments)
+def test_a_command_line_that_is_none_is_refused(arguments: list[str]) -> None:
+    done = typed(main, "ckpt-bench", *arguments)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
 

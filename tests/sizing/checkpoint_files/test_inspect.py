@@ -15,11 +15,7 @@ import torch
 
 from sizing.checkpoint_files import contents_of
 from tests.sizing.checkpoint_files.trained import num_parameters, stepped, tiny_llama
-
-
-def ckpt_size(*arguments: str) -> subprocess.CompletedProcess[str]:
-    program = [sys.executable, "-c", "from sizing.cli.main import main; main()"]
-    return subprocess.run([*program, *arguments], capture_output=True, text=True, timeout=60, check=False)
+from tests.testbed.terminal import ckpt_size
 
 
 @pytest.fixture

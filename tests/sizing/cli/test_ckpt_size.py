@@ -1,4 +1,4 @@
-"""`ckpt-size` as its user runs it: a real process, its output, its exit code."""
+"""`ckpt-size` as its user types it: its output, its exit code."""
 
 import json
 import subprocess
@@ -14,16 +14,12 @@ from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.storage.calibration import calibrate
 from tests.sizing.storage.calibration.simulation import result
+from tests.testbed.terminal import ckpt_size
 
 REFERENCE_FLAGS = (
     "--model megatron-1t --tensor 8 --pipeline 64 --data 6 --node dgx-a100 --gpus 3072 --observed-bytes 13.8TB "
     "--write-bandwidth 273GB/s --read-bandwidth 1TB/s --interval 4h --failures-per-node-day 0.0065 --restart 0s"
 ).split()
-
-
-def ckpt_size(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    program = [sys.executable, "-c", "from sizing.cli.main import main; main()"]
-    return subprocess.run([*program, *arguments], capture_output=True, text=True, timeout=60, check=False, cwd=cwd)
 
 
 def write(path: Path, document: Any) -> str:
@@ -231,6 +227,15 @@ def test_help_needs_no_torch_and_names_the_verbs() -> None:
     assert found.returncode == 0, found.stderr
     for verb in ("answer", "validate", "profile", "models", "nodes"):
         assert verb in found.stdout
+
+
+def test_the_program_exits_with_2_and_one_sentence_for_bad_input() -> None:
+    program = [sys.executable, "-c", "from sizing.cli.main import main; main()", "--model", "gpt5"]
+    found = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
+    assert found.returncode == 2
+    assert found.stdout == ""
+    assert found.stderr == ckpt_size("--model", "gpt5").stderr
+    assert found.stderr.startswith("error: model.preset must be")
 
 
 def test_a_reader_that_stops_early_is_no_error() -> None:

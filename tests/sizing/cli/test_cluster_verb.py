@@ -1,21 +1,15 @@
 """`ckpt-size cluster` as its user runs it."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
 from sizing.explore.clusters.scenario import REFERENCE_CLUSTER
+from tests.testbed.terminal import ckpt_size
 
 CLUSTER = REFERENCE_CLUSTER | {"horizon_seconds": "1d"}
-
-
-def ckpt_size(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    program = [sys.executable, "-c", "from sizing.cli.main import main; main()"]
-    return subprocess.run([*program, *arguments], capture_output=True, text=True, timeout=60, check=False, cwd=cwd)
 
 
 @pytest.fixture

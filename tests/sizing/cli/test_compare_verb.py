@@ -2,18 +2,17 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from sizing.explore.comparisons.answer import compare
 from sizing.explore.comparisons.request import REFERENCE_COMPARISON
+from tests.testbed.terminal import ckpt_size
 
 
-def ckpt_size(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    program = [sys.executable, "-c", "from sizing.cli.main import main; main()", "compare"]
-    return subprocess.run([*program, *arguments], capture_output=True, text=True, timeout=60, check=False, cwd=cwd)
+def compare_verb(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return ckpt_size("compare", *arguments, cwd=cwd)
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def files(tmp_path: Path) -> list[str]:
 
 
 def test_tables_and_a_chart_show_what_differs_and_why(tmp_path: Path, files: list[str]) -> None:
-    found = ckpt_size(*files, "--chart", "compared.svg", cwd=tmp_path)
+    found = compare_verb(*files, "--chart", "compared.svg", cwd=tmp_path)
     assert found.returncode == 0, found.stderr
     for text in ("273.0 GB/s", "138.00 s (2.73 x)", "one input after the other", "1,008,038,758,400"):
         assert text in found.stdout
@@ -39,11 +38,11 @@ def test_json_is_the_document_of_the_library_from_files_or_one_document(tmp_path
     (tmp_path / "both.json").write_text(json.dumps(REFERENCE_COMPARISON))
     expected = json.loads(compare(REFERENCE_COMPARISON).model_dump_json())
     for arguments in (files, ["both.json"]):
-        assert json.loads(ckpt_size(*arguments, "--json", cwd=tmp_path).stdout) == expected
+        assert json.loads(compare_verb(*arguments, "--json", cwd=tmp_path).stdout) == expected
 
 
 def test_one_scenario_alone_is_refused(tmp_path: Path, files: list[str]) -> None:
-    found = ckpt_size(files[0], cwd=tmp_path)
+    found = compare_verb(files[0], cwd=tmp_path)
     assert found.returncode == 2
     assert "scenarios" in found.stderr
     assert "Traceback" not in found.stderr

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,11 +9,7 @@ import pytest
 from sizing.explore.layouts.answer import find_layouts
 from sizing.explore.layouts.request import REFERENCE_SEARCH
 from sizing.training.techniques import techniques
-
-
-def ckpt_size(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    program = [sys.executable, "-c", "from sizing.cli.main import main; main()"]
-    return subprocess.run([*program, *arguments], capture_output=True, text=True, timeout=60, check=False, cwd=cwd)
+from tests.testbed.terminal import ckpt_size
 
 
 def test_the_table_is_that_of_the_documentation() -> None:

@@ -2,7 +2,8 @@
 
 import json
 import subprocess
-import sys
+
+from tests.testbed.terminal import ckpt_size
 
 FLAGS = (
     "--model megatron-1t --tensor 8 --pipeline 64 --data 6 --node dgx-a100 --observed-bytes 13.8TB "
@@ -11,8 +12,7 @@ FLAGS = (
 
 
 def require(*arguments: str) -> subprocess.CompletedProcess[str]:
-    program = [sys.executable, "-c", "from sizing.cli.main import main; main()", "require", *FLAGS]
-    return subprocess.run([*program, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return ckpt_size("require", *FLAGS, *arguments)
 
 
 def test_a_row_for_each_question_and_the_rate_for_a_free_interval() -> None:

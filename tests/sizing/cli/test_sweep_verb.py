@@ -4,13 +4,13 @@ import csv
 import io
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from sizing.explore.sweeps.answer import sweep
 from sizing.explore.sweeps.request import REFERENCE_SWEEP
+from tests.testbed.terminal import ckpt_size
 
 FLAGS = (
     "--model megatron-1t --tensor 8 --pipeline 64 --data 6 --node dgx-a100 --read-bandwidth 1TB/s "
@@ -18,13 +18,12 @@ FLAGS = (
 ).split()
 
 
-def ckpt_size(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    program = [sys.executable, "-c", "from sizing.cli.main import main; main()", "sweep"]
-    return subprocess.run([*program, *arguments], capture_output=True, text=True, timeout=60, check=False, cwd=cwd)
+def sweep_verb(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return ckpt_size("sweep", *arguments, cwd=cwd)
 
 
 def test_the_best_rows_are_a_table_and_a_chart(tmp_path: Path) -> None:
-    found = ckpt_size(*FLAGS, "--objective", "bandwidth", "--objective", "goodput", "--chart", "s.svg", cwd=tmp_path)
+    found = sweep_verb(*FLAGS, "--objective", "bandwidth", "--objective", "goodput", "--chart", "s.svg", cwd=tmp_path)
     assert found.returncode == 0, found.stderr
     assert "18 best rows of 576" in found.stdout
     assert "The same in all of them: reliability.failures_per_node_day 0.00234" in found.stdout
@@ -33,17 +32,17 @@ def test_the_best_rows_are_a_table_and_a_chart(tmp_path: Path) -> None:
 
 def test_json_is_the_document_of_the_library_by_flags_or_by_file(tmp_path: Path) -> None:
     (tmp_path / "sweep.json").write_text(json.dumps(REFERENCE_SWEEP))
-    by_file = json.loads(ckpt_size("sweep.json", "--json", cwd=tmp_path).stdout)
+    by_file = json.loads(sweep_verb("sweep.json", "--json", cwd=tmp_path).stdout)
     assert by_file == json.loads(sweep(REFERENCE_SWEEP).model_dump_json())
     objectives = ["--objective", "bandwidth", "--objective", "goodput"]
-    by_flags = json.loads(ckpt_size(*FLAGS, *objectives, "--json", cwd=tmp_path).stdout)
+    by_flags = json.loads(sweep_verb(*FLAGS, *objectives, "--json", cwd=tmp_path).stdout)
     assert sorted(map(str, by_flags["columns"])) == sorted(by_file["columns"])
     assert by_flags["num_rows"] == by_file["num_rows"]
 
 
 def test_csv_has_every_row_and_on_standard_error_what_has_no_answer() -> None:
     flags = "--model gpt3-175b --tensor 7,8 --write-bandwidth 100GB/s,1TB/s --figure write.seconds --csv".split()
-    found = ckpt_size(*flags)
+    found = sweep_verb(*flags)
     rows = list(csv.DictReader(io.StringIO(found.stdout)))
     assert [row["storage.profile.write_bytes_per_second"] for row in rows] == ["100000000000.0", "1000000000000.0"]
     assert float(rows[0]["write.seconds"]) == pytest.approx(10 * float(rows[1]["write.seconds"]))
@@ -60,7 +59,7 @@ def test_csv_has_every_row_and_on_standard_error_what_has_no_answer() -> None:
     ],
 )
 def test_bad_input_ends_with_one_sentence_and_exit_code_2(flags: str, sentence: str, tmp_path: Path) -> None:
-    found = ckpt_size(*flags.split(), cwd=tmp_path)
+    found = sweep_verb(*flags.split(), cwd=tmp_path)
     assert found.returncode == 2
     assert sentence in found.stderr
     assert "Traceback" not in found.stderr
