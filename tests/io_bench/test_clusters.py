@@ -122,6 +122,7 @@ def measured(path: Path) -> BenchmarkResult:
     return BenchmarkResult.model_validate_json(path.read_text())
 
 
+@pytest.mark.long
 def test_ranks_on_two_nodes_with_one_host_name_measure_together(cluster: Cluster, tmp_path: Path) -> None:
     with under_torchrun(cluster, tmp_path, *SMALL, "--output", "r.json") as launchers:
         first, second = finish(launchers, seconds=SECONDS_UNTIL_STUCK)

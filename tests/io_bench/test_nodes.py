@@ -61,6 +61,7 @@ def test_ranks_of_several_nodes_restore_what_another_node_wrote(
     assert tree(target) == before
 
 
+@pytest.mark.long
 def test_a_scan_over_nodes_lets_the_others_wait(bench: Bench, target: Path, tree: Callable[[Path], Tree]) -> None:
     before = tree(target)
     flags = ("--target", str(target), *SMALL, "--writers", "1", "--output", "s.json")

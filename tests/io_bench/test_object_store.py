@@ -218,6 +218,7 @@ def test_what_a_lost_rank_has_begun_is_removed_by_name(store: Store) -> None:
 Until = Callable[[Callable[[], object], "subprocess.Popen[str]"], None]
 
 
+@pytest.mark.long
 def test_a_rank_that_is_killed_in_the_middle_of_an_upload_leaves_nothing(
     bench: Bench, store: Store, until: Until, ranks_of: Callable[..., Any]
 ) -> None:

@@ -130,6 +130,7 @@ def test_a_killed_rank_ends_the_run_and_is_named_and_nothing_stays(
     assert tree(target) == before
 
 
+@pytest.mark.long
 def test_a_killed_rank_0_is_named_by_one_survivor_and_cleaned_up_after(
     bench: Bench, target: Path, tree: Callable[[Path], Tree], until: Until, ranks_of: RanksOf
 ) -> None:

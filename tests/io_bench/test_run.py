@@ -137,7 +137,8 @@ def test_a_result_replaces_an_older_one_at_once(bench: Bench, target: Path) -> N
     assert [path.name for path in bench.directory.iterdir()] == ["r.json"]
 
 
-@pytest.mark.parametrize("engine", ["torch-save", pytest.param("async-dcp", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("engine", ["torch-save", "async-dcp"])
 def test_memory_grows_with_the_payload_as_the_plan_says(engine: str, bench: Bench, target: Path) -> None:
     # Not ru_maxrss: a process inherits that from the one that started it.
     prelude = "import atexit; atexit.register(lambda: print(open('/proc/self/status').read()))"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import httpx
+import pytest
 import yaml
 
 from service.settings import Settings, variable_of
@@ -103,6 +104,7 @@ def test_the_dashboard_shows_figures_that_exist(client: httpx.Client, token: str
     assert {re.sub("_(bucket|count)$", "", name) for name in used} == set(re.findall(r"`(ckpt_\w+)`", guide))
 
 
+@pytest.mark.long
 def test_proxy_two_instances_and_postgresql_work_together(postgresql: "PostgresServer", tmp_path: Path) -> None:
     url = new_postgresql_database(postgresql)
     environment = COMPOSE["services"]["service"]["environment"]
