@@ -162,8 +162,8 @@ def test_an_unknown_packing_is_refused(client: httpx.Client, runs: str, publishe
     ("change", "sentence"),
     [
         ({"schema_version": 2}, "schema_version must be one of 1"),
-        ({"run_id": "../../etc/passwd"}, "run_id is invalid"),
-        ({"run_id": "<script>"}, "run_id is invalid"),
+        ({"run_id": "../../etc/passwd"}, "run_id must match ^"),
+        ({"run_id": "<script>"}, "run_id must match ^"),
         ({"measurements": []}, "measurements must have at least 1 entries"),
         ({"measurements": result_document("x")["measurements"] * 1001}, "measurements must be at most 1,000"),
         ({"more": 1}, "more is not a known field"),
