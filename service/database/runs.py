@@ -69,6 +69,7 @@ def publish_run(
             session.flush()
             by.record(session, "publish", f"run {result.run_id}")
     except IntegrityError:
+        storage_system(database, system_name)  # it may have been deleted at this moment
         return _same(published_run(database, system_name, result.run_id), digest), False
     return row, True
 

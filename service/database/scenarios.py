@@ -48,7 +48,7 @@ def delete_scenario(database: Database, scenario_id: UUID, *, by: Actor) -> None
     Raises NotFound or MissingScope.
     """
     with database.writing() as session:
-        row = _found(session.get(ScenarioRow, scenario_id), scenario_id)
+        row = _found(session.get(ScenarioRow, scenario_id, with_for_update=True), scenario_id)
         require_own(row, by)
         session.delete(row)
         by.record(session, "delete", f"scenario {scenario_id}")
