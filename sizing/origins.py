@@ -59,15 +59,15 @@ def intervals(storage: ResolvedStorage | None, demands: Demands, run: RunFigures
     write, restore = run.write, run.restore
     writing = predicted(calibration, [demands.write], direction="write")
     if writing is not None and write is not None:
-        low, high = writing.factors
-        found["write.seconds"] = (write.seconds * low, write.seconds * high)
-        found["write.bytes_per_second"] = (write.bytes_per_second / high, write.bytes_per_second / low)
+        copied = write.seconds - float(writing.seconds)
+        low, high = writing.ends_seconds(also=copied)
+        found["write.seconds"] = (low, high)
+        found["write.bytes_per_second"] = (demands.written_bytes / high, demands.written_bytes / low)
     reading = predicted(calibration, demands.restores[restore.strategy].demands, direction="read")
-    if reading is not None and restore.read_seconds is not None and restore.bytes_per_second is not None:
-        low, high = reading.factors
-        passed_on = restore.exchange_seconds or 0.0
-        found["restore.seconds"] = (restore.read_seconds * low + passed_on, restore.read_seconds * high + passed_on)
-        found["restore.bytes_per_second"] = (restore.bytes_per_second / high, restore.bytes_per_second / low)
+    if reading is not None and restore.seconds is not None:
+        found["restore.seconds"] = reading.ends_seconds(also=restore.exchange_seconds or 0.0)
+        low, high = reading.ends_seconds()
+        found["restore.bytes_per_second"] = (restore.read_bytes / high, restore.read_bytes / low)
     return found
 
 

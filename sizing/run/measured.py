@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from sizing.layout import Layout
 from sizing.run.demands import Demands
 from sizing.run.readings import RestoreStrategy
 from sizing.storage.calibration import Calibration, predicted
 from sizing.storage.storage import ResolvedStorage
-from sizing.storage.terms import Demand, Direction
+from sizing.storage.terms import Demand, Direction, planning_field
 from sizing.units import rate_text
 
 
@@ -59,6 +61,7 @@ def calibration_warnings(
                 f"measured: the ends of its interval differ by a factor of {factor:.3g}; measure closer to this layout"
             )
         yield from _unseen(calibration, direction)
+        yield from _unplanned(calibration, steps, direction)
     if calibration.grade in "CD":
         yield f"the calibration has grade {calibration.grade}: see ckpt-bench calibrate --suggest"
     for warning in calibration.warnings:
@@ -73,3 +76,12 @@ def _unseen(calibration: Calibration, direction: Direction) -> Iterator[str]:
                 f"the {limit.resource} limit of {direction}s is at least {rate_text(limit.value)} and not known: "
                 f"{limit.reason}"
             )
+
+
+def _unplanned(calibration: Calibration, steps: Sequence[Demand], direction: Direction) -> Iterator[str]:
+    fit, num_ranks = calibration.fit(direction), max(int(np.max(step.num_planned_ranks)) for step in steps)
+    if fit is not None and num_ranks and planning_field(direction) not in fit.draws:
+        yield (
+            f"the time to {direction} has none for the planning of {num_ranks:,} ranks: the runs, by engine "
+            f"{calibration.engine}, do not show it"
+        )

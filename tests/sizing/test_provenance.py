@@ -10,7 +10,7 @@ import pytest
 from sizing.provenance import provenance_at
 from sizing.report import SizingReport, answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
-from sizing.storage.calibration import calibrate
+from sizing.storage.calibration import Calibration, calibrate
 from tests.sizing.storage.calibration.simulation import GB, TRUTH, result
 
 MINIMAL: dict[str, Any] = {"model": {"num_parameters": 10**9}}
@@ -37,9 +37,13 @@ def kind(report: SizingReport, path: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def calibrated() -> SizingReport:
-    found = calibrate([result(noise=0.02, outliers=0)], num_draws=200)
-    scenario = MINIMAL | {"storage": {"calibration": found.model_dump(mode="json")}, "parallelism": {"tensor": 8}}
+def calibration() -> Calibration:
+    return calibrate([result(noise=0.02, outliers=0)], num_draws=200)
+
+
+@pytest.fixture(scope="module")
+def calibrated(calibration: Calibration) -> SizingReport:
+    scenario = MINIMAL | {"storage": {"calibration": calibration.model_dump(mode="json")}, "parallelism": {"tensor": 8}}
     return report_of(scenario)
 
 
@@ -117,6 +121,22 @@ def test_calibrated_times_and_rates_have_their_interval(calibrated: SizingReport
         assert low < getattr(getattr(calibrated, block), figure) < high
     low, high = calibrated.prediction_intervals["write.seconds"]
     assert low < calibrated.checkpoint.total_bytes / (TRUTH.node_write_bytes_per_second or 0) + 0.1 < high
+
+
+def test_what_the_runs_did_not_see_is_taken_as_it_is_beside_the_interval(calibration: Calibration) -> None:
+    whole = {"storage": {"calibration": calibration.model_dump(mode="json")}, "parallelism": {"tensor": 8}}
+    found = {
+        mode: report_of(MINIMAL | whole | {"checkpoint": {"mode": mode, "format": "torch-dist"}})
+        for mode in ("sync", "async")
+    }
+    assert found["async"].write is not None
+    copied = found["async"].write.stall_seconds
+    assert copied > 0
+    for waits, copies in zip(*(r.prediction_intervals["write.seconds"] for r in found.values()), strict=True):
+        assert copies == pytest.approx(waits + copied)
+    unplanned = [warning for warning in found["sync"].warnings if "planning of 8 ranks" in warning]
+    assert [warning.split(" has ")[0] for warning in unplanned] == ["the time to write", "the time to read"]
+    assert not any("planning" in warning for warning in report_of(MINIMAL | whole).warnings)
 
 
 def test_without_a_calibration_there_is_no_interval() -> None:

@@ -29,10 +29,9 @@ class Prediction:
     high_seconds: Numbers
     extrapolated: tuple[str, ...]
 
-    @property
-    def factors(self) -> tuple[float, float]:
-        """The ends of the interval over the prediction, of numbers alone."""
-        return float(self.low_seconds / self.seconds), float(self.high_seconds / self.seconds)
+    def ends_seconds(self, *, also: float = 0.0) -> tuple[float, float]:
+        """The ends of the interval, of numbers alone, and `also` seconds that the calibration says nothing of."""
+        return float(self.low_seconds) + also, float(self.high_seconds) + also
 
 
 def predicted(calibration: Calibration, demands: Sequence[Demand], *, direction: Direction) -> Prediction | None:
