@@ -1,6 +1,8 @@
-"""Layers that FSDP has whole for a moment, beside what a GPU keeps of them."""
+"""Parameters that FSDP and ZeRO 3 have whole for a moment, beside what a GPU keeps of them."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from sizing.model.inventory import Inventory
 
@@ -10,16 +12,21 @@ NUM_GATHERED = 3
 Source: Zhao et al. 2023, arXiv 2304.11277, sections 3.3 and 3.4: at most two AllGathers are in flight.
 """
 
-GATHERED_TEXT = "FSDP gathers two layers at a time, and has the gradients of one whole"
+
+class Gathered(NamedTuple):
+    """What is whole at a time, on each GPU, and the sentence that says so."""
+
+    num_bytes: int
+    text: str
 
 
-def gathered_bytes(inventory: Inventory, *, value_bytes: int) -> int:
-    """Bytes that FSDP gathers at a time: 3 w P, with P the parameters of the largest layer and w bytes a value.
+def gathered_by_fsdp(inventory: Inventory, *, value_bytes: int) -> Gathered:
+    """What FSDP gathers at a time: 3 w P, with P the parameters of the largest layer and w bytes a value.
 
     Every layer is taken to be a unit of FSDP. Source: NUM_GATHERED.
 
     >>> from sizing.model.inventory import TensorGroup
-    >>> gathered_bytes((TensorGroup("w", (4, 3), 4, layers=range(2)),), value_bytes=2)
+    >>> gathered_by_fsdp((TensorGroup("w", (4, 3), 4, layers=range(2)),), value_bytes=2).num_bytes
     72
     """
     in_layers = [group for group in inventory if group.placement == "layers"]
@@ -27,4 +34,19 @@ def gathered_bytes(inventory: Inventory, *, value_bytes: int) -> int:
         sum(group.num_parameters // len(group.layers) for group in in_layers if first in group.layers)
         for first in {group.layers.start for group in in_layers}
     ]
-    return NUM_GATHERED * value_bytes * max(layers, default=0)
+    text = "FSDP gathers two layers at a time, and has the gradients of one whole"
+    return Gathered(NUM_GATHERED * value_bytes * max(layers, default=0), text)
+
+
+def gathered_by_zero3(inventory: Inventory, *, value_bytes: int, tensor: int) -> Gathered:
+    """What ZeRO 3 gathers at a time: 2 w P, weights and gradients of the largest tensor, as a tensor rank holds it.
+
+    Source: DeepSpeed documentation, Memory Requirements, `estimate_zero3_model_states_mem_needs`: 4 bytes for each of
+    the largest layer's parameters, where a layer is a module with parameters of its own.
+
+    >>> from sizing.model.inventory import TensorGroup
+    >>> gathered_by_zero3((TensorGroup("w", (4, 3), 4, layers=range(2)),), value_bytes=2, tensor=2).num_bytes
+    24
+    """
+    largest = max(-(-group.tensor_parameters // min(tensor, group.pieces)) for group in inventory)
+    return Gathered(2 * value_bytes * largest, "ZeRO 3 has the weights and gradients of one module whole at a time")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Sequence
 from typing import get_args
@@ -9,15 +10,16 @@ from typing import get_args
 from sizing.cluster import ResolvedNode
 from sizing.layout import Parallelism
 from sizing.layout.cells import cells_of
-from sizing.layout.formats import FormatName
+from sizing.layout.formats import FormatName, zero_stage_of
 from sizing.layout.layout import trained_inventory
 from sizing.layout.resolved import resolved_model
 from sizing.layout.stages import stage_spans
 from sizing.model import Model, ResolvedModel
 from sizing.state import Training
+from sizing.state.saved_state import ZERO_STAGE_WITHOUT_WEIGHTS
 from sizing.state.training import Recomputation
 from sizing.training.execution import value_bytes
-from sizing.training.gathered import gathered_bytes
+from sizing.training.gathered import Gathered, gathered_by_fsdp, gathered_by_zero3
 from sizing.training.gpu_memory import GpuMemory, gpu_memory
 
 RECOMPUTATIONS: tuple[Recomputation, ...] = get_args(Recomputation)
@@ -44,6 +46,12 @@ class MemoryQuestion:
         """The model as that many tensor ranks hold it."""
         return self._resolved(tensor)
 
+    def with_format(self, name: FormatName) -> MemoryQuestion:
+        """The same saved in another format."""
+        other = copy.copy(self)
+        other.format_name = name
+        return other
+
     def memory(
         self, parallelism: Parallelism, *, room_bytes: float, recomputations: Sequence[Recomputation]
     ) -> GpuMemory:
@@ -64,12 +72,15 @@ class MemoryQuestion:
                 break
         return found
 
-    @functools.cached_property
-    def gathered_bytes(self) -> int:
-        """What FSDP gathers of the model at a time; 0 with other frameworks."""
-        if self.training.framework != "fsdp2":
-            return 0
-        return gathered_bytes(self.model(tensor=1).inventory, value_bytes=value_bytes(self.training))
+    def gathered(self, parallelism: Parallelism) -> Gathered | None:
+        """What FSDP or ZeRO 3 gathers of the model at a time, where it shards over several ranks."""
+        inventory, w = self.model(tensor=parallelism.tensor).inventory, value_bytes(self.training)
+        if self.training.framework == "fsdp2" and parallelism.shard_ranks > 1:
+            return gathered_by_fsdp(inventory, value_bytes=w)
+        is_zero3 = zero_stage_of(self.format_name, parallelism) == ZERO_STAGE_WITHOUT_WEIGHTS
+        if is_zero3 and parallelism.num_replicas > 1:
+            return gathered_by_zero3(inventory, value_bytes=w, tensor=parallelism.tensor)
+        return None
 
     def remedies(self, num_gpus: int) -> str:
         """What leaves a GPU less to hold than any degrees on these GPUs, in words."""

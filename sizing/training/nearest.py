@@ -6,13 +6,13 @@ import contextlib
 import heapq
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sizing.errors import InvalidInput
 from sizing.layout import Parallelism
 from sizing.layout.degrees import DegreeSearch, degrees_text
-from sizing.layout.formats import zero_stage_of
-from sizing.training.gathered import GATHERED_TEXT
+from sizing.layout.formats import FORMATS, zero_stage_of
+from sizing.state.training import Recomputation
 from sizing.training.gpu_memory import GpuMemory
 from sizing.training.memory_question import HEADROOM_FRACTION, RECOMPUTATIONS, UNKNOWN_ACTIVATIONS, MemoryQuestion
 from sizing.units import decimal_bytes_text, percent_text
@@ -32,29 +32,58 @@ def memory_warnings(memory: GpuMemory, question: MemoryQuestion, given: Parallel
         return
     needs = "training state needs" if memory.total_bytes is None else "training state and its activations need"
     needed, capacity = decimal_bytes_text(memory.needed_bytes), decimal_bytes_text(memory.gpu_memory_bytes or 0)
-    remedy = _remedy(memory, question, given)
-    yield f"the {needs} {needed} on the fullest GPU, which has {capacity}: this layout cannot run; {remedy}"
+    room_bytes = int((memory.gpu_memory_bytes or 0) * (1 - HEADROOM_FRACTION))
+    stronger = RECOMPUTATIONS[RECOMPUTATIONS.index(memory.recomputation or "none") :]
+    remedies = "; ".join(
+        (
+            *_other_formats(question, given, room_bytes=room_bytes, recomputations=stronger),
+            _nearest(memory, question, given, room_bytes=room_bytes, recomputations=stronger),
+        )
+    )
+    yield f"the {needs} {needed} on the fullest GPU, which has {capacity}: this layout cannot run; {remedies}"
 
 
 def _gathered(memory: GpuMemory, question: MemoryQuestion, given: Parallelism) -> Iterator[str]:
-    """Whether the layers that FSDP gathers are too much beside what fits."""
-    gathered, capacity = question.gathered_bytes if given.shard_ranks > 1 else 0, memory.gpu_memory_bytes or math.inf
-    needed = memory.needed_bytes + gathered
-    if gathered and needed > capacity:
+    """Whether what is gathered for a moment is too much beside what fits."""
+    found, capacity = question.gathered(given), memory.gpu_memory_bytes or math.inf
+    if found is not None and memory.needed_bytes + found.num_bytes > capacity:
+        needed = decimal_bytes_text(memory.needed_bytes + found.num_bytes)
         yield (
-            f"{GATHERED_TEXT}, {decimal_bytes_text(gathered)} that are not counted: with them the fullest GPU needs "
-            f"{decimal_bytes_text(needed)} of {decimal_bytes_text(capacity)}, so this layout may not run"
+            f"{found.text}, {decimal_bytes_text(found.num_bytes)} that are not counted: with them the fullest GPU "
+            f"needs {needed} of {decimal_bytes_text(capacity)}, so this layout may not run"
         )
 
 
-def _remedy(memory: GpuMemory, question: MemoryQuestion, given: Parallelism) -> str:
+def _other_formats(
+    question: MemoryQuestion, given: Parallelism, *, room_bytes: int, recomputations: Sequence[Recomputation]
+) -> Iterator[str]:
+    """The formats that shard the optimizer over the replicas, where the given one does not and that is enough."""
+    if FORMATS[question.format_name].shards_optimizer or given.num_replicas == 1:
+        return
+    framework = question.training.framework
+    names = [name for name, row in FORMATS.items() if row.shards_optimizer and framework in row.frameworks]
+    found = question.with_format(names[-1]).memory(given, room_bytes=room_bytes, recomputations=recomputations)
+    if found.needed_bytes <= room_bytes:
+        recomputed = f" and recomputation {found.recomputation}" if found.recomputation else ""
+        yield (
+            f"with checkpoint.format {' or '.join(names)}, which shard the optimizer,{recomputed} it needs "
+            f"{decimal_bytes_text(found.needed_bytes)}"
+        )
+
+
+def _nearest(
+    memory: GpuMemory,
+    question: MemoryQuestion,
+    given: Parallelism,
+    *,
+    room_bytes: int,
+    recomputations: Sequence[Recomputation],
+) -> str:
     """The nearest that runs and leaves the layout search's headroom free, in words."""
-    room_bytes = int((memory.gpu_memory_bytes or 0) * (1 - HEADROOM_FRACTION))
-    stronger = RECOMPUTATIONS[RECOMPUTATIONS.index(memory.recomputation or "none") :]
     least: tuple[int, str] | None = None
     for parallelism in itertools.chain([given], _by_distance(question, given)):
         try:
-            found = question.memory(parallelism, room_bytes=room_bytes, recomputations=stronger)
+            found = question.memory(parallelism, room_bytes=room_bytes, recomputations=recomputations)
         except InvalidInput:
             continue
         words = degrees_text(parallelism)

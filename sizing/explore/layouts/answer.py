@@ -11,7 +11,6 @@ from sizing.explore.layouts.report import LayoutsReport
 from sizing.explore.layouts.request import MOST_HEADROOM_FRACTION, LayoutsRequest, layouts_request_from
 from sizing.explore.layouts.search import Search, Tally
 from sizing.layout.degrees import SEARCHED_DEGREES, degrees_text
-from sizing.training.gathered import GATHERED_TEXT
 from sizing.training.memory_question import UNKNOWN_ACTIVATIONS
 from sizing.units import decimal_bytes_text
 
@@ -69,7 +68,7 @@ def _warnings(search: Search, tally: Tally) -> Iterator[str]:
     if dropped:
         yield f"the scenario's {', '.join(dropped)} are not kept: all such degrees are tried"
     if tally.fitting:
-        yield from _gathered(search)
+        yield from _gathered(search, tally)
         return
     if tally.least is None:
         because = f": {tally.refusal}" if tally.refusal else ""
@@ -84,13 +83,14 @@ def _warnings(search: Search, tally: Tally) -> Iterator[str]:
     )
 
 
-def _gathered(search: Search) -> Iterator[str]:
-    """Whether the headroom is too small for the layers that FSDP gathers."""
-    gathered, capacity = search.question.gathered_bytes, search.gpu_memory_bytes
+def _gathered(search: Search, tally: Tally) -> Iterator[str]:
+    """Whether the headroom is too small for what FSDP or ZeRO 3 gathers in a layout that fits."""
+    found = [each for layout in tally.fitting if (each := search.question.gathered(layout.parallelism)) is not None]
+    most, capacity = max(found, default=None), search.gpu_memory_bytes
     headroom = capacity - search.room_bytes
-    if gathered > headroom:
-        enough = min(math.ceil(100 * gathered / capacity) / 100, MOST_HEADROOM_FRACTION)
+    if most is not None and most.num_bytes > headroom:
+        enough = min(math.ceil(100 * most.num_bytes / capacity) / 100, MOST_HEADROOM_FRACTION)
         yield (
-            f"{GATHERED_TEXT}, {decimal_bytes_text(gathered)} that are not counted and more than the headroom of "
+            f"{most.text}, {decimal_bytes_text(most.num_bytes)} that are not counted and more than the headroom of "
             f"{decimal_bytes_text(headroom)}: give a headroom_fraction of {enough}"
         )

@@ -196,7 +196,7 @@ def remedy_for(model: str = "llama-3.1-70b", **blocks: Any) -> str:
 def test_the_nearest_leaves_the_headroom_of_the_layout_search_free() -> None:
     batch = BATCH | {"sequence_length": 8192}
     remedy = remedy_for("llama-3.1-8b", parallelism={"data": 64}, training=batch)
-    assert remedy == "the nearest that can has tensor 4, data 16 and recomputation selective: 46.35 GB"
+    assert remedy.endswith("; the nearest that can has tensor 4, data 16 and recomputation selective: 46.35 GB")
     nearer = {"parallelism": {"tensor": 2, "data": 32}, "training": batch | {"recomputation": "full"}}
     assert 72e9 < (report_of("llama-3.1-8b", **nearer).training.total_bytes or 0) < 80e9
 

@@ -14,7 +14,7 @@ from sizing.published import published
 from sizing.report import answer
 from sizing.scenario import scenario_from
 from sizing.state import Training
-from sizing.training.gathered import gathered_bytes
+from sizing.training.gathered import gathered_by_fsdp
 from sizing.training.state_memory import StateRule
 
 OF_MEGATRON = published("zero_model_state_memory")["megatron_bytes_per_parameter"]
@@ -71,4 +71,42 @@ def test_a_headroom_too_small_for_what_fsdp_gathers_is_said() -> None:
 def test_experts_are_gathered_with_their_layer() -> None:
     """DeepSeek-V3 has 256 experts of 3 x 7,168 x 2,048 in a layer."""
     inventory = inventory_of(catalog()["deepseek-v3"].architecture)
-    assert gathered_bytes(inventory, value_bytes=2) == pytest.approx(6 * 256 * 3 * 7_168 * 2_048, rel=0.03)
+    assert gathered_by_fsdp(inventory, value_bytes=2).num_bytes == pytest.approx(6 * 256 * 3 * 7_168 * 2_048, rel=0.03)
+
+
+EMBEDDING_OF_LLAMA_405B = 128_256 * 16_384
+
+
+@pytest.mark.parametrize(("num_gpus", "is_tight"), [(88, True), (128, False)])
+def test_what_zero_3_gathers_is_said_where_it_is_too_much(num_gpus: int, is_tight: bool) -> None:
+    training = {"framework": "deepspeed"}
+    blocks = {"training": training, "parallelism": {"data": num_gpus, "zero_stage": 3}}
+    report = answer(scenario_from({"model": {"preset": "llama-3.1-405b"}} | blocks))
+    assert report.training.state_fits
+    found = [warning for warning in report.warnings if "ZeRO 3 has" in warning]
+    assert len(found) == is_tight
+    for warning in found:
+        assert f"{4 * EMBEDDING_OF_LLAMA_405B / 1e9:.3f} GB that are not counted" in warning
+
+
+def test_the_layout_search_says_what_zero_3_gathers_in_a_layout_that_fits() -> None:
+    scenario = {"model": {"preset": "llama-3.1-405b"}, "training": {"framework": "deepspeed"}}
+    question = {"scenario": scenario | {"cluster": {"num_gpus": 128}}}
+    told, untold = (
+        [w for w in find_layouts(question | {"headroom_fraction": headroom}).warnings if "ZeRO 3 has" in w]
+        for headroom in (0.1, 0.11)
+    )
+    assert told[0].endswith("more than the headroom of 8.000 GB: give a headroom_fraction of 0.11")
+    assert untold == []
+
+
+def test_a_format_that_shards_the_optimizer_is_named_where_it_would_do() -> None:
+    blocks = {"model": {"preset": "llama-3.1-70b"}, "parallelism": {"tensor": 8, "data": 16}}
+    refused = answer(scenario_from(blocks))
+    named = "megatron-distributed-optimizer or torch-dist, which shard the optimizer, it needs"
+    [warning] = [warning for warning in refused.warnings if "cannot run" in warning]
+    sharded = answer(scenario_from(blocks | {"checkpoint": {"format": "torch-dist"}})).training
+    assert sharded.state_fits
+    assert f"cannot run; with checkpoint.format {named} {sharded.gpu_state_bytes / 1e9:.2f} GB; the nearest" in warning
+    alone = answer(scenario_from(blocks | {"parallelism": {"tensor": 8}}))
+    assert not any(named in warning for warning in alone.warnings)
