@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from io_bench import host_memory
+from io_bench import host_cpus, host_memory
 from io_bench.configuration import Configuration, writing_ranks
 from io_bench.engines import Engine, EnginePlan
 from io_bench.errors import too_small
@@ -57,8 +59,9 @@ class Plan:
 
     `engine_plans` and `payload_bytes` have one entry per writer and are the same on all ranks. At most one checkpoint
     is on disk: each repetition removes its own before the next one writes. Where there are several nodes and all
-    writers save tensors of the same shapes, each restores what one on the next node has written. `transfer` is how
-    the target moves files, where that is not up to the engine.
+    writers save tensors of the same shapes, each restores what one on the next node has written. `cpus_of_node` is how
+    many CPUs its writers can keep busy together. `transfer` is how the target moves files, where that is not up to the
+    engine.
     """
 
     configuration: Configuration
@@ -69,6 +72,8 @@ class Plan:
     payload_bytes: tuple[int, ...]
     workload_title: str
     node_host_bytes: int
+    gpu_bytes: int
+    cpus_of_node: Mapping[str, float]
     restores_from_other_node: bool
     transfer: Transfer | None = None
 
@@ -124,8 +129,9 @@ def plan_of(
             largest_file_bytes=engine_plan.most_disk_bytes,
         )
         own = WriterPlan.of(inventory, engine_plan, device=device, transfer=transfer)
-    rows = writers.exchange(_card(own), doing="planning")
-    here = [row for row, node in zip(rows, writers.nodes, strict=True) if node == group.placement.node]
+    rows = writers.exchange(_card(own, device), doing="planning")
+    rows_of = {node: [row for row, at in zip(rows, writers.nodes, strict=True) if at == node] for node in writers.nodes}
+    here = rows_of.get(group.placement.node, [])
     return Plan(
         configuration,
         writers,
@@ -135,6 +141,8 @@ def plan_of(
         payload_bytes=tuple(row["payload_bytes"] for row in rows),
         workload_title=workload.described(len(writers.ranks)),
         node_host_bytes=sum(row["host_bytes"] for row in here),
+        gpu_bytes=sum(row["gpu_bytes"] for row in here if row["gpu"] == device.identity),
+        cpus_of_node={node: _num_cpus(of_node) for node, of_node in rows_of.items()},
         restores_from_other_node=_can_shift(writers, configuration.writers_per_node)
         and len({row["fingerprint"] for row in rows}) == 1,
         transfer=transfer,
@@ -150,18 +158,22 @@ def check_room(plan: Plan, target: Target) -> None:
     """Raise InvalidInput where this rank's node or the target cannot hold the configuration."""
     _check_memory("the memory of this node", plan.node_host_bytes, host_memory.available_bytes())
     gpu_free = plan.device.free_bytes()
-    if gpu_free is not None and plan.own is not None:
-        _check_memory("the memory of the GPU", plan.own.gpu_bytes, gpu_free)
+    if gpu_free is not None:
+        _check_memory("the memory of the GPU", plan.gpu_bytes, gpu_free)
     target.check_space(plan.most_disk_bytes)
 
 
-def _card(own: WriterPlan | None) -> dict[str, object] | None:
+def _card(own: WriterPlan | None, device: Device) -> dict[str, object] | None:
     if own is None:
         return None
     return {
         "engine": dataclasses.asdict(own.engine_plan),
         "payload_bytes": own.inventory.num_bytes,
         "host_bytes": own.host_bytes,
+        "gpu": device.identity,
+        "gpu_bytes": own.gpu_bytes,
+        "cpus": host_cpus.allowed_cpus(),
+        "cpu_limit": host_cpus.cgroup_limit(),
         "fingerprint": own.inventory.fingerprint,
     }
 
@@ -169,6 +181,11 @@ def _card(own: WriterPlan | None) -> dict[str, object] | None:
 def _engine_plan(card: dict[str, Any]) -> EnginePlan:
     names = {key: tuple(card[key]) for key in ("files", "passing_files")}
     return EnginePlan(**card | names)
+
+
+def _num_cpus(rows: Sequence[Mapping[str, Any]]) -> float:
+    """CPUs for the writers of a node: batch systems often give each its own, and a control group may grant less."""
+    return min(len({cpu for row in rows for cpu in row["cpus"]}), rows[0]["cpu_limit"] or math.inf)
 
 
 def _can_shift(writers: Writers, num_places: int) -> bool:

@@ -98,7 +98,7 @@ class Campaign:
             caps=self.caps,
             progress=progress,
         )
-        measurements = measurements_of(samples, cpus_of_node=self._cpus_of_node, target=self.request.target)
+        measurements = measurements_of(samples, self.request.target)
         file_system = self.request.target.description().get("type", "")
         doubts = [
             doubt
@@ -116,10 +116,6 @@ class Campaign:
     def _directory(self) -> Path | None:
         target = self.request.target
         return target.path if isinstance(target, DirectoryTarget) else None
-
-    @property
-    def _cpus_of_node(self) -> dict[str, int]:
-        return {name: node["num_cpus"] for name, node in self.environment["nodes"].items()}
 
 
 def repeat_of(options: Options) -> Repeat:

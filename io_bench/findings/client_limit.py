@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from io_bench.ranks.writers import Writers
+from io_bench.plan import Plan
 from io_bench.repetition.stopwatch import Timing
 from sizing.storage.measurement import LimitedBy
 
@@ -38,14 +38,15 @@ def limited_by(
     return None if null_sink is None else "storage"
 
 
-def cpu_fraction(timings: Sequence[Timing], writers: Writers, cpus_of_node: Mapping[str, int]) -> float:
-    """CPU time of a node's writers over the time of its CPUs: the busiest node, the median over the repetitions."""
+def cpu_fraction(timings: Sequence[Timing], plan: Plan) -> float:
+    """CPU time of a node's writers over the time of their CPUs: the busiest node, the median over the repetitions."""
+    nodes = plan.writers.nodes
 
     def busiest(timing: Timing) -> float:
-        cpu_seconds = dict.fromkeys(writers.nodes, 0.0)
-        for node, seconds in zip(writers.nodes, timing.cpu_seconds, strict=True):
+        cpu_seconds = dict.fromkeys(nodes, 0.0)
+        for node, seconds in zip(nodes, timing.cpu_seconds, strict=True):
             cpu_seconds[node] += seconds
-        return max(seconds / (timing.seconds * cpus_of_node[node]) for node, seconds in cpu_seconds.items())
+        return max(seconds / (timing.seconds * plan.cpus_of_node[node]) for node, seconds in cpu_seconds.items())
 
     return min(1.0, statistics.median(map(busiest, timings)))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-import os
 import platform
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import psutil
 import torch
 
 import sizing
-from io_bench import host_memory
+from io_bench import host_cpus, host_memory
 from io_bench.payload.device import Device
 from io_bench.ranks.process_group import ProcessGroup
 from io_bench.target import page_cache
@@ -25,25 +25,33 @@ _LIBRARIES = ("torch", "numpy", "safetensors", "fsspec", "s3fs")
 def environment_of(group: ProcessGroup, device: Device, target: Target) -> dict[str, Any]:
     """Versions, each node's description by its name, and the node of each rank. Exchanges with all ranks."""
     rows = group.exchange(_node(device, target), doing="describing the nodes")
-    nodes: dict[str, Any] = {}
+    rows_of: dict[str, list[dict[str, Any]]] = {}
     for placement, row in zip(group.placements, rows, strict=True):
-        device_name = row.pop("device")
-        nodes.setdefault(placement.node, row | {"devices": []})["devices"].append(device_name)
+        rows_of.setdefault(placement.node, []).append(row)
     return {
         "versions": _versions(),
         "target": target.title,
         "page_cache_probe": page_cache.probe_name(),
-        "nodes": nodes,
+        "nodes": {node: _together(of_node) for node, of_node in rows_of.items()},
         "rank_nodes": [placement.node for placement in group.placements],
     }
 
 
+def _together(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A node as its ranks describe it: what differs between them is its CPUs and its devices."""
+    shared = {key: value for key, value in rows[0].items() if key not in ("cpus", "device")}
+    cpus = {cpu for row in rows for cpu in row["cpus"]}
+    return shared | {"num_cpus": len(cpus), "devices": [row["device"] for row in rows]}
+
+
 def _node(device: Device, target: Target) -> dict[str, Any]:
+    """A node as one of its ranks sees it: a batch system often gives each rank CPUs of its own."""
     return {
         "host": platform.node(),
         "kernel": platform.release(),
         "cpu_model": _cpu_model(),
-        "num_cpus": len(os.sched_getaffinity(0)),
+        "cpus": host_cpus.allowed_cpus(),
+        "cgroup_cpu_limit": host_cpus.cgroup_limit(),
         "memory_bytes": psutil.virtual_memory().total,
         "cgroup_memory_limit_bytes": host_memory.cgroup_limit_bytes(),
         "mount": target.description(),

@@ -30,6 +30,11 @@ class Device:
         """The GPU's product name, or "cpu"."""
         return torch.cuda.get_device_name(self.name) if self.is_gpu else self.name
 
+    @property
+    def identity(self) -> str:
+        """What tells GPUs apart, by whatever number processes know them; empty for the CPU."""
+        return str(torch.cuda.get_device_properties(self.name).uuid) if self.is_gpu else ""
+
     def free_bytes(self) -> int | None:
         """Free bytes of the GPU's memory; None for the CPU, whose memory ranks share."""
         return int(torch.cuda.mem_get_info(self.name)[0]) if self.is_gpu else None

@@ -105,7 +105,7 @@ class Measurement(BaseModel):
         None, description="of the writing time, waited for bytes to write"
     )
     client_cpu_fraction: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None, description="CPU time of the ranks over the time of all CPUs of their busiest node"
+        None, description="CPU time of the ranks over the time of the CPUs that they may use, on the busiest node"
     )
     software_tax_fraction: Annotated[float, Field(lt=1)] | None = Field(
         None, description="1 - rate / rate of the engine direct in the same document"

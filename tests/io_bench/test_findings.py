@@ -50,6 +50,8 @@ def plan(*, num_ranks: int = 2, nodes: list[str] | None = None) -> Plan:
         payload_bytes=(300 * MB,) * num_ranks,
         workload_title="",
         node_host_bytes=0,
+        gpu_bytes=0,
+        cpus_of_node={"n0": 2, "n1": 2},
         restores_from_other_node=len(set(nodes or [])) > 1,
     )
 
@@ -87,7 +89,7 @@ def measured(
 ) -> tuple[Measurement, Measurement]:
     null_sink = Timing((null_sink_seconds,), 0.0)
     gathered = Samples(of or plan(), samples[0], tuple(samples), null_sink, stopped_by)
-    write, restore = measurements_of(gathered, cpus_of_node={"n0": 2, "n1": 2}, target=TARGET)
+    write, restore = measurements_of(gathered, TARGET)
     return write, restore
 
 
@@ -165,7 +167,7 @@ def test_a_direct_restore_is_compared_with_direct_reads_whoever_wrote() -> None:
 def test_the_copy_from_gpus_is_told_apart_and_belongs_to_the_write() -> None:
     kept = sample(write=(6.0, 6.0))
     gathered = Samples(plan(), kept, (kept,), Timing((0.1,), 0.0), "", snapshot=Timing((0.2, 0.3), 0.0))
-    write, restore = measurements_of(gathered, cpus_of_node={"n0": 2}, target=TARGET)
+    write, restore = measurements_of(gathered, TARGET)
     assert (write.snapshot_seconds, restore.snapshot_seconds) == (0.3, None)
 
 
