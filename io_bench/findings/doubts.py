@@ -28,7 +28,7 @@ def warnings_about(measurement: Measurement, *, stopped_by: str = "", file_syste
     """
     return [
         *_about_cache(measurement),
-        *_about_daemon(measurement, file_system),
+        *_about_node_caches(measurement, file_system),
         *_about_length(measurement),
         *_about_starts(measurement),
         *_about_drift(measurement),
@@ -52,22 +52,32 @@ def _about_cache(measurement: Measurement) -> Iterator[str]:
         )
 
 
-def _about_daemon(measurement: Measurement, file_system: str) -> Iterator[str]:
-    if measurement.cache_policy == "fadvise-dontneed" and is_served_by_a_daemon(file_system):
+def _about_node_caches(measurement: Measurement, file_system: str) -> Iterator[str]:
+    keeper = cache_on_the_node(file_system, is_direct=measurement.cache_policy == "o-direct")
+    if measurement.operation == "restore" and measurement.cache_policy in ("fadvise-dontneed", "o-direct") and keeper:
         yield (
-            f"The restore dropped the kernel's pages, but the target is {file_system}, whose daemon on each node may "
-            "keep a cache of its own: its rate may not be one of storage. Restore on other nodes (give two or more), "
-            "or give each rank more bytes than the daemon may cache."
+            f"The restore bypassed the kernel's page cache, but the target is {file_system}, {keeper}: its rate may not "
+            "be one of storage. Restore on other nodes (give two or more), or give each rank more bytes than are "
+            "kept there."
         )
 
 
-def is_served_by_a_daemon(file_system: str) -> bool:
-    """Whether a mount of this type is served by a process of its own on the node, with memory of its own.
+def cache_on_the_node(file_system: str, *, is_direct: bool) -> str:
+    """What may keep what a node has written, beside the kernel's page cache; empty where nothing is known to.
 
-    >>> is_served_by_a_daemon("fuse.glusterfs"), is_served_by_a_daemon("fuseblk"), is_served_by_a_daemon("lustre")
-    (True, True, False)
+    Clients in user space have memory of their own, and may not heed O_DIRECT. GPFS has its page pool, which O_DIRECT
+    bypasses. Source: IBM Storage Scale documentation, "Considerations for the use of direct I/O (O_DIRECT)".
+
+    >>> cache_on_the_node("gpfs", is_direct=False)
+    'whose page pool on each node keeps what was written'
+    >>> cache_on_the_node("gpfs", is_direct=True), cache_on_the_node("fuseblk", is_direct=True)[:12]
+    ('', 'whose daemon')
     """
-    return file_system.startswith("fuse")
+    if file_system.startswith("fuse"):
+        return "whose daemon on each node may keep a cache of its own"
+    if file_system == "gpfs" and not is_direct:
+        return "whose page pool on each node keeps what was written"
+    return ""
 
 
 def _about_starts(measurement: Measurement) -> Iterator[str]:

@@ -12,6 +12,8 @@ import psutil
 
 from sizing.errors import InvalidInput
 
+# Open MPI; MPICH, Intel MPI and Cray; MVAPICH2; IBM's jsrun.
+_MPI_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "JSM_NAMESPACE_SIZE")
 _NODE_VARIABLES = ("SLURMD_NODENAME", "GROUP_RANK", "POD_NAME")
 
 
@@ -50,8 +52,11 @@ class Placement:
 def placement_in(environment: Mapping[str, str]) -> Placement:
     """The placement that RANK, WORLD_SIZE and LOCAL_RANK describe; alone where RANK is not set.
 
-    Raises InvalidInput for variables that no launcher would set.
+    Raises InvalidInput for variables that no launcher would set, and for ranks of mpirun: they would each run alone, at
+    the same time, and take the others' load for the storage's slowness.
     """
+    if "RANK" not in environment:
+        _check_no_mpi(environment)
     rank = _whole_number(environment, "RANK", default=0)
     num_ranks = _whole_number(environment, "WORLD_SIZE", default=1) if "RANK" in environment else 1
     if rank >= num_ranks:
@@ -80,7 +85,14 @@ def node_in(environment: Mapping[str, str]) -> str:
     return f"{socket.gethostname()}/{boot_id}"
 
 
-_REMEDY = "start the ranks with torchrun, or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT"
+def _check_no_mpi(environment: Mapping[str, str]) -> None:
+    for variable in _MPI_SIZES:
+        if environment.get(variable, "1") != "1":
+            rule = "must be 1: ranks that mpirun has started do not find each other here"
+            raise InvalidInput.of(variable, rule, value=environment[variable], remedy=_REMEDY)
+
+
+_REMEDY = "start the ranks with torchrun or srun, or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT"
 
 
 def _whole_number(environment: Mapping[str, str], variable: str, *, default: int) -> int:

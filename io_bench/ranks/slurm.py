@@ -17,15 +17,16 @@ _FIRST_NUMBER = re.compile(r"\[(\w+)[^\]]*\]")
 def torchrun_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """What torchrun would set for this task of a job step, as far as it is not set already.
 
-    Nothing outside of a step (a batch script has SLURM_PROCID too, but runs alone) and where a launcher
-    inside the step, such as torchrun, has set RANK.
+    Nothing outside of a step (a batch script has SLURM_PROCID too, but runs alone), in a step of one task (an
+    interactive shell, in which ranks may be started otherwise) and where a launcher inside the step, such as torchrun,
+    has set RANK.
 
     >>> step = {"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "2", "SLURM_LOCALID": "0", "SLURM_JOB_ID": "7",
     ...         "SLURM_STEP_ID": "1", "SLURM_STEP_NODELIST": "dgx[03-05,9]"}
     >>> torchrun_variables(step)["RANK"], torchrun_variables(step)["MASTER_ADDR"]
     ('2', 'dgx03')
     """
-    if "RANK" in environment or "SLURM_STEP_NUM_TASKS" not in environment:
+    if "RANK" in environment or environment.get("SLURM_STEP_NUM_TASKS", "1") == "1":
         return {}
     found = {
         "RANK": environment.get("SLURM_PROCID", ""),

@@ -211,15 +211,21 @@ def test_ranks_that_begin_apart_by_more_than_a_twentieth_of_the_time_are_warned_
     assert words in warning
 
 
-def test_a_daemon_that_serves_a_mount_may_have_what_the_kernel_has_dropped() -> None:
+def test_what_a_node_keeps_beside_the_page_cache_may_answer_a_restore() -> None:
     dropped, direct = sample(write=(6.0, 6.0)), sample(write=(6.0, 6.0), direct=True)
-    restore = measured([dropped])[1]
-    assert warnings_about(restore, file_system="ext4") == []
-    (warning,) = warnings_about(restore, file_system="fuse.glusterfs")
-    assert "the target is fuse.glusterfs, whose daemon on each node may keep a cache of its own" in warning
-    assert warnings_about(measured([direct])[1], file_system="fuse.glusterfs") == []
-    on_another_node = measured([dropped], of=plan(nodes=["n0", "n1"]))[1]
-    assert warnings_about(on_another_node, file_system="fuse.glusterfs") == []
+    for file_system, kept, doubted in (
+        ("ext4", dropped, False),
+        ("fuse.glusterfs", dropped, True),
+        ("fuse.glusterfs", direct, True),
+        ("gpfs", dropped, True),
+        ("gpfs", direct, False),
+    ):
+        write, restore = measured([kept])
+        assert warnings_about(write, file_system=file_system) == []
+        warnings = warnings_about(restore, file_system=file_system)
+        assert [f"the target is {file_system}, whose " in warning for warning in warnings] == [True] * doubted
+        on_another_node = measured([kept], of=plan(nodes=["n0", "n1"]))[1]
+        assert warnings_about(on_another_node, file_system=file_system) == []
 
 
 def test_phases_and_asynchronous_times_are_medians_of_the_slowest_rank() -> None:

@@ -45,6 +45,14 @@ def test_variables_that_no_launcher_sets_are_refused(environment: dict[str, str]
         placement_in(environment)
 
 
+def test_ranks_of_mpirun_do_not_run_each_for_itself() -> None:
+    with pytest.raises(InvalidInput, match="OMPI_COMM_WORLD_SIZE must be 1: .*torchrun or srun"):
+        placement_in({"OMPI_COMM_WORLD_SIZE": "8", "OMPI_COMM_WORLD_RANK": "3"})
+    assert placement_in({"OMPI_COMM_WORLD_SIZE": "1"}).num_ranks == 1
+    under_srun_with_pmi = {"PMI_SIZE": "8", "RANK": "3", "WORLD_SIZE": "8"}
+    assert placement_in(under_srun_with_pmi).rank == 3
+
+
 def test_a_process_that_has_ended_is_dead_also_as_a_zombie() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     placement = Placement(1, 2, 1, "n", "h", child.pid, "p")

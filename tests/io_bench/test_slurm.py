@@ -28,6 +28,10 @@ def test_a_batch_script_runs_alone_although_slurm_numbers_it() -> None:
     assert torchrun_variables(script) == {}
 
 
+def test_a_shell_in_a_step_of_one_task_may_start_ranks_itself() -> None:
+    assert torchrun_variables(STEP | {"SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"}) == {}
+
+
 def test_torchrun_inside_a_step_has_the_say() -> None:
     assert torchrun_variables(STEP | {"RANK": "0", "WORLD_SIZE": "16"}) == {}
 
