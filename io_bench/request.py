@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from pydantic import JsonValue
+
 from io_bench.options import Options
 from io_bench.ranks.process_group import ProcessGroup
 from io_bench.target.target import Target, checked_target
@@ -33,6 +35,11 @@ class Request(Generic[AnyOptions]):
     def output(self) -> str:
         """Where the result document goes."""
         return self.options.output if self.options.output is not None else f"ckpt-bench-{self.run_id}.json"
+
+    @property
+    def scenario_document(self) -> dict[str, JsonValue] | None:
+        """The scenario as results keep it."""
+        return None if self.scenario is None else self.scenario.model_dump(mode="json", exclude_none=True)
 
 
 def request_of(kind: type[AnyOptions], flags: Mapping[str, object], group: ProcessGroup) -> Request[AnyOptions]:

@@ -52,13 +52,21 @@ class Books:
             environment={
                 **self.environment,
                 "configurations": [
-                    {"configuration": each.configuration.model_dump(exclude_none=True), **each.conditions}
+                    {"configuration": each.configuration.model_dump(exclude_none=True), "hosts": each.hosts}
+                    | each.conditions
                     for each in measured
                 ],
             },
             warnings=[*notes, *self._warnings()],
             measurements=with_software_tax(rows),
         )
+
+    @property
+    def _elsewhere(self) -> str:
+        """The hosts of earlier sittings that this one does not know."""
+        known = {node["host"] for node in self.environment.get("nodes", {}).values()}
+        hosts = {host for each in self.journal.measured for host in each.hosts} - known
+        return f", on hosts that are not described here: {', '.join(sorted(hosts))}" if hosts else ""
 
     def _warnings(self) -> Iterator[str]:
         header = self.journal.header
@@ -67,7 +75,7 @@ class Books:
             yield f"{reason}{self.num_left} of {self.num_configurations} configurations were not measured."
         if header.run_id != self.run_id:
             began = f"{header.started_at:%Y-%m-%d %H:%M} UTC"
-            yield f"Part was measured in an earlier sitting, run {header.run_id}, which began {began}."
+            yield f"Part was measured in an earlier sitting, run {header.run_id}, which began {began}{self._elsewhere}."
         for each in self.journal.measured:
             for warning in each.warnings:
                 yield f"{each.configuration.title}: {warning}"

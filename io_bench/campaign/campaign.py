@@ -50,7 +50,8 @@ class Campaign:
     def of(cls, request: Request[Any], group: ProcessGroup) -> Campaign:
         """Describes the nodes; exchanges with all ranks."""
         environment = environment_of(group, Device.of_local_rank(group.placement.local_rank), request.target)
-        return cls(request, group, environment | _asked(request), _caps(request.options))
+        asked = {"seed": request.seed, "scenario": request.scenario_document}  # which the command may not say
+        return cls(request, group, environment | asked, _caps(request.options))
 
     @property
     def place(self) -> str:
@@ -109,8 +110,13 @@ class Campaign:
             configuration=planned.plan.configuration,
             measurements=measurements,
             warnings=[*notices_of(samples.kept), *doubts],
+            hosts=self._hosts_of(planned.plan),
             conditions=_conditions(samples),
         )
+
+    def _hosts_of(self, plan: Plan) -> list[str]:
+        """Where the writers ran: a scan may be continued on other nodes than it began on."""
+        return [self.environment["nodes"][node]["host"] for node in dict.fromkeys(plan.writers.nodes)]
 
     @property
     def _directory(self) -> Path | None:
@@ -121,12 +127,6 @@ class Campaign:
 def repeat_of(options: Options) -> Repeat:
     """How often each configuration is measured."""
     return Repeat(options.repetitions or DEFAULT_REPETITIONS, options.is_repeated_until_settled)
-
-
-def _asked(request: Request[Any]) -> dict[str, JsonValue]:
-    """What the request has that is not in the command."""
-    scenario = request.scenario.model_dump(mode="json", exclude_none=True) if request.scenario else None
-    return {"seed": request.seed, "scenario": scenario}
 
 
 def _caps(options: Options) -> Caps:

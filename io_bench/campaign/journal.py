@@ -13,6 +13,7 @@ from io_bench.campaign.measured import Measured
 from io_bench.configuration import Configuration
 from io_bench.errors import RunFailed
 from io_bench.options import ScanOptions
+from io_bench.request import Request
 from sizing.errors import InvalidInput
 
 _FREE_TO_CHANGE = {
@@ -30,7 +31,7 @@ _FREE_TO_CHANGE = {
 
 
 class Header(BaseModel):
-    """The first line: which scan this is."""
+    """The first line: which scan this is. `scenario` is what its file held, which may have changed since."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -39,6 +40,7 @@ class Header(BaseModel):
     seed: int
     started_at: AwareDatetime
     asked: dict[str, JsonValue]
+    scenario: dict[str, JsonValue] | None = None
 
 
 class Journal:
@@ -50,10 +52,16 @@ class Journal:
         self.measured = measured
 
     @classmethod
-    def begun(cls, path: Path, options: ScanOptions, *, run_id: str, seed: int) -> Journal:
+    def begun(cls, path: Path, request: Request[ScanOptions]) -> Journal:
         """A new journal. Raises InvalidInput where there is one, or none can be written."""
-        now = datetime.datetime.now(datetime.UTC)
-        journal = cls(path, Header(run_id=run_id, seed=seed, started_at=now, asked=_asked(options)), [])
+        header = Header(
+            run_id=request.run_id,
+            seed=request.seed,
+            started_at=datetime.datetime.now(datetime.UTC),
+            asked=_asked(request.options),
+            scenario=request.scenario_document,
+        )
+        journal = cls(path, header, [])
         try:
             with path.open("x", encoding="utf-8") as file:
                 file.write(journal.header.model_dump_json() + "\n")
@@ -67,7 +75,7 @@ class Journal:
         return journal
 
     @classmethod
-    def resumed(cls, path: Path, options: ScanOptions) -> Journal:
+    def resumed(cls, path: Path, request: Request[ScanOptions]) -> Journal:
         """The journal of an unfinished scan. Raises InvalidInput where there is none, or it asked something else.
 
         A last line that was cut off while it was written is removed.
@@ -82,13 +90,16 @@ class Journal:
             rule = f"must have an unfinished scan beside --output ({path}: {reason})"
             remedy = "give the --output of that scan, or start anew without --resume"
             raise InvalidInput.of("--resume", rule, value=None, remedy=remedy) from error
-        _check_same(header.asked, _asked(options))
+        _check_same(header.asked, _asked(request.options))
+        if header.scenario != request.scenario_document:
+            rule, remedy = "must hold what it held when the scan began", "start anew, with another --output"
+            raise InvalidInput.of("--scenario", rule, value=request.options.scenario, remedy=remedy)
         return cls(path, header, measured)
 
     @property
     def done(self) -> set[Configuration]:
-        """What need not be measured again."""
-        return {measured.configuration for measured in self.measured}
+        """What need not be measured again: as it was asked for, which memory may have made a streamed one."""
+        return {measured.configuration.model_copy(update={"is_streamed": False}) for measured in self.measured}
 
     def append(self, measured: Measured) -> None:
         """Keep what a configuration gave, whatever happens next. Raises RunFailed where it cannot be written."""

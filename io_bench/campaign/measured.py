@@ -9,11 +9,12 @@ from sizing.storage.measurement import Measurement
 
 
 class Measured(BaseModel):
-    """The measurements of a configuration; `conditions` is what it had of its own, beside where it ran."""
+    """The measurements of a configuration, the `hosts` of its writers, and in `conditions` what it had of its own."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     configuration: Configuration
     measurements: list[Measurement]
     warnings: list[str]
+    hosts: list[str]
     conditions: dict[str, JsonValue]

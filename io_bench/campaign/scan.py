@@ -73,8 +73,8 @@ def _books(request: Request[ScanOptions], group: ProcessGroup, held: contextlib.
     )
     path = journal_path(request.output)
     if options.resume:
-        return [Books(Journal.resumed(path, options), outputs, request.run_id)]
-    return [Books(Journal.begun(path, options, run_id=request.run_id, seed=request.seed), outputs, request.run_id)]
+        return [Books(Journal.resumed(path, request), outputs, request.run_id)]
+    return [Books(Journal.begun(path, request), outputs, request.run_id)]
 
 
 def _drawing(name: str) -> Rendered:
@@ -96,13 +96,18 @@ def _finished(books: Books, group: ProcessGroup, terminal: Terminal) -> Benchmar
 
 
 def _saved(opened: list[Books]) -> str:
-    """Write what was measured before the end, and say where; a journal without a line is removed."""
+    """Write what was measured before the end, and say where; a journal without a line is removed.
+
+    A scan that ended before it was planned has measured nothing new: the document of its earlier sitting stays.
+    """
     if not opened:
         return ""
     (books,) = opened
     result = books.result()
     if result is None:
         books.journal.remove()
+        return ""
+    if not books.num_configurations:
         return ""
     books.outputs.write(result)
     return books.remedy

@@ -56,8 +56,8 @@ def _about_node_caches(measurement: Measurement, file_system: str) -> Iterator[s
     keeper = cache_on_the_node(file_system, is_direct=measurement.cache_policy == "o-direct")
     if measurement.operation == "restore" and measurement.cache_policy in ("fadvise-dontneed", "o-direct") and keeper:
         yield (
-            f"The restore bypassed the kernel's page cache, but the target is {file_system}, {keeper}: its rate may not "
-            "be one of storage. Restore on other nodes (give two or more), or give each rank more bytes than are "
+            f"The restore read none of the kernel's pages, but the target is {file_system}, {keeper}: its rate may "
+            "not be one of storage. Restore on other nodes (give two or more), or give each rank more bytes than are "
             "kept there."
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import signal
+import socket
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from io_bench import host_memory
 from io_bench.campaign.journal import journal_path
 from io_bench.cli.main import main
 from sizing.storage.measurement import BenchmarkResult
@@ -119,6 +121,57 @@ def test_a_scan_is_not_begun_over_an_unfinished_one_nor_resumed_as_another(
     assert scan_here(target, output, "--resume", "--engine", "torch-save") == 2
     assert "--engine must be as it was when the scan began" in capsys.readouterr().err
     assert len(result_in(output).measurements) == 2
+
+
+def test_a_scan_goes_on_after_configurations_that_memory_made_it_stream(
+    target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_memory, "available_bytes", lambda: 60 << 20)
+    output, sizes = tmp_path / "s.json", ("--bytes-per-rank", "32MiB,33MiB", "--block-size", "1MiB", "--threads", "2")
+    assert scan_here(target, output, *sizes, "--max-bytes", "1MB") == 0
+    (write, _) = result_in(output).measurements
+    assert write.generator_wait_fraction is not None
+    assert scan_here(target, output, *sizes, "--resume") == 0
+    payloads = [m.payload_bytes_per_rank for m in result_in(output).measurements]
+    assert sorted(payloads) == [32 << 20, 32 << 20, 33 << 20, 33 << 20]
+
+
+def test_a_scan_that_cannot_go_on_leaves_what_its_earlier_sitting_gave(
+    target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "s.json"
+    assert scan_here(target, output, "--max-bytes", "1MB") == 0
+    partial = output.read_text()
+    monkeypatch.setattr(host_memory, "available_bytes", lambda: 1 << 20)
+    assert scan_here(target, output, "--resume") == 2
+    assert "the memory of this node has 1.049 MB" in capsys.readouterr().err
+    assert output.read_text() == partial
+    monkeypatch.undo()
+    assert scan_here(target, output, "--resume") == 0
+    assert len(result_in(output).measurements) == 4
+
+
+def test_a_scan_is_not_resumed_with_another_scenario_nor_silently_on_another_host(
+    target: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenario, output = tmp_path / "gpt2.json", tmp_path / "s.json"
+    scenario.write_text('{"model": {"preset": "gpt2"}}')
+    flags = ["--scenario", str(scenario), "--scale", "0.001", "--threads", "1,2", "--repetitions", "1"]
+
+    def scan_it(*more: str) -> int:
+        with pytest.raises(SystemExit) as end:
+            main(["scan", "--target", str(target), "--writers", "1", "--output", str(output), *flags, *more])
+        return int(end.value.code or 0)
+
+    assert scan_it("--max-bytes", "1MB") == 0
+    scenario.write_text('{"model": {"preset": "gpt2-medium"}}')
+    assert scan_it("--resume") == 2
+    assert "--scenario must hold what it held when the scan began" in capsys.readouterr().err
+    scenario.write_text('{"model": {"preset": "gpt2"}}')
+    journal = journal_path(str(output))
+    journal.write_text(journal.read_text().replace(f'"hosts":["{socket.gethostname()}"]', '"hosts":["dgx07"]'))
+    assert scan_it("--resume") == 0
+    assert any("on hosts that are not described here: dgx07." in warning for warning in result_in(output).warnings)
 
 
 def test_a_scan_of_a_scenario_writes_the_tensors_of_its_ranks(target: Path, tmp_path: Path) -> None:
