@@ -85,6 +85,11 @@ class Plan:
         return (index + shift) % len(self.engine_plans)
 
     @property
+    def num_passes(self) -> int:
+        """How often a repetition moves the checkpoint: written, read, and read again where it is not held in memory."""
+        return 3 if any(plan.is_streamed for plan in self.engine_plans) else 2
+
+    @property
     def most_disk_bytes(self) -> int:
         """What all writers together have on disk at most."""
         return sum(plan.most_disk_bytes for plan in self.engine_plans)

@@ -31,8 +31,8 @@ class Caps:
 
     def reached_by_one_more(self, last: Sample, group: ProcessGroup) -> str:
         """The cap that another sample like the last would exceed, the same on all ranks; empty if none."""
-        seconds = last.write.seconds + last.restore.seconds
-        return str(group.exchange(self._exceeded(last.moved_bytes, seconds), doing="looking at the caps")[0])
+        exceeded = self._exceeded(last.moved_bytes, last.elapsed_seconds)
+        return str(group.exchange(exceeded, doing="looking at the caps")[0])
 
     def reached(self, group: ProcessGroup) -> str:
         """The cap that is reached, the same on all ranks; empty if none."""

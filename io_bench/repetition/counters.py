@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -13,11 +13,14 @@ from sizing.storage.measurement import Operation
 
 Counter = Literal["process", "disk", "network"]
 """`process`: /proc/self/io, what this process caused to be moved to or from storage. `disk`: /proc/diskstats, the
-device that holds the target. `network`: all interfaces but the loopback, InfiniBand too. The last two are a node's."""
+device that holds the target. `network`: all adapters, InfiniBand too. The last two are a node's."""
 
 _SECTOR_BYTES = 512
 # InfiniBand counts words of four bytes: linux, Documentation/ABI/stable/sysfs-class-infiniband.
 _INFINIBAND_WORD_BYTES = 4
+# linux, include/uapi/linux/if_arp.h
+_ARPHRD_INFINIBAND = 32
+_SYS_CLASS = Path("/sys/class")
 _KEYS: Mapping[Operation, str] = {"write": "write_bytes", "restore": "read_bytes"}
 
 
@@ -69,15 +72,29 @@ def _disk_bytes(operation: Operation, target: Path | None) -> int | None:
 
 
 def _network_bytes(operation: Operation) -> int:
-    return sum(_counts(operation == "write"))
+    is_sent, ports = operation == "write", _ports()
+    of_interfaces = [
+        _number(interface / "statistics" / ("tx_bytes" if is_sent else "rx_bytes"))
+        for interface in _interfaces()
+        if not (ports and _number(interface / "type") == _ARPHRD_INFINIBAND)
+    ]
+    of_ports = [_number(port / ("port_xmit_data" if is_sent else "port_rcv_data")) for port in ports]
+    return sum(of_interfaces) + _INFINIBAND_WORD_BYTES * sum(of_ports)
 
 
-def _counts(is_sent: bool) -> Iterator[int]:
-    for interface in Path("/sys/class/net").glob("*"):
-        if interface.name != "lo":
-            yield _number(interface / "statistics" / ("tx_bytes" if is_sent else "rx_bytes"))
-    for port in Path("/sys/class/infiniband").glob("*/ports/*/counters"):
-        yield _number(port / ("port_xmit_data" if is_sent else "port_rcv_data")) * _INFINIBAND_WORD_BYTES
+def _ports() -> list[Path]:
+    """Counters of InfiniBand and RoCE ports: of what passes the kernel by, and of IP over InfiniBand."""
+    return list((_SYS_CLASS / "infiniband").glob("*/ports/*/counters"))
+
+
+def _interfaces() -> list[Path]:
+    """The network interfaces that count each byte once.
+
+    What stands on others (bonds, VLANs, bridges) has no device of its own, and its bytes are theirs. In a container all
+    interfaces are of that kind, and count.
+    """
+    found = [each for each in (_SYS_CLASS / "net").glob("*") if each.name != "lo"]
+    return [each for each in found if (each / "device").exists()] or found
 
 
 def _number(path: Path) -> int:

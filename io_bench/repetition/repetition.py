@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +23,8 @@ class Sample:
     """What one repetition gave, with one entry per writer.
 
     `rank_bytes` are on disk. `written_pages` were in the page cache after a direct write: 0 where it was one.
-    `resident_pages` were there when the restore began: 0 for a cold read.
+    `resident_pages` were there when the restore began: 0 for a cold read. `moved_bytes` were written and read, those
+    included that were read again to be compared; `elapsed_seconds` is all of it, from the payload to the comparison.
     """
 
     write: Timing
@@ -32,11 +34,8 @@ class Sample:
     rank_bytes: tuple[int, ...]
     written_pages: tuple[int, ...]
     resident_pages: tuple[int, ...]
-
-    @property
-    def moved_bytes(self) -> int:
-        """Bytes written and read."""
-        return 2 * sum(self.rank_bytes)
+    moved_bytes: int
+    elapsed_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class Bench:
 
     def sample(self, repetition: int) -> Sample:
         """Write and restore once. The files stay until the next repetition. Raises as Part, and as ProcessGroup."""
-        writers, source = self.plan.writers, self._source
+        writers, source, begun = self.plan.writers, self._source, time.monotonic()
         written = writers.exchange(self.part.begin(repetition), doing="making the payload")
         self.progress.begin("writing")
         write_report, write = timed(self.part.write, writers, doing="writing", read=lambda: self._reading("write"))
@@ -73,6 +72,8 @@ class Bench:
             tuple(rank_bytes),
             tuple(written_pages),
             tuple(resident_pages),
+            moved_bytes=self.plan.num_passes * sum(rank_bytes),
+            elapsed_seconds=time.monotonic() - begun,
         )
 
     def null_sink(self) -> Timing:

@@ -14,7 +14,9 @@ from io_bench.repetition.stopwatch import Timing
 
 def sample(seconds: float, num_bytes: int = 100) -> Sample:
     timing = Timing((seconds,), 0.0)
-    return Sample(timing, timing, (), (), (num_bytes,), (0,), (0,))
+    return Sample(
+        timing, timing, (), (), (num_bytes,), (0,), (0,), moved_bytes=2 * num_bytes, elapsed_seconds=3 * seconds
+    )
 
 
 class Clock:
@@ -40,10 +42,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def test_a_repetition_that_would_end_too_late_is_not_begun(clock: Clock, group: ProcessGroup) -> None:
     caps = Caps(max_seconds=10.0, started=clock.now)
-    clock.now = 5.0
-    assert caps.reached_by_one_more(sample(2.5), group) == ""
-    clock.now = 5.1
-    assert caps.reached_by_one_more(sample(2.5), group) == "--max-seconds"
+    clock.now = 4.0  # a repetition takes 6 s, of which 4 s are under the clock
+    assert caps.reached_by_one_more(sample(2.0), group) == ""
+    clock.now = 4.1
+    assert caps.reached_by_one_more(sample(2.0), group) == "--max-seconds"
 
 
 def test_bytes_written_and_read_count(clock: Clock, group: ProcessGroup) -> None:

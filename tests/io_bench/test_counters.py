@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from io_bench.repetition import counters
 from io_bench.repetition.counters import reading
 
 MB = 10**6
@@ -33,6 +35,39 @@ def test_the_process_counts_what_it_writes_and_what_it_reads_from_storage(tmp_pa
 def test_one_rank_speaks_for_its_node(tmp_path: Path) -> None:
     assert set(reading("write", tmp_path, is_first_of_node=False).num_bytes) == {"process"}
     assert set(reading("write", tmp_path, is_first_of_node=True).num_bytes) >= {"process", "network"}
+
+
+@pytest.fixture
+def adapters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Network interfaces and InfiniBand ports of a host that is made up."""
+    monkeypatch.setattr(counters, "_SYS_CLASS", tmp_path)
+
+    def interface(name: str, *, sent: int, kind: int = 1, is_physical: bool = True) -> None:
+        place = tmp_path / "net" / name
+        (place / "statistics").mkdir(parents=True)
+        (place / "statistics" / "tx_bytes").write_text(f"{sent}\n")
+        (place / "type").write_text(f"{kind}\n")
+        if is_physical:
+            (place / "device").mkdir()
+
+    return interface
+
+
+def test_a_byte_that_passes_several_interfaces_counts_once(adapters: Callable[..., None], tmp_path: Path) -> None:
+    for name, sent, is_physical in (("lo", 900, False), ("eth0", 10, True), ("eth1", 20, True), ("bond0", 30, False)):
+        adapters(name, sent=sent, is_physical=is_physical)
+    adapters("ib0", sent=5, kind=32)
+    assert reading("write", None, is_first_of_node=True).num_bytes["network"] == 35
+    port = tmp_path / "infiniband/mlx5_0/ports/1/counters"
+    port.mkdir(parents=True)
+    (port / "port_xmit_data").write_text("100\n")  # words of four bytes, IP over InfiniBand among them
+    assert reading("write", None, is_first_of_node=True).num_bytes["network"] == 430
+
+
+def test_a_container_has_interfaces_without_devices(adapters: Callable[..., None]) -> None:
+    adapters("lo", sent=900, is_physical=False)
+    adapters("eth0", sent=7, is_physical=False)
+    assert reading("write", None, is_first_of_node=True).num_bytes["network"] == 7
 
 
 def test_a_target_without_a_block_device_has_no_count_of_a_disk() -> None:

@@ -415,6 +415,15 @@ def test_a_run_is_direct_and_says_with_what(
     assert ("made while it is written" in run.said) == bool(stream)
 
 
+@pytest.mark.parametrize(("stream", "num_kept"), [([], 2), (["--stream"], 1)])
+def test_what_is_read_again_to_be_compared_counts_against_the_cap(
+    stream: list[str], num_kept: int, run: Run, target: Path
+) -> None:
+    """9 MB each: two passes of warm-up and two repetitions are 54 MB, three passes are 81 MB."""
+    assert run(target, "--max-bytes", "65MB", *stream, size="8MiB") == 0
+    assert len(run.measurements[0].seconds) == num_kept
+
+
 def test_a_payload_that_memory_cannot_hold_is_streamed(run: Run, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_memory, "available_bytes", lambda: 400 << 20)
     assert run(target, size="64MiB") == 0

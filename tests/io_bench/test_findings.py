@@ -81,6 +81,8 @@ def sample(
         rank_bytes=rank_bytes[: len(write)],
         written_pages=(0, written, *[0] * (len(write) - 2))[: len(write)],
         resident_pages=(0, resident, *[0] * (len(write) - 2))[: len(write)],
+        moved_bytes=2 * sum(rank_bytes),
+        elapsed_seconds=60.0,
     )
 
 
