@@ -24,6 +24,8 @@ from sizing.run.write import Write
 from sizing.storage.transfer import Numbers
 from sizing.units import seconds_text
 
+_ROUNDING = 1e-9
+
 Method = Literal["exact", "first-order"]
 
 
@@ -125,9 +127,15 @@ def interval_warnings(interval: Interval, write: Write | None) -> Iterator[str]:
     if write is None or effective is None:
         return
     if effective > asked:
+        is_own_drain = write.stall_seconds + write.drain_seconds > (1 - _ROUNDING) * effective
         yield (
-            f"a save drains for {seconds_text(write.drain_seconds)}, so the next one cannot start after "
-            f"{seconds_text(asked)}: the figures are for one checkpoint every {seconds_text(effective)}"
+            (
+                f"a save drains for {seconds_text(write.drain_seconds)}, so the next one cannot start after "
+                f"{seconds_text(asked)}"
+                if is_own_drain
+                else "a tier in front cannot be saved to as often as the main storage is to be"
+            )
+            + f": the figures are for one checkpoint every {seconds_text(effective)}"
         )
     if mtbf is None:
         return

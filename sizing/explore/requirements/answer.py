@@ -72,7 +72,7 @@ def _solved(asked: Asked, question: Question) -> Requirement | None:
         found=found.found if found else None,
         given=asked.given(question.field),
         binds=False,
-        reason=reason(asked, question, status),
+        reason=reason(asked, question, status, value),
     )
 
 

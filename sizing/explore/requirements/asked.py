@@ -20,6 +20,7 @@ DRAINED = "interval_seconds"
 
 PROFILE = "storage.profile."
 WRITE_RATE = PROFILE + "write_bytes_per_second"
+COPY_RATE = PROFILE + "device_to_host_bytes_per_second"
 READ_RATE = PROFILE + "read_bytes_per_second"
 INTERVAL = "checkpoint.interval_seconds"
 
@@ -49,11 +50,13 @@ class Asked:
         return evaluate(asked.demands, asked.inputs)
 
     def given(self, field: str) -> float | None:
-        """What the scenario says of a field."""
+        """What the scenario says of a field; of an asynchronous save's copy to the host also what it assumes."""
         block, name = field.rsplit(".", 1)
         value: float | None = getattr(
             self.inputs.checkpoint if block == "checkpoint" else self.inputs.profile, name, None
         )
+        if value is None and self.is_async and field == COPY_RATE:
+            return self.demands.gpu_link_bytes_per_second
         return value
 
     def check(self, target: str, values: Mapping[str, object]) -> TargetCheck | None:

@@ -50,7 +50,7 @@ def at_free_interval(asked: Asked) -> AtFreeInterval | None:
     assert found.write is not None  # noqa: S101  a rate is set
     return AtFreeInterval(
         write_bytes_per_second=rate,
-        interval_seconds=found.interval.interval_seconds,
+        interval_seconds=found.interval.effective_interval_seconds or found.interval.interval_seconds,
         stall_seconds=found.write.stall_seconds,
         overhead_fraction=found.overhead.fraction or 0.0,
         goodput_fraction=found.interval.goodput_at_interval_fraction or 0.0,

@@ -10,7 +10,7 @@ from sizing.run.restore import Restore
 from sizing.units import percent_text, seconds_text
 
 
-def reason(asked: Asked, question: Question, status: Status) -> str:
+def reason(asked: Asked, question: Question, status: Status, value: float | None) -> str:
     """The target that asks for the value; where none is enough, what stands in the way."""
     wanted = _wanted(asked, question)
     if status == "none":
@@ -19,7 +19,9 @@ def reason(asked: Asked, question: Question, status: Status) -> str:
         return f"{wanted}: met whatever this is"
     if question.field == INTERVAL or question.target == "recovery_seconds":
         return wanted
-    return f"{wanted}, at one checkpoint every {seconds_text(asked.inputs.checkpoint.interval_seconds)}"
+    interval = asked.at({question.field: value}).interval
+    every = interval.effective_interval_seconds or interval.interval_seconds
+    return f"{wanted}, at one checkpoint every {seconds_text(every)}"
 
 
 def _wanted(asked: Asked, question: Question) -> str:
@@ -47,8 +49,10 @@ def _obstacle(asked: Asked, question: Question) -> str:
         return _obstacle_to_recovery(asked, restore)
     assert write is not None  # noqa: S101  the stall was found
     if question.target == DRAINED:
-        drain = seconds_text(write.stall_seconds + write.drain_seconds)
-        return f"with no limit here a save takes {drain}, decided by {write.bottleneck}"
+        effective, takes = figures.interval.effective_interval_seconds or 0.0, write.stall_seconds + write.drain_seconds
+        if takes < effective:
+            return f"a tier in front is saved to every {seconds_text(effective)} at most"
+        return f"with no limit here a save takes {seconds_text(takes)}, decided by {write.bottleneck}"
     if asked.inputs.checkpoint.tiers:
         share = percent_text(figures.overhead.fraction or 0.0)
         longest = seconds_text(max(row.stall_seconds for row in figures.tiers))

@@ -28,7 +28,9 @@ class Requirement(BaseModel):
     status: Status
     value: float | None = Field(description="of the field; None where any or none will do")
     found: float | None = Field(description="what the target then gets; at the best value where none is enough")
-    given: float | None = Field(description="the field's value in the scenario")
+    given: float | None = Field(
+        description="the field's value in the scenario; of copies to the host the GPU link's line rate where not given"
+    )
     binds: bool = Field(description="asks for more than the other targets of this field do")
     reason: str
 

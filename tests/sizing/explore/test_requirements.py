@@ -313,6 +313,45 @@ def test_what_drains_in_the_background_is_not_named_for_the_stall() -> None:
     assert of(report, WRITE, "max_stall_seconds").reason.endswith("decided by device-to-host")
 
 
+def test_a_copy_that_the_link_of_the_gpu_is_too_slow_for_is_not_met_as_given() -> None:
+    for stall, is_met in ((1.0, True), (0.01, False)):
+        asked = document(
+            checkpoint={"mode": "async", "format": "torch-dist", "interval_seconds": "1h"},
+            targets={"max_stall_seconds": stall},
+        )
+        report = requirements(asked)
+        copy_rate = of(report, COPY, "max_stall_seconds")
+        assert copy_rate.given == 31.5e9
+        assert report.met_as_given is copy_rate.met_as_given is is_met
+        assert all(check.met for check in answer(scenario_from(asked)).targets) is is_met
+
+
+def held_up_by_a_tier(**targets: float) -> dict[str, Any]:
+    """A run whose local drives take twenty minutes for each copy, saved to a fast main storage behind them."""
+    rates = {"profile": {"node_write_bytes_per_second": "30 MB/s", "node_read_bytes_per_second": "1 GB/s"}}
+    tiers = [{"kind": "local-nvme", "interval_seconds": "5min", "recovered_fraction": 0.8, "storage": rates}]
+    checkpoint = {"mode": "async", "format": "torch-dist", "interval_seconds": "10min", "tiers": tiers}
+    return document(checkpoint=checkpoint, targets=targets, reliability={"mtbf_seconds": "5h"})
+
+
+def test_a_tier_that_holds_up_the_main_storage_is_what_is_named() -> None:
+    asked = held_up_by_a_tier(min_goodput_fraction=0.8)
+    found = answer(scenario_from(asked))
+    effective = found.interval.effective_interval_seconds
+    assert effective is not None
+    assert effective > 1000
+    assert found.write is not None
+    assert found.write.seconds < 60
+    assert any(warning.startswith("a tier in front cannot be saved to as often") for warning in found.warnings)
+    assert not any(warning.startswith("a save drains for") for warning in found.warnings)
+    report = requirements(asked)
+    drained = of(report, WRITE, "interval_seconds")
+    assert drained.status == "none"
+    assert "a tier in front is saved to every" in drained.reason
+    assert report.at_free_interval is not None
+    assert report.at_free_interval.interval_seconds >= effective
+
+
 def test_without_storage_the_rates_are_solved_as_if_nothing_else_limited() -> None:
     asked = document(targets={"max_stall_seconds": 60, "recovery_seconds": 60})
     del asked["storage"]
