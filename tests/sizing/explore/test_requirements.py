@@ -97,6 +97,51 @@ def test_every_answer_meets_its_target_and_a_hair_less_does_not(
             assert met_with_less is False
 
 
+modes = st.sampled_from(["sync", "async"])
+fronts = st.lists(
+    st.fixed_dictionaries(
+        {"kind": st.sampled_from(["host-memory", "peer-memory"]), "recovered_fraction": st.floats(0, 1)},
+        optional={"mode": modes},
+    ),
+    max_size=2,
+)
+
+
+@settings(max_examples=20)
+@given(profiles, targets, modes, fronts, st.floats(600, 86_400), st.floats(1e-4, 0.1))
+def test_in_every_mode_and_with_tiers_what_is_met_as_given_is_what_the_answer_meets(
+    profile: dict[str, float],
+    wanted: dict[str, float],
+    mode: str,
+    front: list[dict[str, Any]],
+    interval: float,
+    failures: float,
+) -> None:
+    fractions = sorted(tier["recovered_fraction"] for tier in front)
+    tiers = [
+        tier | {"interval_seconds": interval / (3 - number), "recovered_fraction": fractions[number]}
+        for number, tier in enumerate(front)
+    ]
+    asked = document(
+        storage={"profile": profile},
+        targets=wanted,
+        checkpoint={"format": "torch-dist", "mode": mode, "interval_seconds": interval, "tiers": tiers},
+        reliability={"failures_per_node_day": failures, "restart_seconds": 300},
+    )
+    report = requirements(asked)
+    for check in answer(scenario_from(asked)).targets:
+        rows = [requirement for requirement in report.requirements if requirement.target == check.target]
+        assert all(row.met_as_given for row in rows) is check.met
+        for row in rows:
+            if row.value is not None:
+                met, found = met_and_found(asked, row, row.value)
+                assert met is True
+                met_with_less, found = met_and_found(
+                    asked, row, row.value * (1 - HAIR if row.sense == "least" else 1 + HAIR)
+                )
+                assert not met_with_less or found == pytest.approx(row.wanted, rel=1e-9)
+
+
 @settings(max_examples=40)
 @given(profiles, targets, st.floats(1e-4, 0.1))
 def test_with_a_free_interval_the_rate_and_its_interval_meet_all_targets(
