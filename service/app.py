@@ -13,6 +13,7 @@ from service.compute import ComputePool
 from service.database.schema import migrated_database
 from service.docs_pages import add_docs_pages
 from service.metrics import Metrics
+from service.middleware.head import HeadAsGet
 from service.middleware.observation import Observation
 from service.middleware.rate_limit import RateLimit
 from service.middleware.security_headers import SecurityHeaders
@@ -88,6 +89,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.settings, app.state.database = settings, database
     app.state.metrics, app.state.compute, app.state.quick_answers = metrics, compute, QuickAnswers(database)
     app.state.storing_turns = storing_turns()
+    app.add_middleware(HeadAsGet)
     if settings.requests_per_second:
         app.add_middleware(RateLimit, requests_per_second=settings.requests_per_second)
     app.add_middleware(SecurityHeaders)

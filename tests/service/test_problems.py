@@ -177,6 +177,24 @@ def test_an_unknown_route_and_method_are_problems_too(client: httpx.Client) -> N
     assert refused.headers["allow"] == "POST"
 
 
+@pytest.mark.parametrize(
+    "path", ["/", "/docs", "/healthz", "/v1/models", "/v1/nodes/dgx-h100", "/v1/scenarios", "/none"]
+)
+def test_head_is_answered_as_get_without_content(client: httpx.Client, path: str) -> None:
+    got, head = client.get(path), client.head(path)
+    assert (head.status_code, head.content) == (got.status_code, b"")
+    for name in ("content-type", "content-length", "etag", "location", "content-security-policy"):
+        assert head.headers.get(name) == got.headers.get(name), name
+
+
+def test_head_is_counted_as_such_for_its_route(client: httpx.Client) -> None:
+    client.head("/v1/nodes")
+    counted = 'ckpt_http_request_duration_seconds_count{method="HEAD",route="/v1/nodes",status="200"} '
+    assert counted in client.get("/metrics").text
+    refused = client.head("/v1/sizings")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
+
+
 def test_html_and_sql_in_names_come_back_inert(client: httpx.Client) -> None:
     for name in ("<script>alert(1)</script>", "'; DROP TABLE scenarios; --", "\u202e\u0007"):
         refused = client.post(SIZINGS, json={"model": {"preset": name}})
