@@ -23,6 +23,15 @@ _POSTGRESQL_DISK_FULL = "53100"
 _POSTGRESQL_CONNECTIONS = 10
 """Of each worker at most; a request waits for one."""
 _SECONDS_TO_CONNECT = 10
+_CONNECTION_OPTIONS: dict[str, int] = {
+    "connect_timeout": _SECONDS_TO_CONNECT,
+    "tcp_user_timeout": 10_000,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+}
+"""A server that is gone without a word, as after a failover, is given up within half a minute; Linux alone takes a
+quarter of an hour. What the URL says goes before these (libpq's names)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +125,7 @@ def _postgresql(url: URL) -> Engine:
             pool_size=_POSTGRESQL_CONNECTIONS,
             max_overflow=0,
             pool_timeout=_SECONDS_TO_CONNECT,
-            connect_args={"connect_timeout": _SECONDS_TO_CONNECT},
+            connect_args={name: value for name, value in _CONNECTION_OPTIONS.items() if name not in url.query},
         )
     except ModuleNotFoundError:
         raise _unusable("is one of PostgreSQL, whose driver is missing", "run: pip install 'psycopg[binary]'") from None

@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -155,6 +156,23 @@ def test_a_database_that_is_gone_is_503(client: TestClient, app: FastAPI, path: 
         refused = client.get(route)
         assert (refused.status_code, refused.json()["code"]) == (503, "database-unavailable")
     assert client.post("/v1/sizings", json=REFERENCE_SCENARIO).status_code == 200
+
+
+def test_a_silent_postgresql_is_given_up_and_the_url_has_the_last_word() -> None:
+    database = open_database("postgresql://u@h/x?connect_timeout=3")
+    asked: list[dict[str, object]] = []
+
+    @event.listens_for(database.engine, "do_connect")
+    def refuse(*connection: Any) -> None:
+        asked.append(connection[-1])
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        database.engine.connect()
+    (options,) = asked
+    assert options["connect_timeout"] == "3"
+    assert options["tcp_user_timeout"] == 10_000
+    assert options["keepalives_idle"] == 10
 
 
 def test_a_defect_is_500_with_headers_and_without_its_message(client: TestClient, app: FastAPI) -> None:
