@@ -6,12 +6,16 @@ from typing import Any, TypeVar
 
 from service.database import Database
 from service.database.calibrations import calibration_of_id
+from sizing.errors import InvalidInput
 from sizing.explore.clusters.scenario import ClusterScenario
 from sizing.explore.comparisons.request import ComparisonRequest
 from sizing.explore.layouts.request import LayoutsRequest
 from sizing.explore.simulation import ScenarioSimulation
 from sizing.scenario import Scenario
 from sizing.storage.storage import Storage
+
+MOST_CALIBRATIONS = 100
+"""Of one sweep."""
 
 _Question = TypeVar("_Question", ScenarioSimulation, LayoutsRequest)
 
@@ -42,13 +46,16 @@ def question_with_calibration(database: Database, question: _Question) -> _Quest
 
 
 def document_with_calibrations(database: Database, document: dict[str, Any]) -> dict[str, Any]:
-    """The same of a document in which the calibration may be a list of ids, as in a sweep."""
+    """The same of a document in which the calibration may be a list of ids, as in a sweep.
+
+    Raises InvalidInput also for more than MOST_CALIBRATIONS of them, each of which may be large.
+    """
     storage = document.get("storage")
     named = storage.get("calibration") if isinstance(storage, dict) else None
     if isinstance(named, str):
         found: Any = _as_document(database, named)
     elif isinstance(named, list):
-        found = [_as_document(database, each) if isinstance(each, str) else each for each in named]
+        found = _as_documents(database, named)
     else:
         return document
     return {**document, "storage": {**document["storage"], "calibration": found}}
@@ -58,6 +65,19 @@ def _with_calibration(database: Database, storage: Storage | None) -> Storage | 
     if storage is None or not isinstance(storage.calibration, str):
         return storage
     return storage.model_copy(update={"calibration": calibration_of_id(database, storage.calibration)})
+
+
+def _as_documents(database: Database, named: list[Any]) -> list[Any]:
+    ids = {each for each in named if isinstance(each, str)}
+    if len(ids) > MOST_CALIBRATIONS:
+        raise InvalidInput.of(
+            "storage.calibration",
+            f"must be at most {MOST_CALIBRATIONS} calibrations",
+            value=len(ids),
+            remedy="ask for some of them at a time",
+        )
+    documents = {each: _as_document(database, each) for each in ids}
+    return [documents[each] if isinstance(each, str) else each for each in named]
 
 
 def _as_document(database: Database, calibration_id: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Calibrations: fitted to published runs, kept with their origin, and taken by any question that names them."""
 
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
@@ -65,11 +65,24 @@ def test_every_question_takes_a_calibration_by_its_id(client: httpx.Client, stor
         "sweeps": sweep,
         "comparisons": {"scenarios": named},
         "clusters": cluster,
+        "layouts": {"scenario": asked | {"parallelism": {}, "cluster": {"num_gpus": 8}}},
         "simulations": {"scenario": asked | {"reliability": {"failures_per_node_day": 0.0065}}},
     }
     for path, question in questions.items():
         answered = client.post(f"/v1/{path}", json=question)
         assert answered.status_code == 200, (path, answered.text)
+
+
+def test_a_sweep_reads_each_calibration_once_and_no_more_than_it_can_hold(
+    client: httpx.Client, stored: StoredCalibration
+) -> None:
+    twice = client.post("/v1/sweeps", json={"scenario": scenario([str(stored.id)] * 2)})
+    assert twice.status_code == 200, twice.text
+    assert len(twice.json()["rows"]) == 2
+    many = [str(uuid4()) for _ in range(20_000)]
+    refused = client.post("/v1/sweeps", json={"scenario": scenario(many)})
+    assert refused.status_code == 422
+    assert "storage.calibration must be at most 100 calibrations, got 20000" in refused.json()["detail"]
 
 
 def test_a_saved_scenario_keeps_the_id_and_its_report_has_the_figures(
