@@ -12,6 +12,7 @@ from pathlib import Path
 
 from sqlalchemy import make_url
 
+from service.database.audit import TERMINAL
 from service.database.schema import is_known, migrated_database
 from service.errors import CannotServe
 
@@ -24,6 +25,8 @@ def back_up(database_url: str, target: Path) -> None:
     Raises CannotServe where the file exists or cannot be written, or the database is not SQLite.
     """
     source = _sqlite_file(database_url)
+    if not source.is_file():
+        raise _unusable(source, "is not there", "name the database with --database-url or DATABASE_URL")
     if target.exists():
         raise _unusable(target, "exists already", "give the name of a new file")
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
@@ -58,7 +61,10 @@ def restore(database_url: str, backup: Path) -> Path | None:
         migrated_database(database_url).close()  # makes it where it is missing
         with _explained(target, "cannot be written"), _opened(target) as ours:
             theirs.backup(ours)
-    migrated_database(database_url).close()
+    database = migrated_database(database_url)
+    with database.writing() as session:
+        TERMINAL.record(session, "restore", backup.name)
+    database.close()
     return before
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from service.database import open_database
+from service.database.tables import AuditRow
 from service_client.client import Client
 from sizing.storage.measurement import BenchmarkResult
 from tests.service.conftest import Terminal, ckpt_serve, created_token, result_document, serving
@@ -66,6 +68,11 @@ def test_a_backup_is_one_whole_file(terminal: Terminal, tmp_path: Path) -> None:
     elsewhere = f"sqlite:///{tmp_path}/new/sizing.sqlite3"
     assert terminal("restore", str(file), "--database-url", elsewhere)[0] == 0
     assert "a " in terminal("token", "list", "--database-url", elsewhere)[1]
+    database = open_database(elsewhere)
+    with database.reading() as session:
+        actions = session.query(AuditRow.action, AuditRow.subject).order_by(AuditRow.id).all()
+    database.close()
+    assert [tuple(found) for found in actions] == [("create token with scope write", "a"), ("restore", "a.sqlite3")]
 
 
 def test_a_backup_overwrites_nothing(terminal: Terminal, tmp_path: Path) -> None:
@@ -76,6 +83,16 @@ def test_a_backup_overwrites_nothing(terminal: Terminal, tmp_path: Path) -> None
     assert (code, errors.count("\n")) == (2, 1)
     assert "exists already" in errors
     assert file.read_text() == "precious"
+
+
+def test_a_database_that_is_not_there_is_named_and_not_made(terminal: Terminal, tmp_path: Path) -> None:
+    missing = tmp_path / "missing.sqlite3"
+    code, _, errors = terminal("backup", str(tmp_path / "a"), "--database-url", f"sqlite:///{missing}")
+    assert (code, errors) == (
+        2,
+        f"error: {missing} is not there: name the database with --database-url or DATABASE_URL.\n",
+    )
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
