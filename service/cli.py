@@ -16,8 +16,10 @@ import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from sqlalchemy.exc import DBAPIError
 
 from service.database import Database, backup, open_database, tokens
+from service.database.engine import reason_of
 from service.database.schema import migrated_database
 from service.database.tables import SCOPES
 from service.errors import validated
@@ -55,6 +57,9 @@ def main() -> None:
     except SizingError as error:
         for line in str(error).splitlines():
             typer.echo(f"error: {line}", err=True)
+        sys.exit(EXIT_BAD_INPUT)
+    except DBAPIError as error:
+        typer.echo(f"error: the database failed ({reason_of(error)}): nothing was changed.", err=True)
         sys.exit(EXIT_BAD_INPUT)
 
 

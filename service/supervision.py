@@ -13,6 +13,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -23,6 +24,7 @@ from multiprocessing.process import BaseProcess
 
 from service.logs import LOG_CONFIG
 from service.metrics import WORKERS_DIRECTORY
+from sizing.errors import EXIT_BAD_INPUT, SizingError
 
 SECONDS_TO_FINISH = 5
 """How long requests in progress may take after the service was told to stop."""
@@ -68,9 +70,14 @@ def end_with_parent() -> None:
 
 
 def _work(work: Callable[[socket.socket], None], listener: socket.socket) -> None:
-    """The life of a worker."""
+    """The life of a worker. One that cannot start, as where the database is away, says why and is tried again."""
+    logging.config.dictConfig(LOG_CONFIG)
     end_with_parent()
-    work(listener)
+    try:
+        work(listener)
+    except SizingError as error:
+        _log.error("A worker cannot start: %s", error)
+        sys.exit(EXIT_BAD_INPUT)
 
 
 def _end_with(parent: BaseProcess) -> None:

@@ -88,6 +88,11 @@ def is_full(error: DBAPIError) -> bool:
     return getattr(error.orig, "sqlstate", "") == _POSTGRESQL_DISK_FULL
 
 
+def reason_of(error: DBAPIError) -> str:
+    """What the database says, in one line."""
+    return " ".join(str(error.orig).split())
+
+
 def _sqlite(url: URL) -> Engine:
     name = url.database or ":memory:"
     if name == ":memory:" or name.startswith("file:") or not name.isprintable():

@@ -13,7 +13,7 @@ from alembic.util import CommandError
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-from service.database.engine import Database, open_database
+from service.database.engine import Database, open_database, reason_of
 from service.errors import CannotServe
 
 _POSTGRESQL_LOCK = 0x636B7074
@@ -43,10 +43,9 @@ def migrate(database: Database) -> None:
             if not is_current(connection):
                 command.upgrade(_config(connection), "head")
     except DBAPIError as error:
-        reason = " ".join(str(error.orig).split())
         raise CannotServe.of(
             f"the database {database.name}",
-            f"cannot be used ({reason})",
+            f"cannot be used ({reason_of(error)})",
             value=None,
             remedy="check that it exists and may be written",
         ) from None

@@ -2,6 +2,7 @@
 
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -167,6 +168,16 @@ def test_a_password_is_not_shown(terminal: Terminal, url: str) -> None:
     code, output, errors = terminal("token", "list", "--database-url", url)
     assert code == 2
     assert "secret" not in output + errors
+
+
+def test_a_database_that_fails_is_one_sentence_too(terminal: Terminal, tmp_path: Path) -> None:
+    flag = ("--database-url", f"sqlite:///{tmp_path}/x.db")
+    assert terminal("token", "list", *flag)[0] == 0
+    connection = sqlite3.connect(tmp_path / "x.db")
+    connection.execute("CREATE TRIGGER full BEFORE INSERT ON tokens BEGIN SELECT RAISE(ABORT, 'no space'); END")
+    connection.close()
+    found = terminal("token", "create", "--name", "a", *flag)
+    assert found == (2, "", "error: the database failed (no space): nothing was changed.\n")
 
 
 def test_two_tokens_cannot_have_one_name(terminal: Terminal, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Several workers, and several instances on one PostgreSQL: stateless, replaced when they die, counted together."""
 
+import json
 import os
 import signal
 import time
@@ -59,6 +60,27 @@ def test_workers_answer_together_and_one_that_is_killed_is_replaced(tmp_path: Pa
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=30) == 0
     assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+def test_a_worker_that_cannot_start_says_why_and_is_tried_again(tmp_path: Path) -> None:
+    file, elsewhere = tmp_path / "x.db", tmp_path / "elsewhere.db"
+    log = tmp_path / "log"
+    arguments = ("--port", "0", "--database-url", f"sqlite:///{file}", "--workers", "2")
+    with serving(log, *arguments) as (process, address):
+        killed = until_there_are(2, process.pid).pop()
+        file.rename(elsewhere)
+        file.mkdir()
+        os.kill(killed, signal.SIGKILL)
+        for _ in range(600):
+            if "A worker cannot start" in log.read_text():
+                break
+            time.sleep(0.05)
+        file.rmdir()
+        elsewhere.rename(file)
+        assert httpx.get(f"{address}/readyz", timeout=60).status_code == 200
+    lines = [json.loads(line) for line in log.read_text().splitlines()[2:]]
+    (said, *_) = [line for line in lines if "cannot start" in line["message"]]
+    assert "unable to open database file" in said["message"]
 
 
 @pytest.mark.parametrize("num_workers", ["1", pytest.param("2", marks=pytest.mark.long)])
