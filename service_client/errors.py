@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from sizing.errors import InvalidInput, Problem, SizingError
+from sizing.errors import InvalidInput, Problem, SizingError, shown
 
 _LATER = (
     HTTPStatus.REQUEST_TIMEOUT,
@@ -55,7 +55,9 @@ def raise_for(response: httpx.Response) -> None:
             f"{response.url.host} answered: {said}", retry_after_seconds=float(wait) if wait.isdecimal() else 0.0
         )
     problems = [Problem(*(str(error.get(name, "")) for name in _FIELDS)) for error in document.get("errors", [])]
-    unexplained = Problem("the service", f"answered with status {response.status_code}", "", "check its address")
+    leads_to = f" and leads to {shown(response.headers['location'])}" if response.has_redirect_location else ""
+    rule = f"answered with status {response.status_code}{leads_to}"
+    unexplained = Problem("the service", rule, "", "check its address")
     raise Refused(response.status_code, str(document.get("code", "")), problems or [unexplained])
 
 

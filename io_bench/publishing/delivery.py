@@ -17,7 +17,6 @@ FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
 
 _WRONG_ADDRESS_OR_TOKEN = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
-"""Refusals that concern every run alike, and that end when somebody corrects link or token."""
 
 
 @dataclass(slots=True)
@@ -104,10 +103,19 @@ def _deliver_one(run_id: str, spool: Spool, delivery: Delivery, service: _Patien
     try:
         is_new = service.publish(document)
     except Refused as error:
-        if error.status in _WRONG_ADDRESS_OR_TOKEN:
+        if _concerns_every_run(error):
             raise
         place = spool.set_aside(run_id, str(error))
         delivery.refused.append(f"The service refuses {run_id}: {error} It lies in {place}.")
         return
     spool.remove(run_id)
     (delivery.published if is_new else delivery.already_there).append(run_id)
+
+
+def _concerns_every_run(error: Refused) -> bool:
+    """Whether the refusal ends when somebody corrects link or token, or asks past who answers in the service's place.
+
+    A proxy that redirects has no `code` of the service's. One that finds a run too large speaks of that run.
+    """
+    is_the_services = bool(error.code) or error.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    return error.status in _WRONG_ADDRESS_OR_TOKEN or not is_the_services

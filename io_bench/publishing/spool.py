@@ -10,6 +10,7 @@ again, and the service knows a run by its id: nothing is lost, and nothing is th
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from dataclasses import dataclass
@@ -78,7 +79,10 @@ class Spool:
         refused = self.folder / "refused"
         refused.mkdir(exist_ok=True)
         (refused / f"{run_id}.reason").write_text(reason + "\n")
-        return self._path(run_id).replace(refused / f"{run_id}.json")
+        place = refused / f"{run_id}.json"
+        with contextlib.suppress(FileNotFoundError):  # another process has set it aside in the meantime
+            self._path(run_id).replace(place)
+        return place
 
     def _path(self, run_id: str) -> Path:
         return self.folder / f"{run_id}.json"

@@ -16,7 +16,7 @@ class HeadAsGet:
         if scope["type"] != "http" or scope["method"] != "HEAD":
             await self.app(scope, receive, send)
             return
-        asked = scope | {"method": "GET"}  # a copy, for the server looks at its own
+        asked: Scope = {**scope, "method": "GET"}  # a copy, for the server looks at its own
         try:
             await self.app(asked, receive, send)
         finally:

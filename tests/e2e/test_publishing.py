@@ -4,9 +4,12 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -137,6 +140,39 @@ def test_a_wrong_token_or_link_loses_nothing(
     assert done.returncode == 1
     assert sentence in done.stdout
     assert agent.waiting() == ["kept"]
+
+
+class InBetween(BaseHTTPRequestHandler):
+    """A proxy that answers in the service's place: `answers` are the statuses, by the start of the path."""
+
+    answers: ClassVar = {"/redirects": 301, "/limits": 413}
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(next(status for path, status in self.answers.items() if self.path.startswith(path)))
+        self.send_header("location", "https://elsewhere/login")
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+
+@pytest.mark.parametrize(
+    ("path", "waits", "sentence"),
+    [
+        ("redirects", True, "the service answered with status 301 and leads to 'https://elsewhere/login'"),
+        ("limits", False, "The service refuses early: the service answered with status 413"),
+    ],
+)
+def test_what_a_proxy_answers_is_no_refusal_of_a_run_unless_it_is_too_large(
+    tmp_path: Path, path: str, waits: bool, sentence: str
+) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), InBetween) as proxy:
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        agent = Agent(tmp_path, f"http://127.0.0.1:{proxy.server_port}/{path}", "token", "scratch")
+        done = agent.publish(write_result(tmp_path, "early"), write_result(tmp_path, "late"))
+        proxy.shutdown()
+    assert done.returncode == 1
+    assert sentence in done.stdout
+    assert agent.waiting() == (["early", "late"] if waits else [])
 
 
 @pytest.mark.parametrize(
