@@ -83,7 +83,7 @@ def _drawing(name: str) -> Rendered:
 
 
 def _finished(books: Books, group: ProcessGroup, terminal: Terminal) -> BenchmarkResult | None:
-    result = books.result(group.notes)
+    result = books.result(group.ending.notes)
     if result is None:
         return None
     books.outputs.write(result)

@@ -47,7 +47,7 @@ def measured_result(request: Request[RunOptions], group: ProcessGroup, terminal:
             **measured.conditions,
             "kept_in": campaign.place if options.keep else None,
         },
-        warnings=group.notes + measured.warnings,
+        warnings=group.ending.notes + measured.warnings,
         measurements=measured.measurements,
     )
 

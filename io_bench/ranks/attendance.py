@@ -13,6 +13,9 @@ from sizing.units import seconds_text
 SECONDS_BETWEEN_LOOKS = 0.3
 _LONGEST_PAUSE_SECONDS = 0.05
 
+Sleep = Callable[[float], object]
+"""Pauses for so many seconds, or less."""
+
 
 class Attendance:
     """The ranks as one of them sees them: by what they put into the store, and by their processes where it can.
@@ -33,6 +36,7 @@ class Attendance:
         seconds: float,
         doing: str,
         heeded: Callable[[], None] = lambda: None,
+        sleep: Sleep = time.sleep,
     ) -> None:
         """Wait until all keys are there. `key_of_rank` tells who is to blame where they are not.
 
@@ -49,7 +53,7 @@ class Attendance:
                 hanging = self._absent(key_of_rank)
                 reason = f"did not finish {doing} within {seconds_text(seconds)} of the others"
                 raise RanksLost(hanging, f"{self.titles(hanging)} {reason}: hanging, or --timeout is short.")
-            time.sleep(pause)
+            sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     def raise_dead(self, key_of_rank: Mapping[int, str], *, doing: str) -> None:

@@ -6,6 +6,8 @@ collective can neither take a signal nor say which peer is missing.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import threading
 from collections.abc import Callable
@@ -47,6 +49,9 @@ class Store(Protocol):
     def beside(self, prefix: str, /) -> TorchStore:
         """A store of torch for the keys under a prefix, with a connection of its own."""
 
+    def bell(self, key: str, seconds: float, /) -> threading.Event:
+        """An event that is set as soon as a key is there; never, where that takes longer or cannot be heard."""
+
 
 class LocalStore:
     """The store of a rank that is alone: needs neither torch nor a network."""
@@ -80,6 +85,10 @@ class LocalStore:
         from torch.distributed.distributed_c10d import PrefixStore  # noqa: PLC0415 - likewise
 
         return PrefixStore(prefix, HashStore())
+
+    def bell(self, key: str, seconds: float, /) -> threading.Event:  # noqa: ARG002 - nobody else sets a key
+        """Never set: who is alone waits for nobody."""
+        return threading.Event()
 
 
 class BoundedStore:
@@ -119,6 +128,22 @@ class BoundedStore:
         from torch.distributed.distributed_c10d import PrefixStore  # noqa: PLC0415 - as in store_for
 
         return PrefixStore(prefix, self._store.clone())  # type: ignore[attr-defined]  # torch's stubs lack it
+
+    def bell(self, key: str, seconds: float, /) -> threading.Event:
+        """An event that is set as soon as a key is there, heard on a connection that waits for nothing else."""
+        rung = threading.Event()
+
+        def listen() -> None:
+            with contextlib.suppress(RuntimeError):
+                self._listener.wait([key], timedelta(seconds=seconds))
+                rung.set()
+
+        threading.Thread(target=listen, daemon=True).start()
+        return rung
+
+    @functools.cached_property
+    def _listener(self) -> TorchStore:
+        return self._store.clone()  # type: ignore[no-any-return, attr-defined]  # as above
 
     def _asked(self, question: Callable[[], _Answer]) -> _Answer:
         if self.is_lost:

@@ -32,7 +32,7 @@ def cleared(files: RunFiles) -> list[str]:
 
 def orphans_of(files_of_rank: Sequence[Sequence[str]], group: ProcessGroup) -> list[str]:
     """The files that lost ranks may have left."""
-    return [name for rank in group.lost for name in files_of_rank[rank]]
+    return [name for rank in group.ending.lost for name in files_of_rank[rank]]
 
 
 def dismantled(files: RunFiles, orphans: Collection[str]) -> list[str]:

@@ -116,18 +116,18 @@ def opened(
             yield files
         is_kept = keep
     except BaseException as error:
-        group.publish(error)
+        group.ending.publish(error)
         raise
     finally:
         interruption.ignore()
         if files and not is_kept:
-            group.notes += cleared(files)
-        group.roll_call()
-        if files and not is_kept and group.rank == 0 and not group.is_cut_off:
-            group.notes += dismantled(files, orphans_of(files_of_rank, group))
-        group.farewell()
-        if files and not is_kept and (group.is_cut_off or 0 in group.lost):
-            group.notes += dismantled_by_survivors(files, files_of_rank, group)
+            group.ending.notes += cleared(files)
+        group.ending.roll_call()
+        if files and not is_kept and group.rank == 0 and not group.ending.is_cut_off:
+            group.ending.notes += dismantled(files, orphans_of(files_of_rank, group))
+        group.ending.farewell()
+        if files and not is_kept and (group.ending.is_cut_off or 0 in group.ending.lost):
+            group.ending.notes += dismantled_by_survivors(files, files_of_rank, group)
         if files:
             files.close()
 

@@ -1,0 +1,132 @@
+"""How the ranks of a run end together: the first failure told to all, leave taken in order, one that speaks."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import time
+
+from io_bench.errors import EXIT_FAILED, PeerFailed, RanksLost, RunEnded
+from io_bench.interruption import Interrupted
+from io_bench.ranks.attendance import Attendance
+from io_bench.ranks.failure import Failure, failure_of
+from io_bench.ranks.rendezvous import Store
+
+MOST_FAREWELL_SECONDS = 10.0
+_FAILURE, _SPEAKER = "failure", "speaker"
+
+
+class Ending:
+    """The end of a run as one rank goes through it. What it does while a run ends is bounded in time and never raises.
+
+    `notes` say what could not be cleaned up. `farewell_seconds` is how long ranks wait for each other's leaving.
+    """
+
+    def __init__(self, rank: int, num_ranks: int, store: Store, attendance: Attendance, timeout_seconds: float) -> None:
+        self.notes: list[str] = []
+        self.farewell_seconds = min(MOST_FAREWELL_SECONDS, timeout_seconds / 4)
+        self._rank = rank
+        self._num_ranks = num_ranks
+        self._store = store
+        self._attendance = attendance
+        self._losses: list[RanksLost] = []
+        self._heard_lost: frozenset[int] = frozenset()
+
+    @property
+    def lost(self) -> frozenset[int]:
+        """The ranks that died or hang, as far as this rank has seen or heard."""
+        return frozenset(rank for loss in self._losses for rank in loss.ranks) | self._heard_lost
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether this rank can no longer hear of the others."""
+        return self._store.is_lost
+
+    def raise_published(self) -> None:
+        """Raise PeerFailed where a rank has said that it failed."""
+        failure = self._published()
+        if failure:
+            self._heard_lost |= set(failure.lost)
+            raise PeerFailed(failure.message, failure.exit_code)
+
+    def publish(self, error: BaseException) -> None:
+        """Tell the peers that this rank has failed, unless another has told so before.
+
+        A launcher interrupts the ranks of a node of which one has died: then that is the failure.
+        """
+        if isinstance(error, RanksLost) and error not in self._losses:
+            self._losses.append(error)
+        dead = self._attendance.dead_neighbours() if isinstance(error, Interrupted) else []
+        lost = RanksLost(dead, f"{self._attendance.titles(dead)} was killed or crashed.") if dead else None
+        failure = failure_of(lost or error, rank=self._rank)
+        with contextlib.suppress(RanksLost):
+            self._store.compare_set(_FAILURE, "", json.dumps(dataclasses.asdict(failure)))
+
+    def roll_call(self) -> None:
+        """Say that this rank has left; on rank 0, take over the notes of all others as they leave.
+
+        Who does not answer is `lost`.
+        """
+        with contextlib.suppress(RanksLost):
+            if self._rank != 0:
+                self._store.set(_gone(self._rank), json.dumps(self.notes))
+                return
+            self._await_leaving(range(1, self._num_ranks))
+            peers = [_gone(rank) for rank in range(1, self._num_ranks)]
+            for peer in filter(lambda key: self._store.check([key]), peers):
+                self.notes += json.loads(self._store.get(peer))
+
+    def farewell(self) -> None:
+        """Let rank 0 finish first: a launcher ends everybody else once one rank has ended."""
+        with contextlib.suppress(RanksLost):
+            if self._rank == 0:
+                self._store.set(_gone(0), "")
+            else:
+                self._await_leaving([0])
+        if self.is_cut_off:
+            self._heard_lost |= set(self._attendance.dead_neighbours())
+
+    def ended(self, error: BaseException) -> RunEnded:
+        """The end of the run for all: the first failure published, and the ranks that were lost."""
+        failure = failure_of(error, rank=self._rank)
+        with contextlib.suppress(RanksLost):
+            failure = self._published() or failure
+        unexplained = [loss for loss in self._losses if not set(loss.ranks) <= set(failure.lost)]
+        message = " ".join([*map(str, unexplained), failure.message, *self.notes])
+        exit_code = EXIT_FAILED if unexplained else failure.exit_code
+        return RunEnded(message, exit_code, is_speaker=self._is_speaker())
+
+    def _published(self) -> Failure | None:
+        if not self._store.check([_FAILURE]):
+            return None
+        return Failure(**json.loads(self._store.get(_FAILURE)))
+
+    def _is_speaker(self) -> bool:
+        """Rank 0; where it is lost, the first survivor to ask; one on each node where none can be asked."""
+        if not self.is_cut_off and 0 not in self.lost:
+            return self._rank == 0
+        with contextlib.suppress(RanksLost):
+            return self._store.compare_set(_SPEAKER, "", str(self._rank)) == str(self._rank).encode()
+        gone = self.lost | set(self._attendance.dead_neighbours())
+        here = (peer.rank for peer in self._attendance.neighbours() if peer.rank not in gone)
+        return self._rank == min(here, default=self._rank)
+
+    def _await_leaving(self, ranks: range | list[int]) -> None:
+        """Wait until the ranks have left, and note those that do not."""
+        limit = self.farewell_seconds * (1 if self._rank == 0 else 2)
+        deadline = time.monotonic() + limit
+        while expected := {rank: _gone(rank) for rank in ranks if rank not in self.lost}:
+            remaining = deadline - time.monotonic()
+            try:
+                self._attendance.wait(list(expected.values()), expected, seconds=remaining, doing="its part")
+            except RanksLost as loss:
+                self._losses.append(loss)
+                if self.is_cut_off:
+                    return
+            else:
+                return
+
+
+def _gone(rank: int) -> str:
+    return f"gone/{rank}"
