@@ -6,11 +6,15 @@ import math
 from collections.abc import Iterator, Sequence
 
 from sizing.explore.clusters.load import JobLoad
-from sizing.explore.clusters.report import ClusterReport
+from sizing.explore.clusters.report import ClusterReport, JobFigures
 from sizing.run.tier import ARCHIVE, NODE_KINDS
 from sizing.units import percent_text, rate_text, seconds_text
 
 NOTABLE_GOODPUT_LOSS = 0.01
+
+NOTABLE_MISS = 0.1
+MOST_ERRORS = 2.0
+"""Half 95 % intervals of a simulated mean, beyond which a formula is not borne out."""
 
 
 def cluster_warnings(report: ClusterReport, loads: Sequence[JobLoad]) -> Iterator[str]:
@@ -30,6 +34,7 @@ def cluster_warnings(report: ClusterReport, loads: Sequence[JobLoad]) -> Iterato
             )
         elif job.simulated_stalls is None:
             yield f"{job.name}: no save was completed in the simulation: its jobs fail before, or never get so far"
+        yield from _formula_warnings(job, is_weighted=len({each.write.weight for each in loads}) > 1)
         yield from _tier_warnings(load)
         if load.mtbf_seconds is None:
             yield f"{job.name}: without reliability its jobs never fail in the simulation"
@@ -47,6 +52,23 @@ def cluster_warnings(report: ClusterReport, loads: Sequence[JobLoad]) -> Iterato
         yield f"targets.p99_stall_seconds: no rate meets it, {why}"
     if required.recovery_seconds is not None and required.read_bytes_per_second is None:
         yield "targets.recovery_seconds: no rate meets it; detection, restart and the jobs' own limits take longer"
+
+
+def _formula_warnings(job: JobFigures, *, is_weighted: bool) -> Iterator[str]:
+    """Where the simulation does not bear out the formula for the mean stall."""
+    formula, found = job.mean_stall_seconds, job.simulated_stalls
+    if formula is None or found is None or found.mean_error_seconds is None:
+        return
+    if abs(found.mean_seconds - formula) > max(NOTABLE_MISS * formula, MOST_ERRORS * found.mean_error_seconds):
+        because = (
+            "jobs that are served equally, and here nodes are, of which not all groups have as many"
+            if is_weighted
+            else "many jobs whose saves begin at random moments"
+        )
+        yield (
+            f"{job.name}: the formula's mean stall of {seconds_text(formula)} is for {because}: believe the "
+            f"simulation's {seconds_text(found.mean_seconds)}"
+        )
 
 
 def _tier_warnings(load: JobLoad) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sizing.explore.clusters.answer import cluster_report
+from sizing.explore.clusters.answer import answer_cluster, cluster_report
 from sizing.explore.clusters.report import ClusterReport
 from sizing.explore.clusters.scenario import cluster_scenario_from
 from tests.sizing.explore.clusters import document, loads_of, simulated
@@ -150,3 +150,23 @@ def test_jobs_that_fail_before_they_save_are_named_and_no_rate_helps_them() -> N
     assert report.required.write_bytes_per_second is None
     assert any("8B: no save was completed in the simulation" in warning for warning in report.warnings)
     assert any("some jobs fail before they ever save" in warning for warning in report.warnings)
+
+
+@pytest.mark.parametrize(("sharing", "is_warned"), [("per-node", True), ("per-job", False)])
+def test_where_nodes_are_served_equally_and_not_jobs_the_formula_is_said_not_to_hold(
+    sharing: str, is_warned: bool
+) -> None:
+    asked = document(num_jobs=20, sharing=sharing, horizon_seconds="10d", checkpoint={"interval_seconds": "1h"})
+    asked["storage"]["profile"]["node_write_bytes_per_second"] = "8 GB/s"
+    large = {
+        "model": {"preset": "llama-3.1-405b"},
+        "parallelism": {"tensor": 8, "pipeline": 16, "data": 8},
+        "checkpoint": {"format": "torch-dist", "interval_seconds": "30min"},
+    }
+    asked["jobs"].append({"name": "large", "scenario": large})
+    report = answer_cluster(asked)
+    small = report.jobs[0]
+    assert small.simulated_stalls is not None
+    assert small.mean_stall_seconds is not None
+    assert (small.simulated_stalls.mean_seconds > 1.2 * small.mean_stall_seconds) is is_warned
+    assert any("the formula's mean stall" in warning for warning in report.warnings) is is_warned
