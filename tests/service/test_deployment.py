@@ -56,6 +56,14 @@ def test_they_set_what_can_be_set_and_mount_what_is_there() -> None:
     assert used == set(proxy["environment"])
 
 
+def test_images_are_made_of_what_they_copy_and_nothing_else() -> None:
+    root = DEPLOY.parent
+    copied = re.findall(r"^COPY (.+) \S+$", (root / "Dockerfile").read_text(), re.MULTILINE)
+    sent = re.findall(r"^!(.+)$", (root / ".dockerignore").read_text(), re.MULTILINE)
+    assert sorted(" ".join(copied).split()) == sorted(sent)
+    assert all((root / name).exists() for name in sent)
+
+
 def of_kind(kind: str) -> dict[str, Any]:
     (found,) = (document for document in KUBERNETES if document["kind"] == kind)
     return dict(found)
