@@ -11,6 +11,19 @@ down_revision = "r0001"
 
 def upgrade() -> None:
     """Create the tables."""
+    _create_storage_systems()
+    _create_runs()
+    _create_calibrations()
+    _create_audit_log()
+
+
+def downgrade() -> None:
+    """Drop the tables."""
+    for table in ("audit_log", "calibration_runs", "calibrations", "measurements", "runs", "storage_systems"):
+        op.drop_table(table)
+
+
+def _create_storage_systems() -> None:
     op.create_table(
         "storage_systems",
         sa.Column("id", sa.Integer(), nullable=False),
@@ -22,6 +35,10 @@ def upgrade() -> None:
         sa.UniqueConstraint("name", name="uq_storage_systems_name"),
         _reference("storage_systems", "token_id", "tokens"),
     )
+    _index("storage_systems", "token_id")
+
+
+def _create_runs() -> None:
     op.create_table(
         "runs",
         sa.Column("id", sa.Uuid(), nullable=False),
@@ -49,6 +66,10 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("run_id", "position", name="pk_measurements"),
         _reference("measurements", "run_id", "runs"),
     )
+    _index("runs", "system_id", "token_id")
+
+
+def _create_calibrations() -> None:
     op.create_table(
         "calibrations",
         sa.Column("id", sa.Uuid(), nullable=False),
@@ -69,6 +90,11 @@ def upgrade() -> None:
         _reference("calibration_runs", "calibration_id", "calibrations"),
         _reference("calibration_runs", "run_id", "runs"),
     )
+    _index("calibrations", "system_id", "token_id")
+    _index("calibration_runs", "run_id")
+
+
+def _create_audit_log() -> None:
     op.create_table(
         "audit_log",
         sa.Column("id", sa.Uuid(), nullable=False),
@@ -80,22 +106,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_audit_log"),
         _reference("audit_log", "token_id", "tokens"),
     )
-    for table, column in (
-        ("storage_systems", "token_id"),
-        ("runs", "system_id"),
-        ("runs", "token_id"),
-        ("calibrations", "system_id"),
-        ("calibrations", "token_id"),
-        ("calibration_runs", "run_id"),
-        ("audit_log", "token_id"),
-    ):
-        op.create_index(f"ix_{table}_{column}", table, [column])
-
-
-def downgrade() -> None:
-    """Drop the tables."""
-    for table in ("audit_log", "calibration_runs", "calibrations", "measurements", "runs", "storage_systems"):
-        op.drop_table(table)
+    _index("audit_log", "token_id")
 
 
 def _moment(name: str) -> sa.Column[datetime]:
@@ -104,3 +115,8 @@ def _moment(name: str) -> sa.Column[datetime]:
 
 def _reference(table: str, column: str, to: str) -> sa.ForeignKeyConstraint:
     return sa.ForeignKeyConstraint([column], [f"{to}.id"], name=f"fk_{table}_{column}_{to}")
+
+
+def _index(table: str, *columns: str) -> None:
+    for column in columns:
+        op.create_index(f"ix_{table}_{column}", table, [column])
