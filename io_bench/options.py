@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from io_bench.engines import ENGINES, STREAMING_ENGINES
 from io_bench.publishing.destination import Destination
+from io_bench.target.direct_io import ALIGNMENT_BYTES
 from sizing.errors import InvalidInput, broken_rule, explain
 from sizing.units import (
     ByteCount,
@@ -24,7 +25,6 @@ LEAST_BYTES_PER_RANK: int = parse_bytes("1 MiB")
 MOST_BYTES_PER_RANK: int = parse_bytes("16 TiB")
 LEAST_BLOCK_BYTES: int = parse_bytes("64 KiB")
 MOST_BLOCK_BYTES: int = parse_bytes("1 GiB")
-BLOCK_ALIGNMENT_BYTES: int = parse_bytes("4 KiB")
 MOST_THREADS = 256
 MOST_WRITERS_PER_NODE = 1024
 MOST_NODES = 100_000
@@ -57,8 +57,8 @@ def _between(least: int, most: int, example: str) -> Callable[[int], int]:
 
 
 def _whole_pages(num_bytes: int) -> int:
-    if num_bytes % BLOCK_ALIGNMENT_BYTES:
-        unit = binary_bytes_text(BLOCK_ALIGNMENT_BYTES)
+    if num_bytes % ALIGNMENT_BYTES:
+        unit = binary_bytes_text(ALIGNMENT_BYTES)
         raise broken_rule(f"must be a multiple of {unit}, as O_DIRECT wants it", "give a size with a unit: 8MiB")
     return num_bytes
 

@@ -12,13 +12,13 @@ from io_bench import host_cpus, host_memory
 from io_bench.configuration import Configuration, writing_ranks
 from io_bench.engines import Engine, EnginePlan
 from io_bench.errors import too_small
-from io_bench.payload.aligned_memory import ALIGNMENT_BYTES
 from io_bench.payload.device import Device
 from io_bench.payload.inventory import Inventory
 from io_bench.payload.seeded_bytes import POOL_BYTES
 from io_bench.payload.workload import Workload
 from io_bench.ranks.process_group import ProcessGroup
 from io_bench.ranks.writers import Writers
+from io_bench.target.direct_io import ALIGNMENT_BYTES
 from io_bench.target.target import Target
 from sizing.units import bytes_text
 

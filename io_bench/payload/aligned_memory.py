@@ -11,17 +11,14 @@ import numpy as np
 import torch
 
 from io_bench.payload.byte_source import Bytes
-from sizing.units import parse_bytes
-
-ALIGNMENT_BYTES: int = parse_bytes("4 KiB")
-"""Of memory, of requests, and of storages in a file: no disk in use asks more of O_DIRECT."""
+from io_bench.target.direct_io import ALIGNMENT_BYTES
 
 
 def padded(num_bytes: int) -> int:
     """Rounded up to whole units of alignment.
 
-    >>> padded(0), padded(1), padded(4096), padded(4097)
-    (0, 4096, 4096, 8192)
+    >>> [padded(size) // ALIGNMENT_BYTES for size in (0, 1, ALIGNMENT_BYTES, ALIGNMENT_BYTES + 1)]
+    [0, 1, 1, 2]
     """
     return -(-num_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 

@@ -60,7 +60,7 @@ def _of_directory(target: DirectoryTarget, size: Size) -> Iterator[Finding]:
         yield tried("fallocate", lambda: directory.allocation(probe))
         yield tried("fsync", lambda: directory.sync_cost(probe))
         yield tried("clock", lambda: directory.clock(probe))
-    yield tried("open files", directory.open_files)
+    yield tried("open files", lambda: directory.open_files(num_ranks=size.num_writers))
 
 
 def _of_object_store(target: UrlTarget, size: Size) -> Iterator[Finding]:
@@ -74,4 +74,4 @@ def _of_object_store(target: UrlTarget, size: Size) -> Iterator[Finding]:
         yield tried("parts and ranges", lambda: object_store.parts(files, part_bytes=part_bytes))
         yield tried("listing", lambda: object_store.listing(files))
         yield tried("removal", lambda: object_store.removal(files, part_bytes=part_bytes))
-    yield tried("open files", directory.open_files)
+    yield tried("open files", lambda: directory.open_files(num_ranks=size.num_writers))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import mmap
 import os
 from pathlib import Path
 
 from io_bench.target import page_cache
+from io_bench.target.direct_io import is_refusal
 
 _ALIGNMENTS_BYTES = (1, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
-_REFUSALS = (errno.EINVAL, errno.EOPNOTSUPP)
 
 
 def smallest_alignment_bytes(path: Path) -> int | None:
@@ -20,6 +19,16 @@ def smallest_alignment_bytes(path: Path) -> int | None:
     Raises OSError for what is no refusal.
     """
     return next((size for size in _ALIGNMENTS_BYTES if _works(path, size)), None)
+
+
+def is_refused(path: Path) -> bool:
+    """Whether a file cannot even be opened for direct I/O. Raises OSError for what is no refusal."""
+    try:
+        os.close(_opened(path))
+    except OSError as error:
+        _raise_unless_refusal(error)
+        return True
+    return False
 
 
 def num_cached_pages(path: Path, *, alignment_bytes: int) -> int:
@@ -38,11 +47,13 @@ def _works(path: Path, size: int) -> bool:
     try:
         fd = _opened(path)
     except OSError as error:
-        return _refused(error)
+        _raise_unless_refusal(error)
+        return False
     try:
         return _round_trip(fd, size)
     except OSError as error:
-        return _refused(error)
+        _raise_unless_refusal(error)
+        return False
     finally:
         os.close(fd)
 
@@ -66,8 +77,6 @@ def _opened(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_DIRECT | os.O_CLOEXEC, 0o600)
 
 
-def _refused(error: OSError) -> bool:
-    """False for a refusal; any other error is raised."""
-    if error.errno not in _REFUSALS:
+def _raise_unless_refusal(error: OSError) -> None:
+    if not is_refusal(error):
         raise error
-    return False

@@ -9,15 +9,17 @@ import statistics
 import time
 from pathlib import Path
 
-from io_bench.preflight.direct_io import num_cached_pages, smallest_alignment_bytes
+from io_bench.preflight.direct_io import is_refused, num_cached_pages, smallest_alignment_bytes
 from io_bench.preflight.findings import Finding
+from io_bench.ranks.store import CONNECTIONS_PER_RANK
 from io_bench.target.allocation import allocate
+from io_bench.target.direct_io import ALIGNMENT_BYTES
 from io_bench.target.directory_target import DirectoryTarget
 from sizing.errors import InvalidInput
 from sizing.units import binary_bytes_text, bytes_text
 
 PROBE_NAMES = ("allocated", "created", "direct", "long", "renamed", "stamped", "synced")
-LEAST_OPEN_FILES = 1024
+LEAST_OPEN_FILES = 512
 MOST_CLOCK_SECONDS = 1.0
 MOST_SYNC_SECONDS = 0.5
 _NUM_SYNCS = 9
@@ -89,10 +91,14 @@ def permissions(probe: Path) -> Finding:
 
 def direct_io(probe: Path) -> Finding:
     """Whether O_DIRECT is taken, from which alignment on, and whether it is kept."""
-    alignment = smallest_alignment_bytes(probe / "direct")
-    if alignment is None:
+    if is_refused(probe / "direct"):
         advice = "Engine direct will go through the page cache here."
         return Finding("O_DIRECT", "refused", "note", advice)
+    alignment = smallest_alignment_bytes(probe / "direct")
+    if alignment is None or alignment > ALIGNMENT_BYTES:
+        found = "taken, but no request is" if alignment is None else f"only from {binary_bytes_text(alignment)} on"
+        advice = f"Engine direct writes in units of {binary_bytes_text(ALIGNMENT_BYTES)} and fails here: give another."
+        return Finding("O_DIRECT", found, "warning", advice)
     found = "any alignment" if alignment == 1 else f"aligned to {binary_bytes_text(alignment)}"
     if num_cached_pages(probe / "direct", alignment_bytes=alignment):
         advice = "Direct writes stay in the page cache all the same: compare with runs larger than memory."
@@ -125,12 +131,15 @@ def allocation(probe: Path) -> Finding:
     return Finding("fallocate", "not supported", "note", advice)
 
 
-def open_files() -> Finding:
-    """How many files a process may have open."""
+def open_files(*, num_ranks: int) -> Finding:
+    """How many files a process may have open: the one through which ranks meet has connections to all of them."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = LEAST_OPEN_FILES + CONNECTIONS_PER_RANK * num_ranks
     found = f"{soft:,} at once, up to {hard:,} on request"
-    if soft < LEAST_OPEN_FILES:
-        return Finding("open files", found, "warning", f"Raise the limit: ulimit -n {LEAST_OPEN_FILES}.")
+    if hard < needed:
+        return Finding("open files", found, "warning", f"Let processes have {needed:,} (ulimit -Hn).")
+    if soft < needed:
+        return Finding("open files", found, "note", f"Under torchrun give its launcher more: ulimit -n {needed}.")
     return Finding("open files", found)
 
 

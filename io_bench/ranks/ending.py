@@ -11,7 +11,7 @@ from io_bench.errors import EXIT_FAILED, PeerFailed, RanksLost, RunEnded
 from io_bench.interruption import Interrupted
 from io_bench.ranks.attendance import Attendance
 from io_bench.ranks.failure import Failure, failure_of
-from io_bench.ranks.rendezvous import Store
+from io_bench.ranks.store import Store
 
 MOST_FAREWELL_SECONDS = 10.0
 _FAILURE, _SPEAKER = "failure", "speaker"

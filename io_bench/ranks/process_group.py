@@ -20,7 +20,8 @@ from io_bench.interruption import Interrupted
 from io_bench.ranks.attendance import SECONDS_BETWEEN_LOOKS, Attendance, Sleep
 from io_bench.ranks.ending import Ending
 from io_bench.ranks.placement import Placement, placement_in
-from io_bench.ranks.rendezvous import Store, store_for
+from io_bench.ranks.rendezvous import store_for
+from io_bench.ranks.store import Store
 from sizing.errors import InvalidInput, Problem, SizingError
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from io_bench.errors import too_small, unwritable
 from io_bench.target.manifest import RUN_PREFIX
@@ -14,9 +13,6 @@ from io_bench.target.mount import mount_of
 from io_bench.target.run_directory import RunDirectory
 from sizing.errors import InvalidInput
 from sizing.units import bytes_text, percent_text
-
-if TYPE_CHECKING:
-    pass
 
 _SPARE_FRACTION = 0.05
 

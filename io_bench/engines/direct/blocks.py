@@ -6,9 +6,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from io_bench.engines.direct.layout import FileLayout
-from io_bench.payload.aligned_memory import ALIGNMENT_BYTES, is_aligned, padded
+from io_bench.payload.aligned_memory import is_aligned, padded
 from io_bench.payload.byte_source import ZEROS, Bytes, ByteSource, source_of
 from io_bench.payload.payload import Payload
+from io_bench.target.direct_io import ALIGNMENT_BYTES
 
 _LEAST_PIECE_BYTES = 64 << 10
 """Below this, copying takes less than a piece more in a request."""

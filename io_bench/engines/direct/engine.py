@@ -17,12 +17,13 @@ from io_bench.engines.direct.threads import Threads, TimeSpent
 from io_bench.engines.phases import Phases
 from io_bench.engines.torch_files import loading
 from io_bench.errors import RunFailed
-from io_bench.payload.aligned_memory import ALIGNMENT_BYTES, aligned_memory, padded, touched
+from io_bench.payload.aligned_memory import aligned_memory, padded, touched
 from io_bench.payload.byte_source import Bytes
 from io_bench.payload.device import Device
 from io_bench.payload.inventory import Inventory
 from io_bench.payload.payload import Payload
 from io_bench.ranks.writers import Writers
+from io_bench.target.direct_io import ALIGNMENT_BYTES
 from io_bench.target.run_files import RunFiles
 
 DEFAULT_BLOCK_BYTES = 8 << 20

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import mmap
 import os
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from typing import Any, BinaryIO, Protocol, Self
 from io_bench.engines.direct.requests import preallocate, read_whole, write_whole
 from io_bench.payload.aligned_memory import padded
 from io_bench.payload.byte_source import Bytes
+from io_bench.target.direct_io import is_refusal
 from io_bench.target.run_directory import RunDirectory
 from io_bench.target.run_files import RunFiles
 
@@ -150,6 +150,6 @@ class StreamFile:
 
 def _notices_of_refusal(error: OSError, files: RunFiles) -> tuple[str, ...]:
     """What to say where O_DIRECT is refused. Raises any other error again."""
-    if error.errno != errno.EINVAL:
+    if not is_refusal(error):
         raise error
     return (f"The file system of {files.title} refuses O_DIRECT: direct went through the page cache.",)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from io_bench.interruption import Interrupted
+from io_bench.preflight import directory
 from io_bench.preflight.direct_io import smallest_alignment_bytes
 from io_bench.preflight.directory import space
 from io_bench.preflight.probe import probe_in
@@ -110,13 +111,31 @@ def test_a_read_only_target_is_refused(bench: Bench, small_disk: Disk) -> None:
 
 @pytest.mark.parametrize(
     ("limit", "subject", "code"),
-    [("RLIMIT_FSIZE, (2_000_000, -1)", "largest file", 2), ("RLIMIT_NOFILE, (64, 64)", "open files", 1)],
+    [
+        ("RLIMIT_FSIZE, (2_000_000, -1)", "largest file", 2),
+        ("RLIMIT_NOFILE, (64, 64)", "open files", 1),
+        ("RLIMIT_NOFILE, (256, 3_500)", "open files", 1),
+        ("RLIMIT_NOFILE, (256, 3_600)", "open files", 0),
+    ],
 )
 def test_limits_of_the_process_are_found(limit: str, subject: str, code: int, bench: Bench, target: Path) -> None:
+    """1,000 ranks with three connections each to the one through which they meet."""
     prelude = f"import resource as r; r.setrlimit(r.{limit})"
-    done = bench.run("check", "--target", str(target), "--bytes-per-rank", "4MiB", prelude=prelude)
+    flags = ("--bytes-per-rank", "4MiB", "--ranks", "1000")
+    done = bench.run("check", "--target", str(target), *flags, prelude=prelude)
     assert done.returncode == code
-    assert verdicts(done.stdout)[subject] == ("problem" if code == 2 else "warning")
+    assert verdicts(done.stdout)[subject] == ("note", "warning", "problem")[code]
+
+
+def test_direct_io_that_engine_direct_cannot_keep_to_is_a_warning(
+    small_disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on hosts whose pages are of 64 KiB, for an agent that knew only smaller ones."""
+    monkeypatch.setattr(directory, "ALIGNMENT_BYTES", 256)
+    finding = directory.direct_io(small_disk.path)
+    assert (finding.severity, "units of 256 B and fails here" in finding.advice) == ("warning", True)
+    monkeypatch.setattr(directory, "smallest_alignment_bytes", lambda _path: None)
+    assert directory.direct_io(small_disk.path).found == "taken, but no request is"
 
 
 def test_nothing_stays_of_a_check_that_is_interrupted(target: Path, tree: Callable[[Path], Tree]) -> None:
