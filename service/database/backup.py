@@ -17,6 +17,8 @@ from service.database.schema import is_known, migrated_database
 from service.errors import CannotServe
 
 _SECONDS_TO_WAIT = 30.0
+_DAMAGES = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+_REPLACE = "stop the service, move it away with its -wal and -shm, and restore a backup"
 
 
 def back_up(database_url: str, target: Path) -> None:
@@ -31,10 +33,12 @@ def back_up(database_url: str, target: Path) -> None:
         raise _unusable(target, "exists already", "give the name of a new file")
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
-        with _explained(target, "cannot be written"), _opened(source) as ours, _opened(draft, new=True) as theirs:
-            ours.backup(theirs)
-            theirs.execute("PRAGMA journal_mode = DELETE").close()  # one file, with nothing beside it
-            _check(theirs, source)
+        with _explained(target, "cannot be written"):
+            draft.touch(mode=0o600)
+            with _opened(source) as ours, _opened(draft) as theirs, _sound(source, _REPLACE):
+                ours.backup(theirs)
+                theirs.execute("PRAGMA journal_mode = DELETE").close()  # one file, with nothing beside it
+                _check(theirs)
         _sync(draft)
         draft.replace(target)
         _sync(target.parent)
@@ -51,8 +55,12 @@ def restore(database_url: str, backup: Path) -> Path | None:
     target = _sqlite_file(database_url)
     if target.exists() and backup.exists() and target.samefile(backup):
         raise _unusable(backup, "is the database itself", "give a file of ckpt-serve backup")
-    with _explained(backup, "is no backup that can be read"), _opened(backup) as theirs:
-        _check(theirs, backup)
+    with (
+        _explained(backup, "is no backup that can be read"),
+        _opened(backup) as theirs,
+        _sound(backup, "take another backup"),
+    ):
+        _check(theirs)
         _check_version(theirs, backup)
         before = None
         if target.exists():
@@ -78,9 +86,8 @@ def _sqlite_file(database_url: str) -> Path:
 
 
 @contextmanager
-def _opened(path: Path, *, new: bool = False) -> Iterator[sqlite3.Connection]:
-    mode = "rwc" if new else "rw"
-    with closing(sqlite3.connect(f"{path.as_uri()}?mode={mode}", uri=True, timeout=_SECONDS_TO_WAIT)) as connection:
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=_SECONDS_TO_WAIT)) as connection:
         yield connection
 
 
@@ -92,10 +99,21 @@ def _explained(path: Path, rule: str) -> Iterator[None]:
         raise _unusable(path, f"{rule} ({error})", "check the file, and the space beside it") from None
 
 
-def _check(connection: sqlite3.Connection, path: Path) -> None:
+@contextmanager
+def _sound(path: Path, remedy: str) -> Iterator[None]:
+    """Say where the database at `path` is found to be damaged."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorname", _DAMAGES[0]) not in _DAMAGES:
+            raise
+        raise _unusable(path, f"is damaged ({error})", remedy) from None
+
+
+def _check(connection: sqlite3.Connection) -> None:
     (found,) = connection.execute("PRAGMA integrity_check").fetchone()
     if found != "ok":
-        raise _unusable(path, f"is damaged ({found})", "take another backup")
+        raise sqlite3.DatabaseError(" ".join(found.split()))
 
 
 def _check_version(connection: sqlite3.Connection, path: Path) -> None:

@@ -132,6 +132,29 @@ def test_what_is_no_backup_changes_nothing(
     assert not list(tmp_path.glob("*.before-restore-*"))
 
 
+@pytest.mark.parametrize("damage", ["no database", "a page of it"])
+def test_a_damaged_database_is_named_and_restored_once_it_is_out_of_the_way(
+    terminal: Terminal, tmp_path: Path, damage: str
+) -> None:
+    file, copy = tmp_path / "sizing.sqlite3", tmp_path / "copy.sqlite3"
+    url = f"sqlite:///{file}"
+    assert terminal("token", "create", "--name", "kept", "--database-url", url)[0] == 0
+    assert terminal("backup", str(copy), "--database-url", url)[0] == 0
+    assert copy.stat().st_mode & 0o777 == 0o600
+    sound = copy.read_bytes()
+    for part in tmp_path.glob("sizing.sqlite3*"):
+        part.unlink()
+    file.write_bytes(b"x" * 9000 if damage == "no database" else sound[:8192] + b"\xff" * 8192 + sound[16384:])
+    for command in (("backup", str(tmp_path / "more")), ("restore", str(copy))):
+        code, _, errors = terminal(*command, "--database-url", url)
+        assert (code, errors.count("\n")) == (2, 1)
+        assert errors.startswith(f"error: {file} is damaged (")
+        assert "move it away" in errors
+    file.rename(tmp_path / "damaged")
+    assert terminal("restore", str(copy), "--database-url", url)[0] == 0
+    assert "kept" in terminal("token", "list", "--database-url", url)[1]
+
+
 def test_neither_a_backup_of_a_later_version_nor_the_database_itself_is_restored(
     terminal: Terminal, tmp_path: Path
 ) -> None:
