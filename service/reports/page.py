@@ -47,6 +47,7 @@ def html(saved: Saved, scenario: Scenario, report: SizingReport) -> str:
         sections=summary.sections(report),
         grids=summary.grids(report),
         assumptions=report.assumptions,
+        origins=summary.origins(report),
         scenario=yaml.safe_dump(saved.document, sort_keys=False, allow_unicode=True),
         saved_at=_moment(saved.created_at),
         answered_at=_moment(datetime.now(UTC)),

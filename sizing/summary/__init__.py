@@ -7,6 +7,7 @@ from sizing.summary.checkpoint import checkpoint_section
 from sizing.summary.gpu_memory import memory_rows
 from sizing.summary.grids import grids, rank_classes
 from sizing.summary.key_figures import key_figures
+from sizing.summary.origins import origins
 from sizing.summary.purchase import required_rows
 from sizing.summary.rows import Grid, Row, Section
 from sizing.summary.run_costs import cost_rows
@@ -23,6 +24,7 @@ __all__ = [
     "grids",
     "headline",
     "key_figures",
+    "origins",
     "rank_classes",
     "sections",
 ]

@@ -57,6 +57,17 @@ def test_the_page_says_the_answer_first_and_loads_nothing(client: httpx.Client, 
         assert said.index(figure) < said.index("Before you rely on it"), figure
 
 
+def test_the_page_says_what_it_rests_on(client: httpx.Client, link: str) -> None:
+    said = re.sub(r"\s+", " ", Page(client.get(link, params={"form": "html"}).text).words)
+    report = client.get(link).json()
+    titles = ("Who writes what", "What was assumed", "Where the figures come from", "The scenario as it was asked")
+    assert sorted(titles, key=said.index) == list(titles)
+    assert len(report["provenance"]) > 2
+    for origin in report["provenance"]:
+        figures = ", ".join(name or "others" for name in origin["figures"])
+        assert f"{figures}{origin['kind']}{origin['source']}" in said  # cells of one row
+
+
 def test_every_chart_is_a_drawing_with_words_for_those_who_do_not_see_it(client: httpx.Client, link: str) -> None:
     page = Page(client.get(link, params={"form": "html"}).text)
     images = [attributes for tag, attributes in page.tags if tag == "img"]

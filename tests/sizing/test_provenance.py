@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from sizing.provenance import provenance_at
+from sizing.provenance import Provenance, Runs, provenance_at
 from sizing.report import SizingReport, answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.storage.calibration import Calibration, calibrate
+from sizing.summary import origins
 from tests.sizing.storage.calibration.simulation import GB, TRUTH, result
 
 MINIMAL: dict[str, Any] = {"model": {"num_parameters": 10**9}}
@@ -110,6 +112,15 @@ def test_a_calibration_gives_its_runs_date_and_error(calibrated: SizingReport) -
     assert str(found.runs.measured_on) == "2026-11-21"
     assert found.runs.error_fraction is not None
     assert 0 < found.runs.error_fraction < 0.03
+
+
+def test_readers_are_told_the_runs_in_a_few_words(calibrated: SizingReport) -> None:
+    error = r"median error of others [\d.]+ %"
+    said = [row[3] for row in origins(calibrated).rows if row[3]]
+    assert re.fullmatch(f"20261121T120000Z-abc, measured on 2026-11-21, {error}", said[0])
+    many = Provenance(figures=("",), kind="measured", source="a", runs=Runs(run_ids=tuple("abcde")))
+    rested = calibrated.model_copy(update={"provenance": [many]})
+    assert origins(rested).rows == (("others", "measured", "a", "a, b, c, 2 more"),)
 
 
 def test_calibrated_times_and_rates_have_their_interval(calibrated: SizingReport) -> None:
