@@ -36,7 +36,8 @@ class S3Store(ObjectStore):
     most_parts = 10_000
 
     def __init__(self) -> None:
-        # It prints a traceback for each request of a dead store that was given up; its error is raised all the same.
+        # asyncio logs, traceback and all, what happens to tasks that nobody awaits any more (Python, "Developing with
+        # asyncio": never-retrieved exceptions). What our own requests raise does not come to us by way of this log.
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         self._s3 = s3fs.S3FileSystem(
             use_listings_cache=False,
@@ -95,6 +96,11 @@ class S3Store(ObjectStore):
         """Every object below a prefix, which is listed for it."""
         with _as_os_errors():
             return super().paths(prefix)
+
+    def folders(self, prefix: str) -> list[str]:
+        """The names between a prefix and the next slash, without what lies deeper."""
+        with _as_os_errors():
+            return super().folders(prefix)
 
     def open_to_write(self, path: str, transfer: Transfer) -> ParallelUpload:
         """A stream to a new object, in parts that go in parallel."""

@@ -87,6 +87,15 @@ class ObjectStore:
         # Where nothing is below it, some stores show the prefix itself.
         return sorted(path for path in found if path.startswith(f"{prefix}/"))
 
+    def folders(self, prefix: str) -> list[str]:
+        """The names between a prefix and the next slash, without what lies deeper."""
+        try:
+            found = self._fs.ls(prefix, detail=True)
+        except FileNotFoundError:
+            return []
+        below = (str(each["name"]).rstrip("/") for each in found if each["type"] == "directory")
+        return sorted(path.removeprefix(f"{prefix}/") for path in below if path.startswith(f"{prefix}/"))
+
     def open_to_write(self, path: str, transfer: Transfer) -> BinaryIO | io.RawIOBase:
         """A stream to a new object, which fsspec writes in parts, one after another."""
         return cast(BinaryIO, self._fs.open(path, "wb", block_size=transfer.part_bytes))

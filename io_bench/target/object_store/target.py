@@ -74,9 +74,8 @@ class UrlTarget:
 
     def run_ids(self) -> list[str]:
         """The runs that have objects here, by what their prefixes are called. Raises OSError."""
-        names = (path.removeprefix(f"{self.path}/") for path in self.store.paths(self.path))
-        prefixes = {prefix for prefix, slash, _ in (name.partition("/") for name in names) if slash}
-        return sorted(name.removeprefix(RUN_PREFIX) for name in prefixes if name.startswith(RUN_PREFIX))
+        names = self.store.folders(self.path)
+        return sorted(name.removeprefix(RUN_PREFIX) for name in names if name.startswith(RUN_PREFIX))
 
     def run_title(self, run_id: str) -> str:
         """The URL of a run's prefix."""
