@@ -15,6 +15,7 @@ from io_bench.errors import too_small
 from io_bench.payload.device import Device
 from io_bench.payload.inventory import Inventory
 from io_bench.payload.seeded_bytes import POOL_BYTES
+from io_bench.payload.snapshot import SNAPSHOT_BYTES
 from io_bench.payload.workload import Workload
 from io_bench.ranks.process_group import ProcessGroup
 from io_bench.ranks.writers import Writers
@@ -43,11 +44,14 @@ class WriterPlan:
     ) -> WriterPlan:
         """Payload and pool stay in memory, on the GPU where there is one; engine and transfer add to that.
 
-        Each tensor begins at a page. Of a streamed payload the pool alone stays, in host memory.
+        Each tensor begins at a page. Of a streamed payload the pool alone stays, in host memory. What is on a GPU
+        passes through host memory to be timed and compared: by a snapshot's buffer, tensor by tensor.
         """
         paged_bytes = inventory.num_bytes + inventory.num_tensors * ALIGNMENT_BYTES
         resident = POOL_BYTES + (0 if engine_plan.is_streamed else paged_bytes)
-        on_host, on_gpu = (0, resident) if device.is_gpu and not engine_plan.is_streamed else (resident, 0)
+        on_host, on_gpu = resident, 0
+        if device.is_gpu and not engine_plan.is_streamed:
+            on_host, on_gpu = max(SNAPSHOT_BYTES, inventory.largest_tensor_bytes), resident
         parts_bytes = transfer.host_bytes(len(engine_plan.files)) if transfer else 0
         host_bytes = on_host + engine_plan.host_bytes + parts_bytes
         return cls(inventory, engine_plan, host_bytes, on_gpu + engine_plan.gpu_bytes)

@@ -91,7 +91,7 @@ def _spread(series: Series) -> dict[str, Any]:
 def _limits(series: Series) -> dict[str, Any]:
     """What else than the storage may have been the limit."""
     plan, samples = series.plan, series.samples
-    null_sink = sum(plan.payload_bytes) / samples.null_sink.seconds if series.is_write else None
+    null_sink = sum(series.rank_bytes) / samples.null_sink.seconds if series.is_write else None
     wait_fraction = _median_of_slowest(series.reports, "generator_wait_fraction")
     busy_cpus = cpu_fraction(series.timings, plan)
     # Object stores are talked to from one thread, which is as fast as one CPU.

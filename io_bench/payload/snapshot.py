@@ -10,7 +10,7 @@ import torch
 from io_bench.payload.device import Device
 from io_bench.payload.payload import tensors_of
 
-BUFFER_BYTES = 256 << 20
+SNAPSHOT_BYTES = 256 << 20
 
 
 class Snapshot:
@@ -19,11 +19,11 @@ class Snapshot:
     def __init__(self, state: Mapping[str, Any], device: Device) -> None:
         self._tensors = [tensor.reshape(-1).view(torch.uint8) for _, tensor in tensors_of(state)]
         self._device = device
-        self._buffer = torch.empty(BUFFER_BYTES, dtype=torch.uint8, pin_memory=device.is_gpu)
+        self._buffer = torch.empty(SNAPSHOT_BYTES, dtype=torch.uint8, pin_memory=device.is_gpu)
 
     def copy(self) -> None:
         """Copy every byte; returns once all have arrived."""
         for tensor in self._tensors:
-            for part in torch.split(tensor, BUFFER_BYTES):
+            for part in torch.split(tensor, SNAPSHOT_BYTES):
                 self._buffer[: len(part)].copy_(part, non_blocking=True)
         self._device.synchronize()

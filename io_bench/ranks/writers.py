@@ -43,6 +43,8 @@ class Writers:
         return [values[rank] for rank in self.ranks]
 
     def title(self, index: int) -> str:
-        """A writer as people can find it, by rank and node."""
+        """A writer as people can find it: by rank and host, and by node where nodes have the same host name."""
         placement = self.group.placements[self.ranks[index]]
-        return f"rank {placement.rank} on {placement.node}"
+        namesakes = {peer.node for peer in self.group.placements if peer.hostname == placement.hostname}
+        node = f" ({placement.node})" if len(namesakes) > 1 else ""
+        return f"rank {placement.rank} on {placement.hostname}{node}"

@@ -253,12 +253,12 @@ def test_phases_and_asynchronous_times_are_medians_of_the_slowest_rank() -> None
 def test_the_limit_is_storage_only_where_nothing_else_could_be(
     null_sink_seconds: float, wait: float | None, cpu: float, limit: str
 ) -> None:
-    """600 MB in 10 s; discarded in 5 s the client is exactly twice as fast. Two CPUs have 20 s in 10 s."""
+    """601 MB in 10 s; discarded in 5 s the client is exactly twice as fast. Two CPUs have 20 s in 10 s."""
     samples = [sample(write=(10.0, 10.0), report={"generator_wait_fraction": wait}, cpu=cpu)]
     write, restore = measured(samples, null_sink_seconds=null_sink_seconds)
     assert write.limited_by == limit
     assert write.client_cpu_fraction == pytest.approx(cpu * 2 / 20)
-    assert write.null_sink_bytes_per_second == pytest.approx(600 * MB / null_sink_seconds)
+    assert write.null_sink_bytes_per_second == pytest.approx(601 * MB / null_sink_seconds)
     assert bool(warnings_about(write)) is (limit != "storage")
     assert restore.limited_by == ("client" if cpu > 9 else None)
 
@@ -283,9 +283,9 @@ def test_a_late_rank_is_named_with_its_node() -> None:
     of = plan(num_ranks=4, nodes=["n0", "n0", "n1", "n1"])
     late = [sample(write=(10.0, 10.0, 10.0, 13.0), restore=(9.0,) * 4) for _ in range(3)]
     write, restore = measured(late, of=of)
-    assert (write.stragglers, write.straggler_ratio) == (["rank 3 on n1"], 1.3)
+    assert (write.stragglers, write.straggler_ratio) == (["rank 3 on host (n1)"], 1.3)
     assert restore.stragglers == []
-    assert any("rank 3 on n1 came late" in warning for warning in warnings_about(write))
+    assert any("rank 3 on host (n1) came late" in warning for warning in warnings_about(write))
 
 
 def test_a_rate_that_a_cap_left_unsettled_is_doubted() -> None:

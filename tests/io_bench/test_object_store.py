@@ -16,6 +16,7 @@ from safetensors.torch import load
 from io_bench.cli.main import main
 from io_bench.engines import ENGINES
 from io_bench.target.manifest import MANIFEST
+from io_bench.target.object_store.store import ObjectStore
 from io_bench.target.object_store.target import UrlTarget
 from sizing.errors import InvalidInput
 from sizing.storage.measurement import BenchmarkResult
@@ -44,6 +45,9 @@ class Store:
     def unfinished(self) -> list[dict[str, Any]]:
         return list(self._fs().list_multipart_uploads(BUCKET))
 
+    def put(self, key: str) -> None:
+        self._fs().pipe_file(key, b"precious")
+
     def read(self, key: str) -> bytes:
         return bytes(self._fs().cat_file(key))
 
@@ -55,7 +59,7 @@ class Store:
             fs.rm(fs.find(BUCKET))
         else:
             fs.call_s3("create_bucket", Bucket=BUCKET)
-        fs.pipe_file(NEIGHBOUR, b"precious")
+        self.put(NEIGHBOUR)
 
     def assert_only_the_neighbour_is_left(self) -> None:
         assert self.objects() == [NEIGHBOUR]
@@ -201,6 +205,15 @@ def test_a_prefix_that_is_there_is_left_alone(store: Store) -> None:
         place.made("mine")
     files.remove_created()
     store.assert_only_the_neighbour_is_left()
+
+
+def test_runs_are_found_without_listing_all_that_a_team_keeps(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = UrlTarget.checked(TARGET, is_first=True)
+    place.made("mine").create("rank-00000.pt").close()
+    for key in ("ckpt-bench-result.json", "step-7/ckpt-bench-not-a-run/rank-00000.pt"):
+        store.put(f"{BUCKET}/team/{key}")
+    monkeypatch.setattr(ObjectStore, "paths", lambda *_: pytest.fail("everything was listed"))
+    assert place.run_ids() == ["mine"]
 
 
 def test_what_a_lost_rank_has_begun_is_removed_by_name(store: Store) -> None:

@@ -5,15 +5,28 @@ from __future__ import annotations
 import pytest
 import torch
 
+from io_bench.engines import EnginePlan
 from io_bench.payload import snapshot
 from io_bench.payload.device import Device
+from io_bench.payload.inventory import Inventory, TensorSpec
+from io_bench.payload.seeded_bytes import POOL_BYTES
+from io_bench.plan import WriterPlan
 
 
 def test_every_byte_passes_through_the_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot, "BUFFER_BYTES", 1000)
+    monkeypatch.setattr(snapshot, "SNAPSHOT_BYTES", 1000)
     weights = torch.arange(1_100, dtype=torch.float32)
     copied = snapshot.Snapshot({"model": {"w": weights, "empty": torch.empty(0)}, "step": 1}, Device("cpu"))
     copied.copy()
     last = weights.view(torch.uint8)[4000:]
     assert torch.equal(copied._buffer[: len(last)], last)
     assert torch.equal(copied._buffer[len(last) :], weights.view(torch.uint8)[3400:4000])
+
+
+@pytest.mark.parametrize(("num_values", "passing_bytes"), [(1 << 20, snapshot.SNAPSHOT_BYTES), (1 << 27, 1 << 29)])
+def test_what_passes_through_host_memory_is_planned_there(num_values: int, passing_bytes: int) -> None:
+    inventory = Inventory((TensorSpec("model", "w", (num_values,), "float32"),))
+    engine_plan = EnginePlan(("f",), 0, host_bytes=1000, gpu_bytes=2000)
+    plan = WriterPlan.of(inventory, engine_plan, device=Device("cuda:0"), transfer=None)
+    assert plan.host_bytes == 1000 + passing_bytes
+    assert plan.gpu_bytes == pytest.approx(2000 + 4 * num_values + POOL_BYTES, abs=1 << 16)
