@@ -23,6 +23,7 @@ from service.reports.forms import FORMS, form_wanted, headers_of
 from service.reports.saved import Saved
 from service.routes.pages import PageWanted, page_of
 from service_client.documents import Page, ReportForm, SavedScenario, ScenarioSummary
+from sizing.errors import InvalidInput
 from sizing.report import SizingReport, answer
 from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
 
@@ -66,7 +67,10 @@ def save_scenario(
     response: Response,
 ) -> SavedScenario:
     """Keep a scenario that has an answer. Anyone with its link can read it."""
-    answer(with_calibration(database, new.scenario))
+    try:
+        answer(with_calibration(database, new.scenario))
+    except InvalidInput as error:
+        raise error.within("scenario") from None
     row = scenarios.save_scenario(database, new.name, request.document["scenario"], by=by)
     response.headers["Location"] = f"{router.prefix}/{row.id}"
     return SavedScenario.model_validate(row)
