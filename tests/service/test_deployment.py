@@ -45,6 +45,16 @@ def test_the_kubernetes_manifests_are_some() -> None:
     checked("kubernetes_validate", "--strict", str(DEPLOY / "kubernetes" / "service.yaml"))
 
 
+def test_the_systemd_unit_is_one(tmp_path: Path) -> None:
+    unit = (DEPLOY / "systemd" / "ckpt-serve.service").read_text()
+    (program,) = re.findall(r"^ExecStart=(\S+/ckpt-serve) ", unit, re.MULTILINE)
+    assert set(re.findall(r"^Environment=(CKPT_\w+|DATABASE_URL)=", unit, re.MULTILINE)) <= VARIABLES
+    here = tmp_path / "ckpt-serve.service"
+    here.write_text(unit.replace(f"ExecStart={program}", f"ExecStart={sys.executable}"))
+    done = subprocess.run(["systemd-analyze", "verify", here], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
 def test_they_set_what_can_be_set_and_mount_what_is_there() -> None:
     service = COMPOSE["services"]["service"]
     in_pods = {entry["name"] for entry in KUBERNETES[0]["spec"]["template"]["spec"]["containers"][0]["env"]}

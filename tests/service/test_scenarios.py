@@ -94,7 +94,10 @@ def test_a_page_that_does_not_exist_is_refused(client: httpx.Client, query: str,
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        ({"name": "x", "scenario": {"model": {"preset": "gpt2"}, "parallelism": {"tensor": 5}}}, "scenario.parallelism.tensor"),
+        (
+            {"name": "x", "scenario": {"model": {"preset": "gpt2"}, "parallelism": {"tensor": 5}}},
+            "scenario.parallelism.tensor",
+        ),
         ({"name": "x", "scenario": {"model": {"presett": "gpt2"}}}, "did you mean preset"),
         (
             {"name": "x", "scenario": {"model": {"preset": "gpt2"}, "checkpoint": {"interval_seconds": "soon"}}},
