@@ -84,12 +84,12 @@ def _too_few(series: Sequence[Series]) -> InvalidInput:
 
 
 def _one_size(fit: DirectionFit) -> Iterator[str]:
-    """Without a second size the rates hold the times that do not grow with bytes."""
+    """Without a second size the rates may hold the times that do not grow with bytes."""
     least, most = fit.covered.bytes_per_stream
     if most < LEAST_RATIO_OF_SIZES * least:
         yield (
-            f"one size: all runs moved about {decimal_bytes_text(most)} per rank, so what takes its time whatever the "
-            "size counts in the rates"
+            f"one size: all runs moved about {decimal_bytes_text(most)} per rank, so times that do not grow with bytes "
+            "are hard to tell from the rates"
         )
 
 

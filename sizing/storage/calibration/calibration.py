@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import date
 from typing import Annotated, Literal, Self
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sizing.errors import broken_rule
 from sizing.storage.profile import StorageProfile
-from sizing.storage.terms import Direction, Resource
+from sizing.storage.terms import Demand, Direction, Resource
 from sizing.units import MOST_BYTES
 
 INTERVAL_TAIL = 0.05
@@ -61,6 +63,17 @@ class Covered(BaseModel):
     streams_per_node: _Span
     bytes_per_stream: _Span
     files_per_stream: _Span
+
+    @classmethod
+    def of(cls, demand: Demand) -> Self:
+        """The range of what configurations asked of the storage."""
+        streams, nodes = np.asarray(demand.num_streams), np.asarray(demand.num_nodes)
+        return cls(
+            num_nodes=_span(nodes),
+            streams_per_node=_span(streams / nodes),
+            bytes_per_stream=_span(np.asarray(demand.total_bytes) / streams),
+            files_per_stream=_span(np.asarray(demand.num_files) / streams),
+        )
 
 
 class FittedPoint(BaseModel):
@@ -132,3 +145,7 @@ class Calibration(BaseModel):
     def fit(self, direction: Direction) -> DirectionFit | None:
         """The fit to writes or to reads."""
         return self.write if direction == "write" else self.read
+
+
+def _span(values: npt.NDArray[np.float64]) -> tuple[float, float]:
+    return float(values.min()), float(values.max())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sizing.storage.calibration.least_squares import fitted, many_fitted, starts
-from sizing.storage.calibration.roofline import SHARP, SMOOTH, Array, Design, Mask, log_seconds
+from sizing.storage.calibration.least_squares import best_fits, fitted_columns
+from sizing.storage.calibration.roofline import Array, Design, Mask, log_seconds
 
 LEAST_NOISE_FRACTION = 0.01
 """Noise below which no scan is believed to be."""
@@ -26,12 +26,14 @@ class Explanation:
 
     `rivals` are other sets of terms that explain the data as well, each with its parameters: a term and the one that
     stands in its place cannot be told apart. `twins` are columns that could not be told from an earlier one at all.
+    `fixed_in_rates`: with one size the fixed time may as well be time of the shared terms, and is counted there.
     """
 
     parameters: Array
     noise: float
     rivals: tuple[Array, ...]
     twins: dict[int, int]
+    fixed_in_rates: bool = False
 
     @property
     def kept(self) -> Mask:
@@ -47,33 +49,55 @@ def explained(design: Design, measured: Array, *, repetition_noise: float) -> Ex
     """The smallest set of terms that explains the measured log seconds, by elimination from all of them.
 
     A term goes where the others explain the data as well without it, by an F test at 5 % of the robust loss. The
-    fixed time stays: to leave it out where it is small would shift the rates. Then each
-    term that is left is exchanged for each that went: where that costs nothing either, the two are rivals.
+    fixed time stays: to leave it out where it is small would shift the rates. Only where all runs had one size it
+    goes if that costs nothing: the rates that are left hold it, which is the cautious reading, and to count it apart is
+    a rival. Then each term that is left is exchanged for each that went: where that costs nothing either, the two are
+    rivals.
     Args: `repetition_noise`, the standard error of a configuration's median from its repetitions.
     """
     twins = _twins(design)
     usable = np.array(
         [column not in twins and bool(design.coefficients[:, column].any()) for column in range(design.num_terms)]
     )
+    found, loss = _eliminated(design, measured, usable, twins, repetition_noise)
+    if not _has_one_size(design):
+        return found
+    without, _ = _eliminated(design, measured, usable & ~_is_constant(design), twins, repetition_noise)
+    loss_without = fitted_columns(design, measured, without.kept, found.noise)[1]
+    if loss_without - loss > _allowance(len(measured) - int(found.kept.sum())):
+        return found
+    return replace(without, rivals=(*without.rivals, found.parameters, *found.rivals), fixed_in_rates=True)
+
+
+def _eliminated(
+    design: Design, measured: Array, usable: Mask, twins: dict[int, int], repetition_noise: float
+) -> tuple[Explanation, float]:
+    """The terms that are left of the usable ones, and their loss."""
     noise = _noise(design, measured, usable, repetition_noise)
     kept = usable.copy()
-    _, loss = _fit(design, measured, kept, noise)
+    _, loss = fitted_columns(design, measured, kept, noise)
     allowance = _allowance(len(measured) - int(kept.sum()))
     while True:
         candidates = [kept & ~_only(design, column) for column in np.flatnonzero(kept & ~_is_constant(design))]
         candidates = [mask for mask in candidates if (mask & design.is_shared).any()]
         if not candidates:
             break
-        without = _losses(design, measured, candidates, noise)
+        without = best_fits(design, measured, candidates, noise)[1]
         least = int(np.argmin(without))
         if without[least] - loss > allowance:
             break
         kept, loss = candidates[least], without[least]
-    parameters, loss = _fit(design, measured, kept, noise)
+    parameters, loss = fitted_columns(design, measured, kept, noise)
     noise = _residual_noise(log_seconds(design, parameters)[0] - measured, int(kept.sum()), repetition_noise)
-    parameters, loss = _fit(design, measured, kept, noise)
+    parameters, loss = fitted_columns(design, measured, kept, noise)
     rivals = _rivals(design, measured, usable, kept, noise, loss, allowance) + _twin_rivals(design, parameters, twins)
-    return Explanation(parameters, noise, rivals, twins)
+    return Explanation(parameters, noise, rivals, twins), loss
+
+
+def _has_one_size(design: Design) -> bool:
+    """Whether a shared term takes as long in all configurations: that of a writer, where all write as much."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return bool((np.ptp(np.log(design.coefficients[:, design.is_shared]), axis=0) < _LEAST_CONTRAST).any())
 
 
 def _twins(design: Design) -> dict[int, int]:
@@ -108,7 +132,7 @@ def _rivals(
     ]
     if not exchanged:
         return ()
-    parameters, found = _fits(design, measured, exchanged, noise)
+    parameters, found = best_fits(design, measured, exchanged, noise)
     return tuple(parameters[i] for i in range(len(exchanged)) if found[i] - loss <= allowance)
 
 
@@ -127,7 +151,7 @@ def _twin_rivals(design: Design, parameters: Array, twins: dict[int, int]) -> tu
 def _noise(design: Design, measured: Array, usable: Mask, repetition_noise: float) -> float:
     noise = _FIRST_NOISE
     for _ in range(2):
-        parameters, _ = _fit(design, measured, usable, noise)
+        parameters, _ = fitted_columns(design, measured, usable, noise)
         residuals = log_seconds(design, parameters)[0] - measured
         noise = _residual_noise(residuals, int(usable.sum()), repetition_noise)
     return noise
@@ -150,29 +174,6 @@ def _allowance(degrees_of_freedom: int) -> float:
     from scipy.special import stdtrit  # noqa: PLC0415 - only fitting needs it
 
     return float(stdtrit(max(degrees_of_freedom, _LEAST_FREEDOM), 1 - _SIGNIFICANCE / 2) ** 2)
-
-
-def _fit(design: Design, measured: Array, kept: Mask, noise: float) -> tuple[Array, float]:
-    """The polished fit of some columns, -inf in the others."""
-    part = Design(design.coefficients[:, kept], design.is_shared[kept])
-    parameters = np.full(design.num_terms, -np.inf)
-    parameters[kept] = fitted(part, measured, noise=noise)
-    polished, loss = many_fitted(design, measured, noise=noise, start=parameters[None])
-    return polished[0], float(loss[0])
-
-
-def _losses(design: Design, measured: Array, masks: list[Mask], noise: float) -> Array:
-    return _fits(design, measured, masks, noise)[1]
-
-
-def _fits(design: Design, measured: Array, masks: list[Mask], noise: float) -> tuple[Array, Array]:
-    """The best fit of each set of columns over all starts."""
-    points = np.array([np.where(mask, start, -np.inf) for start in starts(design, measured) for mask in masks])
-    parameters, losses = many_fitted(design, measured, noise=noise, start=points, squarings=(SMOOTH, SHARP))
-    shape = (-1, len(masks))
-    best = losses.reshape(shape).argmin(axis=0)
-    rows = best * len(masks) + np.arange(len(masks))
-    return parameters[rows], losses[rows]
 
 
 def _is_constant(design: Design) -> Mask:

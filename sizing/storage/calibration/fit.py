@@ -12,7 +12,6 @@ from sizing.storage.calibration.explanation import Explanation, explained
 from sizing.storage.calibration.roofline import Array, Design, largest_shared, log_seconds
 from sizing.storage.calibration.series import Series
 from sizing.storage.calibration.uncertainty import drawn, held_out_log_seconds, interval
-from sizing.storage.terms import Demand
 
 LEAST_BINDING = 3
 """Configurations in which a limit must bind to count as measured."""
@@ -21,6 +20,8 @@ MOST_RATIO_OF_A_TIME = 20.0
 """Of an interval's ends, from which on a time that adds up was not seen."""
 
 _UNCHECKED = "there are no more configurations than limits, so none checks it"
+
+_ONE_SIZE = "runs of one size cannot tell it from the"
 
 _KEPT_DRAWS = 200
 _DIGITS = 5
@@ -37,7 +38,7 @@ def fit_of(series: Series, *, num_draws: int, seed: int) -> DirectionFit:
     names = candidates(series.direction)
     return DirectionFit(
         limits=tuple(_limits(design, explanation, draws, names, groups)),
-        covered=_covered(series.demand),
+        covered=Covered.of(series.demand),
         num_configurations=series.num_configurations,
         noise_fraction=explanation.noise,
         held_out_error_fraction=float(np.median(errors)),
@@ -82,7 +83,8 @@ def _shared_limit(
     name = names[column]
     taken_by = [rival for rival in explanation.rivals if np.isfinite(rival[column]) != explanation.kept[column]]
     others = sorted({names[i].resource for rival in taken_by for i in _exchanged(explanation, rival) if i != column})
-    if is_checked and explanation.kept[column] and num_binding >= LEAST_BINDING and not taken_by:
+    is_told = not (taken_by or explanation.fixed_in_rates)
+    if is_checked and explanation.kept[column] and num_binding >= LEAST_BINDING and is_told:
         values = name.value(draws[:, column])
         return LimitEstimate(
             field=name.field,
@@ -95,6 +97,8 @@ def _shared_limit(
         )
     if taken_by:
         reason = f"these runs cannot tell it from {' and '.join(others)}"
+    elif explanation.kept[column] and explanation.fixed_in_rates:
+        reason = f"{_ONE_SIZE} fixed time, which counts in it"
     elif explanation.kept[column] and num_binding >= LEAST_BINDING:
         reason = _UNCHECKED
     elif explanation.kept[column]:
@@ -123,6 +127,8 @@ def _serial_limit(
         reason = "adds to the time of every configuration"
     elif is_narrow:
         reason = _UNCHECKED
+    elif explanation.fixed_in_rates and name.resource == "fixed":
+        reason = f"{_ONE_SIZE} rates, which hold it"
     elif column in explanation.twins:
         reason = f"these runs cannot tell it from {names[explanation.twins[column]].resource}"
     else:
@@ -142,8 +148,11 @@ def least_rate(design: Design, explanation: Explanation, column: int) -> float:
     """The least rate of a shared resource at which no explanation of the data would look different.
 
     Its term is nowhere longer than the slowest, so the rate is at least the largest coefficient over slowest; of rival
-    explanations the one that asks least.
+    explanations the one that asks least. Of a resource that is in none of them only the whole time is sure to be
+    longer, as it may stand in what they take for time that adds up.
     """
+    if not any(np.isfinite(parameters[column]) for parameters in (explanation.parameters, *explanation.rivals)):
+        return float((design.coefficients[:, column] / np.exp(log_seconds(design, explanation.parameters)[0])).max())
     bounds = []
     for parameters in (explanation.parameters, *explanation.rivals):
         slowest, _ = largest_shared(design, parameters)
@@ -153,16 +162,6 @@ def least_rate(design: Design, explanation: Explanation, column: int) -> float:
 
 def _exchanged(explanation: Explanation, rival: Array) -> list[int]:
     return [int(i) for i in np.flatnonzero(np.isfinite(rival) != explanation.kept)]
-
-
-def _covered(demand: Demand) -> Covered:
-    streams, nodes = np.asarray(demand.num_streams), np.asarray(demand.num_nodes)
-    return Covered(
-        num_nodes=_span(nodes),
-        streams_per_node=_span(streams / nodes),
-        bytes_per_stream=_span(np.asarray(demand.total_bytes) / streams),
-        files_per_stream=_span(np.asarray(demand.num_files) / streams),
-    )
 
 
 def _points(series: Series, predicted: Array, held_out: Array) -> tuple[FittedPoint, ...]:
@@ -187,10 +186,6 @@ def _fields(names: Sequence[Candidate], parameters: Array) -> dict[str, float]:
         for name, value in zip(names, parameters, strict=True)
         if np.isfinite(value)
     }
-
-
-def _span(values: Array) -> tuple[float, float]:
-    return float(values.min()), float(values.max())
 
 
 def _rounded(values: Array) -> list[float]:

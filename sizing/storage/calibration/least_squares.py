@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sizing.storage.calibration.roofline import SHARP, SMOOTH, Array, Design, log_seconds
+from sizing.storage.calibration.roofline import SHARP, SMOOTH, Array, Design, Mask, log_seconds
 
 _TUNING = 2.385
 _MOST_STEPS = 40
@@ -77,6 +77,25 @@ def many_fitted(
     for sharpness in squarings:
         parameters, loss = _descended(design, measured, weights, noise, parameters, (lower, upper), sharpness)
     return parameters, loss
+
+
+def fitted_columns(design: Design, measured: Array, kept: Mask, noise: float) -> tuple[Array, float]:
+    """The polished fit of some columns, -inf in the others."""
+    part = Design(design.coefficients[:, kept], design.is_shared[kept])
+    parameters = np.full(design.num_terms, -np.inf)
+    parameters[kept] = fitted(part, measured, noise=noise)
+    polished, loss = many_fitted(design, measured, noise=noise, start=parameters[None])
+    return polished[0], float(loss[0])
+
+
+def best_fits(design: Design, measured: Array, masks: list[Mask], noise: float) -> tuple[Array, Array]:
+    """The best fit of each set of columns over all starts."""
+    points = np.array([np.where(mask, start, -np.inf) for start in starts(design, measured) for mask in masks])
+    parameters, found = many_fitted(design, measured, noise=noise, start=points, squarings=(SMOOTH, SHARP))
+    shape = (-1, len(masks))
+    best = found.reshape(shape).argmin(axis=0)
+    rows = best * len(masks) + np.arange(len(masks))
+    return parameters[rows], found[rows]
 
 
 def starts(design: Design, measured: Array) -> list[Array]:

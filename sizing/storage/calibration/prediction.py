@@ -10,7 +10,7 @@ import numpy as np
 
 from sizing.storage.calibration.calibration import INTERVAL_TAIL, NORMAL_QUANTILE, Calibration, DirectionFit
 from sizing.storage.calibration.roofline import Array
-from sizing.storage.terms import Demand, Direction, Rates, total_seconds
+from sizing.storage.terms import Demand, Direction, Rates, shared_terms, total_seconds
 from sizing.storage.transfer import Numbers
 
 LEAST_ERROR_FRACTION = 0.02
@@ -51,7 +51,7 @@ def predicted(calibration: Calibration, demands: Sequence[Demand], *, direction:
     least = functools.reduce(
         np.minimum, (total_seconds(reading, demands, direction=direction) for reading in _readings(fit)), seconds
     )
-    most = total_seconds({**rates, **_bounds(fit)}, demands, direction=direction)
+    most = _unseen_seconds(fit, rates, demands, direction)
     spread = NORMAL_QUANTILE**2 * (fit.noise_fraction**2 + _extrapolation_variance(fit, demands))
     return Prediction(
         seconds=seconds,
@@ -81,11 +81,15 @@ def _readings(fit: DirectionFit) -> Iterator[Rates]:
     yield from fit.rivals
 
 
-def _bounds(fit: DirectionFit) -> Rates:
-    """Every limit that was never reached, or not told apart, at the least that it can be."""
-    return {
-        limit.field: limit.value for limit in fit.limits if limit.verdict == "lower-bound" and limit.value is not None
+def _unseen_seconds(fit: DirectionFit, rates: Rates, demands: Sequence[Demand], direction: Direction) -> Numbers:
+    """What the limits that were never reached would take alone, at the least that they can be."""
+    bounds = {
+        limit.field: limit.value
+        for limit in fit.limits
+        if limit.verdict == "lower-bound" and limit.value is not None and limit.field not in rates
     }
+    steps = [shared_terms(bounds, demand, direction=direction).values() for demand in demands]
+    return sum((functools.reduce(np.maximum, terms) for terms in steps if terms), start=np.float64(0.0))
 
 
 def _extrapolation_variance(fit: DirectionFit, demands: Sequence[Demand]) -> Numbers:

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from sizing.storage.calibration import Calibration, calibrate
+from sizing.storage.calibration import Calibration, calibrate, predicted
 from sizing.storage.calibration.calibration import LimitEstimate
 from sizing.storage.calibration.candidates import design_of
 from sizing.storage.calibration.least_squares import fitted, losses, many_fitted
@@ -14,7 +14,7 @@ from sizing.storage.calibration.series import series_of
 from sizing.storage.calibration.suggestions import suggestions
 from sizing.storage.profile import StorageProfile
 from sizing.storage.terms import Direction
-from tests.sizing.storage.calibration.simulation import FULL_SCAN, GB, TRUTH, result
+from tests.sizing.storage.calibration.simulation import FULL_SCAN, GB, TRUTH, demand, result, true_seconds
 
 SHARED = ("file-system", "node", "writer")
 
@@ -214,3 +214,41 @@ def test_direct_restores_of_one_node_and_of_what_other_nodes_wrote_are_fitted_to
     assert calibration.read is not None
     assert len(calibration.read.points) == len(FULL_SCAN)
     assert not any("have other settings" in warning for warning in calibration.warnings)
+
+
+LONG_FIXED = StorageProfile(
+    write_bytes_per_second=40e9,
+    node_write_bytes_per_second=30e9,
+    writer_write_bytes_per_second=2e9,
+    fixed_write_seconds=0.5,
+)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_with_one_size_a_long_fixed_time_counts_in_the_rates_which_are_lower_bounds(seed: int) -> None:
+    cells = tuple(itertools.product((1, 2), (1, 2, 4, 8, 16), (GB,)))
+    run = result(cells, truth=LONG_FIXED, noise=0.02, outliers=0, seed=seed, operations=["write"])
+    calibration = calibrate([run], num_draws=50)
+    found = limits(calibration)
+    for name in SHARED:
+        assert found[name].verdict == "lower-bound"
+        assert 0.4 < (found[name].value or 0) / getattr(LONG_FIXED, found[name].field) < 1.05
+    assert found["fixed"].verdict == "unknown"
+    assert found["writer"].reason == "runs of one size cannot tell it from the fixed time, which counts in it"
+    assert found["node"].reason == "never reached: no run was limited by it"
+    seen, large = (predicted(calibration, [demand((2, 16, size))], direction="write") for size in (GB, 16 * GB))
+    assert seen is not None
+    assert large is not None
+    assert seen.low_seconds < true_seconds((2, 16, GB), truth=LONG_FIXED) < seen.high_seconds
+    assert large.seconds > true_seconds((2, 16, 16 * GB), truth=LONG_FIXED)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_with_two_sizes_the_same_fixed_time_is_told_from_the_rates(seed: int) -> None:
+    cells = tuple(itertools.product((1, 2), (1, 2, 4, 8, 16), (GB, 4 * GB)))
+    found = limits(
+        calibrate([result(cells, truth=LONG_FIXED, noise=0.02, outliers=0, seed=seed, operations=["write"])])
+    )
+    assert found["fixed"].verdict == found["writer"].verdict == "measured"
+    assert found["fixed"].value == pytest.approx(0.5, rel=0.1)
+    assert found["writer"].value == pytest.approx(2e9, rel=0.1)
