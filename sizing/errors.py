@@ -12,6 +12,7 @@ alike whether a field or an equation found it.
 from __future__ import annotations
 
 import difflib
+import re
 import types
 import typing
 from collections.abc import Iterable
@@ -178,6 +179,9 @@ _RULES = {
 """Rule and remedy by the type of a pydantic error, with what its context names."""
 
 
+_PERCENT = re.compile(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*%\s*", re.ASCII)
+
+
 def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
     kind, context = details["type"], details.get("ctx", {})
     field = printable(".".join(str(part)[:LONGEST_VALUE_SHOWN] for part in details["loc"]))
@@ -187,6 +191,8 @@ def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
             rule, remedy = context["rule"], context["remedy"]
         case "extra_forbidden":
             rule, remedy = "is not a known field", _did_you_mean(details["loc"], model)
+        case "float_parsing" if field.endswith("_fraction") and (percent := _PERCENT.fullmatch(details["input"])):
+            rule, remedy = "must be a fraction of 1", f"give {float(percent[1]) / 100:g}"
         case _ if kind in _RULES:
             rule, remedy = (text.format_map(context) for text in _RULES[kind])
         case _:

@@ -53,6 +53,14 @@ def sentences(document: object) -> str:
             "give a number that is not NaN or infinite.",
         ),
         (
+            {"model": {"preset": "gpt2"}, "targets": {"max_overhead_fraction": "7.5 %"}},
+            "targets.max_overhead_fraction must be a fraction of 1, got '7.5 %': give 0.075.",
+        ),
+        (
+            {"model": {"preset": "gpt2"}, "reliability": {"failures_per_node_day": "5%"}},
+            "reliability.failures_per_node_day must be a number, got '5%': give a number.",
+        ),
+        (
             {"model": {"preset": "megatron-2t"}},
             "model.preset must be a name of the catalog, got 'megatron-2t': the nearest of the 95 names there "
             "are megatron-1t",
