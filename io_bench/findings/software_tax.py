@@ -14,12 +14,13 @@ _Load = tuple[Operation, Configuration]
 def with_software_tax(measured: Iterable[tuple[Configuration, Measurement]]) -> list[Measurement]:
     """Measurements with 1 - rate / rate of `direct` under the same load: nodes, writers and bytes per rank.
 
-    Where `direct` ran with several block sizes or threads, its best rate counts. Left as it is where it did not run.
+    Where `direct` ran with several block sizes or threads, its best rate counts. Left as they are where it did not run,
+    and where one of the two came from memory.
     """
     rows = list(measured)
     raw: dict[_Load, float] = {}
     for configuration, measurement in rows:
-        if measurement.engine == RAW_ENGINE:
+        if measurement.engine == RAW_ENGINE and measurement.is_of_storage:
             load = _load(configuration, measurement)
             raw[load] = max(raw.get(load, 0.0), measurement.bytes_per_second)
     return [_taxed(measurement, raw.get(_load(configuration, measurement))) for configuration, measurement in rows]
@@ -37,7 +38,7 @@ def software_tax_fraction(bytes_per_second: float, *, raw_bytes_per_second: floa
 
 
 def _taxed(measurement: Measurement, raw: float | None) -> Measurement:
-    if raw is None or measurement.engine == RAW_ENGINE:
+    if raw is None or measurement.engine == RAW_ENGINE or not measurement.is_of_storage:
         return measurement
     tax = software_tax_fraction(measurement.bytes_per_second, raw_bytes_per_second=raw)
     return measurement.model_copy(update={"software_tax_fraction": tax})

@@ -46,9 +46,12 @@ class ScanProgress:
         self._steps_done = self._num_steps
         for measurement in measurements:
             best, _ = self._best.get(measurement.operation, (0.0, ""))
-            if measurement.bytes_per_second > best:
+            if measurement.is_of_storage and measurement.bytes_per_second > best:
                 self._best[measurement.operation] = (measurement.bytes_per_second, self._title)
-        rates = ", ".join(f"{each.operation} {rate_text(each.bytes_per_second)}" for each in measurements)
+        rates = ", ".join(
+            f"{each.operation} {rate_text(each.bytes_per_second)}{'' if each.is_of_storage else ' from memory'}"
+            for each in measurements
+        )
         return f"{self._count}  {self._title}: {rates}{self._left}"
 
     def __rich__(self) -> RenderableType:

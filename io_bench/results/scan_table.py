@@ -21,7 +21,7 @@ Pair = dict[Operation, Measurement]
 
 
 def scan_table(result: BenchmarkResult) -> Table:
-    """Rates of all ranks together, the best of each column in bold.
+    """Rates of all ranks together, the best of each column in bold; in brackets what came from memory.
 
     What is the same in all rows stands in the title, and columns that would be empty are left out.
     """
@@ -30,9 +30,10 @@ def scan_table(result: BenchmarkResult) -> Table:
     common = [name for name in _LOADS if len({row[name].plain for row in rows}) == 1]
     names = [name for name in rows[0] if name not in common and any(row[name] for row in rows)]
     tax = "; tax: of the rate of direct, in the write" if "tax" in names else ""
+    memory = "" if all(each.is_of_storage for each in result.measurements) else "; in brackets: from memory"
     table = Table(
         title=", ".join([f"Scan {result.run_id}", *(f"{name} {rows[0][name]}" for name in common if rows[0][name])]),
-        caption=f"medians; limit: of the write{tax}",
+        caption=f"medians; limit: of the write{tax}{memory}",
     )
     for name in names:
         table.add_column(name, justify="left" if name in _LEFT else "right", no_wrap=True)
@@ -60,7 +61,7 @@ def grouped(warnings: Iterable[str]) -> list[str]:
 
 def best_of(measurements: Sequence[Measurement], operation: Operation) -> Measurement | None:
     """The fastest that came from storage."""
-    of_storage = [m for m in measurements if m.operation == operation and m.cache_policy != "cached"]
+    of_storage = [m for m in measurements if m.operation == operation and m.is_of_storage]
     return max(of_storage, key=lambda m: m.bytes_per_second, default=None)
 
 
@@ -91,11 +92,20 @@ def _cells(pair: Pair, best: Sequence[Measurement | None]) -> Iterator[tuple[str
     yield "threads", Text(str(first.threads_per_rank or ""))
     for operation in _OPERATIONS:
         measurement = pair.get(operation)
-        rate = "" if measurement is None else rate_text(measurement.bytes_per_second)
-        yield operation, Text(rate, style="bold" if measurement is not None and measurement in best else "")
+        yield (
+            operation,
+            Text(_rate(measurement), style="bold" if measurement is not None and measurement in best else ""),
+        )
     yield "limit", Text((write.limited_by or "") if write else "")
     tax = write.software_tax_fraction if write else None
     yield "tax", Text("" if tax is None else percent_text(tax))
+
+
+def _rate(measurement: Measurement | None) -> str:
+    if measurement is None:
+        return ""
+    rate = rate_text(measurement.bytes_per_second)
+    return rate if measurement.is_of_storage else f"({rate})"
 
 
 def _said(measurements: Sequence[Measurement], operation: Operation) -> Iterator[str]:

@@ -15,12 +15,12 @@ _OPERATIONS: tuple[Operation, ...] = ("write", "restore")
 def scan_chart(result: BenchmarkResult) -> Spec:
     """Rate over writers, a line for each engine, size and number of nodes; writes above restores.
 
-    The whiskers are the 95 % intervals of the medians.
+    The whiskers are the 95 % intervals of the medians. What came from memory is not drawn.
     """
     names = list(dict.fromkeys(series_name(measurement, result.measurements) for measurement in result.measurements))
     return chart(
         "How fast the storage takes and gives checkpoints",
-        subtitle=f"run {result.run_id}; whiskers: 95 % interval of the median",
+        subtitle="; ".join([f"run {result.run_id}", "whiskers: 95 % interval of the median", *_left_out(result)]),
         rows=[],
         vconcat=[
             _panel(rows, operation, names)
@@ -28,6 +28,12 @@ def scan_chart(result: BenchmarkResult) -> Spec:
             if (rows := list(_rows(result.measurements, operation)))
         ],
     )
+
+
+def _left_out(result: BenchmarkResult) -> Iterator[str]:
+    number = sum(not measurement.is_of_storage for measurement in result.measurements)
+    if number:
+        yield f"{number} from memory not drawn"
 
 
 def series_name(measurement: Measurement, among: Sequence[Measurement]) -> str:
@@ -51,7 +57,7 @@ def _varied(measurement: Measurement, among: Sequence[Measurement]) -> Iterator[
 
 def _rows(measurements: Sequence[Measurement], operation: Operation) -> Iterator[dict[str, object]]:
     for measurement in measurements:
-        if measurement.operation == operation:
+        if measurement.operation == operation and measurement.is_of_storage:
             rate = measurement.bytes_per_second
             low, high = measurement.rate_interval_bytes_per_second or (rate, rate)
             yield {

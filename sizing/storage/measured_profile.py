@@ -41,12 +41,12 @@ def profile_of(result: BenchmarkResult) -> StorageProfile:
 
 
 def _best(measurements: Sequence[Measurement], operation: Operation) -> Measurement | None:
-    usable = [m for m in measurements if m.operation == operation and m.verified and m.cache_policy != "cached"]
+    usable = [m for m in measurements if m.operation == operation and m.verified and m.is_of_storage]
     return max(usable, key=lambda m: m.bytes_per_second, default=None)
 
 
 def _cached(measurements: Sequence[Measurement]) -> list[str]:
     """Why a restore that was measured gives no rate."""
-    if any(m.operation == "restore" and m.cache_policy == "cached" for m in measurements):
+    if any(m.operation == "restore" and not m.is_of_storage for m in measurements):
         return ["the restore may have read from the page cache, so it gives no read rate"]
     return []

@@ -118,6 +118,11 @@ class Measurement(BaseModel):
     )
     equivalent_commands: dict[_Name, str] | None = Field(None, description="command lines of other tools, by tool")
 
+    @property
+    def is_of_storage(self) -> bool:
+        """Whether all of it came from storage, or went there; else its rate may be one of memory."""
+        return self.cache_policy != "cached"
+
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:
         lengths = {len(self.seconds), len(self.first_done_seconds), len(self.rank_seconds)}

@@ -169,6 +169,11 @@ def test_a_kept_checkpoint_is_all_that_is_left_and_the_result_knows_the_store_an
         (TARGET, {"AWS_SECRET_ACCESS_KEY": "wrong"}, "(The request signature we calculated does not match"),
         (TARGET, {"AWS_ACCESS_KEY_ID": "nobody"}, "--target must be a bucket that can be reached ("),
         (TARGET, {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_MAX_ATTEMPTS": "1"}, "Could not connect to the"),
+        (
+            "memory://no-such-bucket/x",
+            {},
+            "(there is no no-such-bucket), got 'memory://no-such-bucket/x': check name and",
+        ),
         ("s3://", {}, "--target must name a bucket"),
         ("s3://key:hidden@bucket/x", {}, "--target must be a URL without credentials or options: set AWS_ACCESS_KEY"),
         (f"{TARGET}?token=hidden", {}, "--target must be a URL without credentials or options: set AWS_ACCESS_KEY"),

@@ -16,21 +16,25 @@ def shown(progress: ScanProgress) -> str:
 
 def test_the_view_says_how_far_how_long_what_runs_and_what_was_best() -> None:
     now = [100.0]
-    progress = ScanProgress([100, 300], num_steps=2, num_done=3, clock=lambda: now[0])
-    assert "3/5" in shown(progress)
+    progress = ScanProgress([100, 300, 0], num_steps=2, num_done=3, clock=lambda: now[0])
+    assert "3/6" in shown(progress)
     progress.begin_configuration("direct, 1 node x 1")
     progress.begin("writing")
     now[0] = 110.0
     progress.end(2e9)
     progress.begin("restoring")
     text = shown(progress)
-    assert "4/5" in text
+    assert "4/6" in text
     assert "10.00 s so far, 70.00 s left" in text  # 50 of 400 bytes in 10 s
     assert "direct, 1 node x 1: restoring 2.000 GB/s" in text
     line = progress.end_configuration(RESULT.measurements)
-    assert line == "4/5  direct, 1 node x 1: restore 8.000 GB/s, 30.00 s left"
+    assert line == "4/6  direct, 1 node x 1: restore 8.000 GB/s, 30.00 s left"
     assert "best restore 8.000 GB/s: direct, 1 node x 1" in shown(progress)
     progress.begin_configuration("slower")
     slower = RESULT.measurements[0].model_copy(update={"bytes_per_second": 1e9})
-    assert progress.end_configuration([slower]) == "5/5  slower: restore 1.000 GB/s"
+    assert progress.end_configuration([slower]) == "5/6  slower: restore 1.000 GB/s"
+    assert "best restore 8.000 GB/s: direct, 1 node x 1" in shown(progress)
+    progress.begin_configuration("warm")
+    warm = slower.model_copy(update={"bytes_per_second": 9e9, "cache_policy": "cached"})
+    assert progress.end_configuration([warm]).endswith("warm: restore 9.000 GB/s from memory")
     assert "best restore 8.000 GB/s: direct, 1 node x 1" in shown(progress)

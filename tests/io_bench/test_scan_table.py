@@ -56,8 +56,10 @@ def test_a_row_has_write_and_restore_of_a_configuration_sorted_by_engine_and_ran
         ["engine", "ranks", "write", "restore", "limit", "tax"],
         ["direct", "1", "2.000 GB/s", "5.000 GB/s", "storage", ""],
         ["direct", "2", "3.000 GB/s", "4.000 GB/s", "storage", ""],
-        ["torch-save", "2", "600.0 MB/s", "9.000 GB/s", "client", "80.0 %"],
+        ["torch-save", "2", "600.0 MB/s", "(9.000 GB/s)", "client", "80.0 %"],
     ]
+    assert str(scan_table(SCAN).caption).endswith("; in brackets: from memory")
+    assert "memory" not in str(scan_table(scan_of(*SCAN.measurements[:4])).caption)
     assert str(scan_table(SCAN).title) == "Scan r, nodes 1, per rank 1.000 GiB"
 
 
@@ -93,3 +95,14 @@ def test_the_tax_of_a_format_is_measured_against_the_best_direct_rate_of_the_sam
         (configuration("dcp").model_copy(update={"writers_per_node": 1}), measurement("write", "dcp", 1, 1e9)),
     ]
     assert [m.software_tax_fraction for m in with_software_tax(rows)] == [None, None, 0.75, None, None]
+
+
+def test_what_came_from_memory_has_no_tax_and_sets_none() -> None:
+    configuration = Configuration(engine="direct", num_nodes=1, writers_per_node=2, bytes_per_rank=1 << 30)
+    other = configuration.model_copy(update={"engine": "dcp"})
+    for raw, measured in (("o-direct", "cached"), ("cached", "fadvise-dontneed")):
+        rows = [
+            (configuration, measurement("restore", "direct", 2, 2e9, cache_policy=raw)),
+            (other, measurement("restore", "dcp", 2, 9e9, cache_policy=measured)),
+        ]
+        assert [m.software_tax_fraction for m in with_software_tax(rows)] == [None, None]

@@ -102,7 +102,9 @@ class UrlTarget:
             self.store.check(self.path)
         except OSError as error:
             rule = f"must be a bucket that can be reached ({reason_of(error).rstrip('.')})"
-            remedy = f"check name, credentials and AWS_ENDPOINT_URL (requests go to {self.store.endpoint})"
+            remedy = "check name and credentials"
+            if self.store.endpoint:
+                remedy = f"check name, credentials and AWS_ENDPOINT_URL (requests go to {self.store.endpoint})"
             raise InvalidInput.of("--target", rule, value=self.title, remedy=remedy) from error
 
 

@@ -64,6 +64,18 @@ def test_each_operation_has_a_panel_with_a_point_and_a_whisker_per_configuration
     assert len(scan_chart(result(measurement("write", 1, "direct")))["vconcat"]) == 1
 
 
+def test_what_came_from_memory_is_not_drawn() -> None:
+    warm = result(
+        measurement("write", 1, "direct"),
+        measurement("restore", 1, "direct"),
+        measurement("restore", 2, "direct", cache_policy="cached"),
+    )
+    drawn = scan_chart(warm)
+    assert [len(panel["data"]["values"]) for panel in drawn["vconcat"]] == [1, 1]
+    assert "1 from memory not drawn" in str(drawn["title"])
+    assert "from memory" not in str(scan_chart(SCAN)["title"])
+
+
 def test_it_draws_with_its_labels() -> None:
     text = " ".join(ET.fromstring(svg(scan_chart(SCAN))).itertext())  # noqa: S314 - our own
     for label in ("torch-save", "blocks of 8.000 MiB", "GB/s", "write, all ranks together", "ranks at work at once"):
