@@ -45,6 +45,7 @@ _SECONDS_PER_UNIT = {
 _TERM = re.compile(r"\s*([0-9][0-9_,]*\.?[0-9]*(?:[eE][+-]?[0-9]{1,3})?|\.[0-9]+)\s*([A-Za-z]*)\s*")
 _RATE_ENDINGS = ("/s", "ps")
 _MOST_CHARACTERS = 64
+_LEAST_PERCENT = 1e-4
 
 
 def parse_bytes(value: Any) -> Any:
@@ -187,10 +188,12 @@ def seconds_text(seconds: float) -> str:
 def percent_text(fraction: float) -> str:
     """A fraction of 1 as percent, three significant digits, or four where three would make it all.
 
-    >>> percent_text(0.00351), percent_text(0.1964), percent_text(0.9999), percent_text(1.0)
-    ('0.351 %', '19.6 %', '99.99 %', '100 %')
+    >>> percent_text(0.00351), percent_text(0.1964), percent_text(0.9999), percent_text(1.0), percent_text(1e-9)
+    ('0.351 %', '19.6 %', '99.99 %', '100 %', 'below 0.0001 %')
     """
     percent = fraction * 100
+    if 0 < percent < _LEAST_PERCENT:
+        return f"below {_LEAST_PERCENT:.4f} %"
     if percent < 99.95:
         return f"{percent:#.3g} %"
     return f"{percent:.2f} %" if percent < 99.995 else f"{percent:,.0f} %"
