@@ -13,7 +13,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.app import create_app
-from service.compute import MOST_WAITING_PER_WORKER, ComputePool, ComputeWorker
+from service.compute import MOST_WAITING_PER_WORKER, ComputePool
+from service.compute_worker import ComputeWorker
 from service.errors import Busy, NotReady, TakesTooLong
 from service.metrics import Metrics
 from service.settings import Settings
@@ -34,6 +35,28 @@ def test_more_large_questions_than_can_wait_are_refused_at_once(tmp_path: Path) 
         pool.close()
     assert answers[:MOST_WAITING_PER_WORKER] == [b"rested"] * MOST_WAITING_PER_WORKER
     assert [type(answer) for answer in answers[MOST_WAITING_PER_WORKER:]] == [Busy] * 4
+
+
+def test_a_question_whose_turn_does_not_come_in_time_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pool = ComputePool(Settings(database_url=f"sqlite:///{tmp_path}/x.db", compute_workers=1), Metrics())
+
+    async def ask_thrice() -> list[bytes | BaseException]:
+        await pool.run(nap)  # starts the process
+        monkeypatch.setattr("service.compute.SECONDS_TO_WAIT", 0.03)
+        return await asyncio.gather(*(pool.run(nap) for _ in range(3)), return_exceptions=True)
+
+    async def ask_then() -> bytes:
+        return await pool.run(nap)
+
+    try:
+        answers = asyncio.run(ask_thrice())
+        assert answers[0] == b"rested"
+        assert [type(answer) for answer in answers[1:]] == [Busy] * 2
+        assert asyncio.run(ask_then()) == b"rested"
+    finally:
+        pool.close()
 
 
 def test_who_is_refused_for_others_is_told_when_to_come_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -71,7 +94,7 @@ def test_a_process_that_is_stopped_is_replaced() -> None:
 def test_a_question_ends_with_its_server(tmp_path: Path) -> None:
     file = tmp_path / "counted"
     code = (
-        "from service.compute import ComputeWorker\nfrom tests.service.computed import count_in\n"
+        "from service.compute_worker import ComputeWorker\nfrom tests.service.computed import count_in\n"
         f"if __name__ == '__main__': ComputeWorker(max_seconds=60, max_bytes=2**30).ask(count_in, ({str(file)!r},))"
     )
     with subprocess.Popen([sys.executable, "-c", code]) as server:
