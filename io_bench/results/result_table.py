@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from rich.table import Table
 
+from io_bench.findings.software_tax import RAW_ENGINE
 from sizing.storage.measurement import BenchmarkResult, CachePolicy, Measurement
 from sizing.units import bytes_text, percent_text, rate_text, seconds_text
 
@@ -73,8 +74,9 @@ def _said(measurement: Measurement) -> Iterator[str]:
             f"the save drains in {seconds_text(measurement.drain_seconds)} more, and only then counts."
         )
     if measurement.limited_by == "storage" and measurement.null_sink_bytes_per_second:
+        storage = "The storage" if measurement.engine == RAW_ENGINE else f"The storage as {measurement.engine} uses it"
         yield (
-            "The storage was the limit, not this client: writing to nowhere, it reaches "
+            f"{storage} was the limit, not this client: writing to nowhere, it reaches "
             f"{rate_text(measurement.null_sink_bytes_per_second)}."
         )
     if measurement.num_ranks > 1:

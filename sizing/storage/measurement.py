@@ -31,8 +31,8 @@ memory, so the figure is not one of storage.
 LimitedBy = Literal["storage", "client", "generator"]
 """What the rate was limited by.
 
-`storage`: the client alone, writing to nowhere, is faster by far. `client`: it is not, so the storage may be
-faster than measured. `generator`: writers waited for the bytes that they were to write.
+`storage`: the client alone, writing to nowhere, is faster by far. `client`: it is not, so the storage may be faster
+than measured; or another engine got more out of it. `generator`: writers waited for the bytes that they were to write.
 """
 
 _RankCount = Annotated[int, Field(ge=1, le=1_000_000)]

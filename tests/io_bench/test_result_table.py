@@ -57,7 +57,10 @@ def test_the_words_say_how_sure_the_rate_is_and_that_the_client_was_not_the_limi
     measurement = RESULT.measurements[0].model_copy(update=more)
     first, second, _ = sentences(RESULT.model_copy(update={"measurements": [measurement]}))
     assert "8.000 GB/s (95 % interval 7.000 GB/s to 9.000 GB/s), 2.000 GB/s per rank" in first
-    assert second == "The storage was the limit, not this client: writing to nowhere, it reaches 30.00 GB/s."
+    assert (
+        second
+        == "The storage as torch-save uses it was the limit, not this client: writing to nowhere, it reaches 30.00 GB/s."
+    )
 
 
 def test_the_words_say_who_moved_what_how_fast_and_who_waited() -> None:

@@ -97,6 +97,17 @@ def test_the_tax_of_a_format_is_measured_against_the_best_direct_rate_of_the_sam
     assert [m.software_tax_fraction for m in with_software_tax(rows)] == [None, None, 0.75, None, None]
 
 
+def test_a_format_is_the_limit_where_direct_gets_more_out_of_the_same_storage() -> None:
+    configuration = Configuration(engine="direct", num_nodes=1, writers_per_node=2, bytes_per_rank=1 << 30)
+    other = configuration.model_copy(update={"engine": "dcp"})
+    for rate, limit in ((0.95e9, "storage"), (0.85e9, "client")):
+        rows = [
+            (configuration, measurement("write", "direct", 2, 1e9, limited_by="storage")),
+            (other, measurement("write", "dcp", 2, rate, limited_by="storage")),
+        ]
+        assert [m.limited_by for m in with_software_tax(rows)] == ["storage", limit]
+
+
 def test_what_came_from_memory_has_no_tax_and_sets_none() -> None:
     configuration = Configuration(engine="direct", num_nodes=1, writers_per_node=2, bytes_per_rank=1 << 30)
     other = configuration.model_copy(update={"engine": "dcp"})
