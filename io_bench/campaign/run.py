@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from io_bench.options import DEFAULT_TIMEOUT_SECONDS, Options, RunOptions
@@ -33,8 +32,9 @@ def run(flags: Mapping[str, object]) -> None:
         say_where(request, terminal)
         result = _measured(request, group, terminal)
         if outputs:
+            _show(result, terminal)  # first: what cannot be written is not lost altogether
             outputs.write(result)
-            show(result, outputs.document, terminal)
+            terminal.show(f"Result written to {', '.join(map(str, outputs.paths))}.")
     if outputs:
         publish(result, request, terminal)
 
@@ -69,14 +69,12 @@ def say_where(request: Request[Any], terminal: Terminal) -> None:
         terminal.say(request.target.remark)
 
 
-def show(result: BenchmarkResult, path: Path, terminal: Terminal) -> None:
-    """The result in a table and in words, and where it is."""
+def _show(result: BenchmarkResult, terminal: Terminal) -> None:
     terminal.show(result_table(result))
     for sentence in sentences(result):
         terminal.show(sentence)
     for warning in result.warnings:
         terminal.say(f"Warning: {warning}")
-    terminal.show(f"Result written to {path}.")
 
 
 def publish(result: BenchmarkResult, request: Request[Any], terminal: Terminal) -> None:

@@ -21,10 +21,12 @@ from io_bench.engines.torch_save import TorchSave
 from io_bench.payload.device import Device
 from io_bench.payload.inventory import inventory_of
 from io_bench.payload.payload import Payload
+from io_bench.results.result_file import ResultFile
 from io_bench.target import page_cache
 from io_bench.target.manifest import MANIFEST
 from io_bench.target.run_directory import RunDirectory
 from io_bench.target.run_files import RunFiles
+from sizing.errors import InvalidInput
 from sizing.storage.measurement import BenchmarkResult
 
 if TYPE_CHECKING:
@@ -105,6 +107,22 @@ def test_a_run_says_where_and_with_what_it_was_measured_what_it_needed_and_found
     assert "less than 5.00 s" in finished.done.stderr
     assert "1 rank on 1 node wrote 4." in finished.done.stdout
     assert "1 rank on 1 node restored 4." in finished.done.stdout
+
+
+def test_a_result_that_cannot_be_written_is_shown_all_the_same(
+    run_here: Callable[[type[TorchSave]], tuple[int, Path]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def full(_file: ResultFile, _content: object) -> None:
+        raise InvalidInput.of("--output", "must be a file that can be written (No space left)", value="r", remedy="")
+
+    monkeypatch.setattr(ResultFile, "write", full)
+    assert run_here(TorchSave)[0] == 2
+    shown = capsys.readouterr()
+    assert "1 rank on 1 node wrote 4." in shown.out
+    assert "written to" not in shown.out
+    assert "(No space left)" in shown.err
 
 
 def test_a_kept_checkpoint_loads_and_is_the_only_thing_left(bench: Bench, target: Path) -> None:
