@@ -174,6 +174,10 @@ _RULES = {
         "give an object with named fields, over HTTP as content-type application/json",
     ),
     "dict_type": ("must be an object", "give an object with named fields"),
+    "timezone_aware": ("must have a time zone", "write such as 2026-11-21T12:00:00Z"),
+    "datetime_parsing": ("must be a moment", "write such as 2026-11-21T12:00:00Z"),
+    "datetime_from_date_parsing": ("must be a moment", "write such as 2026-11-21T12:00:00Z"),
+    "uuid_parsing": ("must be an id", "give it as it was given to you"),
     "json_invalid": ("must be valid JSON", "check quotes, commas and brackets"),
 }
 """Rule and remedy by the type of a pydantic error, with what its context names."""

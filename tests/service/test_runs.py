@@ -228,9 +228,21 @@ def test_what_a_database_cannot_hold_is_refused(
     assert publish(client, runs, publisher, spelled_out).status_code == 201
 
 
-def test_a_filter_without_a_meaning_is_refused(client: httpx.Client, runs: str) -> None:
-    for query in ("engin=direct", "min_num_nodes=0", "published_since=2026-01-01T00:00:00", "published_since=soon"):
-        assert problem(client.get(f"{runs}?{query}")) == (422, "invalid-input"), query
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("engin=direct", "engin is not a known field, got 'direct': did you mean engine"),
+        ("min_num_nodes=0", "min_num_nodes must be at least 1"),
+        ("published_since=2026-01-01", "published_since must have a time zone"),
+        ("published_since=2026-01-01T00:00:00", "published_since must have a time zone"),
+        ("published_since=soon", "published_since must be a moment, got 'soon': write such as 2026-"),
+        ("cursor=soon", "cursor must be an id"),
+    ],
+)
+def test_a_filter_without_a_meaning_is_refused(client: httpx.Client, runs: str, query: str, sentence: str) -> None:
+    refused = client.get(f"{runs}?{query}")
+    assert problem(refused) == (422, "invalid-input")
+    assert sentence in refused.json()["detail"]
 
 
 def test_a_token_to_publish_does_nothing_else(client: httpx.Client, publisher: dict[str, str]) -> None:

@@ -81,7 +81,7 @@ def test_a_page_stays_where_it_is_while_others_save(client: httpx.Client, token:
         ("limit=0", "limit must be at least 1, got '0'"),
         ("limit=1000", "limit must be at most 200"),
         ("limit=x", "limit must be a whole number"),
-        ("cursor=x", "cursor is invalid"),
+        ("cursor=x", "cursor must be an id, got 'x'"),
         ("limt=3", "limt is not a known field, got '3': did you mean limit"),
     ],
 )
