@@ -59,7 +59,9 @@ def main() -> None:
             typer.echo(f"error: {line}", err=True)
         sys.exit(EXIT_BAD_INPUT)
     except DBAPIError as error:
-        typer.echo(f"error: the database failed ({reason_of(error)}): nothing was changed.", err=True)
+        typer.echo(
+            f"error: the database failed ({reason_of(error)}): check that it is there, whole and has room.", err=True
+        )
         sys.exit(EXIT_BAD_INPUT)
 
 
