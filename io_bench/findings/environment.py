@@ -57,6 +57,7 @@ def _node(device: Device, target: Target) -> dict[str, Any]:
         "mount": target.description(),
         "torch_num_threads": torch.get_num_threads(),
         "nics": _nics(),
+        "infiniband_ports": infiniband_ports(),
         "device": device.title,
     }
 
@@ -68,6 +69,25 @@ def _nics() -> dict[str, dict[str, int]]:
         for name, stats in psutil.net_if_stats().items()
         if stats.isup and name != "lo"
     }
+
+
+def infiniband_ports(devices: Path = Path("/sys/class/infiniband")) -> dict[str, dict[str, str]]:
+    """The active ports of InfiniBand and RoCE adapters, as the driver says, e.g. {"rate": "400 Gb/sec (4X NDR)"}.
+
+    Source: linux, Documentation/ABI/stable/sysfs-class-infiniband.
+    """
+    ports = [port for port in sorted(devices.glob("*/ports/*")) if "ACTIVE" in _text(port / "state")]
+    return {
+        f"{port.parts[-3]}/{port.name}": {name: _text(port / name) for name in ("rate", "link_layer")} for port in ports
+    }
+
+
+def _text(path: Path) -> str:
+    """A line of the kernel's; empty where it does not let us read it."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
 
 
 def _versions() -> dict[str, str]:

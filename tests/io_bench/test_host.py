@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from io_bench import control_groups, host_cpus, host_memory
+from io_bench.findings.environment import infiniband_ports
 from io_bench.plan import _num_cpus
 
 if TYPE_CHECKING:
@@ -56,6 +57,16 @@ def test_ranks_of_a_node_have_the_cpus_of_all_of_them_or_what_their_group_grants
     assert _num_cpus(tasks) == 4
     assert _num_cpus([tasks[0], tasks[0]]) == 2
     assert _num_cpus([task | {"cpu_limit": 2.5} for task in tasks]) == 2.5
+
+
+def test_adapters_that_pass_the_kernel_by_are_described(tmp_path: Path) -> None:
+    assert infiniband_ports(tmp_path / "none") == {}
+    for device, state in (("mlx5_0", "4: ACTIVE"), ("mlx5_1", "1: DOWN")):
+        port = tmp_path / device / "ports" / "1"
+        port.mkdir(parents=True)
+        for name, text in {"state": state, "rate": "400 Gb/sec (4X NDR)", "link_layer": "InfiniBand"}.items():
+            (port / name).write_text(f"{text}\n")
+    assert infiniband_ports(tmp_path) == {"mlx5_0/1": {"rate": "400 Gb/sec (4X NDR)", "link_layer": "InfiniBand"}}
 
 
 def test_a_node_whose_ranks_are_bound_to_cpus_of_their_own_has_them_all(bench: Bench, target: Path) -> None:
