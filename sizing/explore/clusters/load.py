@@ -48,7 +48,8 @@ class JobLoad:
     """One job of a group. `snapshot_seconds` is the stall of asynchronous saving, None where saving blocks.
 
     `tiers` stand in front of the shared storage, which a share `used_fraction` of all failures needs;
-    `recovery_seconds` pass after such a failure besides reading; `mtbf_seconds` is None where failures are unknown.
+    `recovery_seconds` pass after such a failure besides reading, of a `measured_restart_seconds` what reading leaves;
+    `mtbf_seconds` is None where failures are unknown.
     """
 
     group: JobGroup
@@ -58,6 +59,7 @@ class JobLoad:
     snapshot_seconds: float | None
     mtbf_seconds: float | None
     recovery_seconds: float
+    measured_restart_seconds: float | None
     tiers: tuple[Level, ...]
     used_fraction: float
 
@@ -77,6 +79,12 @@ class JobLoad:
         if self.snapshot_seconds is not None:
             return self.snapshot_seconds
         return self.write.alone_seconds(write_bytes_per_second)
+
+    def before_reading_seconds(self, read_bytes_per_second: float) -> float:
+        """From a failure until the job reads, where the file system gives it so much."""
+        if self.measured_restart_seconds is None or self.restore is None:
+            return self.recovery_seconds
+        return max(0.0, self.measured_restart_seconds - self.restore.alone_seconds(read_bytes_per_second))
 
     def compute_seconds(self, write_bytes_per_second: float) -> float:
         """Training between two saves: what the interval leaves beside the stall of a save alone."""
@@ -134,7 +142,7 @@ def _load(scenario: ClusterScenario, group: JobGroup, index: int) -> JobLoad:
     main = next((row for row in report.tiers if row.kind == "storage"), None)
     snapshot = write.stall_seconds if group.scenario.checkpoint.mode == "async" else None
     recovery = report.interval.recovery_seconds if main is None else main.recovery_seconds
-    reading = None
+    reading, reliability = None, group.scenario.reliability
     if restore.read_seconds is not None:
         nodes, passed_on = _weight(scenario.sharing, layout.num_nodes), restore.exchange_seconds or 0.0
         reading = _transfer(
@@ -154,6 +162,7 @@ def _load(scenario: ClusterScenario, group: JobGroup, index: int) -> JobLoad:
         snapshot_seconds=0.0 if front and snapshot is not None else snapshot,
         mtbf_seconds=report.interval.mtbf_seconds,
         recovery_seconds=max(0.0, (recovery or 0.0) - (restore.seconds or 0.0)),
+        measured_restart_seconds=recovery if reliability and reliability.restart_seconds is not None else None,
         tiers=tuple(map(_level, front)),
         used_fraction=1.0 if main is None or main.used_fraction is None else main.used_fraction,
     )

@@ -29,7 +29,8 @@ def write_bytes_per_second_for_p99(
     """Least write rate at which 99 % of every group's stalls last no longer, or None where no rate is enough.
 
     Found by halving, each step a simulation with the same failures and jitter: first of some 20,000 checkpoints, then,
-    from there, of up to 200,000. The rate returned meets the target in the latter; 1 % less does not.
+    from there, of up to 200,000. The rate returned meets the target in the latter; 1 % less does not, or is less than
+    the jobs write on average, with which they would wait longer and longer.
     """
     if any(load.stall_alone_seconds(math.inf) >= p99_stall_seconds for load in loads):
         return None
@@ -45,10 +46,10 @@ def write_bytes_per_second_for_p99(
 
     mean = sum(load.group.count * load.write.num_bytes / load.interval_seconds for load in loads)
     first, last = (_covering(loads, number, horizon_seconds) for number in (_FIRST_CHECKPOINTS, _MOST_CHECKPOINTS))
-    near = _least(partial(meets, seconds=first), start=mean, factor=2.0, tolerance=TOLERANCE)
+    near = _least(partial(meets, seconds=first), least=mean, start=mean, factor=2.0, tolerance=TOLERANCE)
     if near is None or first == last:
         return near
-    return _least(partial(meets, seconds=last), start=near, factor=1 + 5 * TOLERANCE, tolerance=TOLERANCE)
+    return _least(partial(meets, seconds=last), least=mean, start=near, factor=1 + 5 * TOLERANCE, tolerance=TOLERANCE)
 
 
 def _covering(loads: Sequence[JobLoad], num_checkpoints: int, horizon_seconds: float) -> float:
@@ -69,23 +70,27 @@ def read_bytes_per_second_for_recovery(loads: Sequence[JobLoad], *, recovery_sec
         return max(back_seconds(loads, everybody, read_bytes_per_second=rate)) <= recovery_seconds
 
     unlimited = max(
-        load.recovery_seconds + load.restore.alone_seconds(math.inf) for load in loads if load.restore is not None
+        load.before_reading_seconds(math.inf) + load.restore.alone_seconds(math.inf) for load in loads if load.restore
     )
     if unlimited >= recovery_seconds:
         return None
     total = sum(load.group.count * load.restore.num_bytes for load in loads if load.restore)
-    return _least(meets, start=total / recovery_seconds, factor=2.0, tolerance=_EXACT)
+    return _least(meets, least=0.0, start=total / recovery_seconds, factor=2.0, tolerance=_EXACT)
 
 
-def _least(meets: Callable[[float], bool], *, start: float, factor: float, tolerance: float) -> float | None:
-    """The least rate that meets a condition which larger rates meet too, or None where none does."""
+def _least(
+    meets: Callable[[float], bool], *, least: float, start: float, factor: float, tolerance: float
+) -> float | None:
+    """The least rate from `least` on that meets a condition which larger rates meet too, or None where none does."""
     low = high = start
     while not meets(high):
         low, high = high, factor * high
         if high > MOST_BYTES:
             return None
     while meets(low):
-        low, high = low / factor, low
+        if low <= least:
+            return least
+        low, high = max(least, low / factor), low
     while high / low > 1 + tolerance:
         middle = (low * high) ** 0.5
         low, high = (low, middle) if meets(middle) else (middle, high)

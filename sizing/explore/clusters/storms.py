@@ -57,7 +57,9 @@ def _storm(failure: str, loads: Sequence[JobLoad], counts: Sequence[int], read_b
         first_back_seconds=min(back),
         last_back_seconds=max(back),
         last_back_alone_seconds=max(
-            load.recovery_seconds + load.restore.alone_seconds(read_bytes_per_second) for load, _ in hit if load.restore
+            load.before_reading_seconds(read_bytes_per_second) + load.restore.alone_seconds(read_bytes_per_second)
+            for load, _ in hit
+            if load.restore
         ),
         gpu_hours=sum(num_gpus * seconds for num_gpus, seconds in zip(gpus, back, strict=True)) / SECONDS_PER_HOUR,
     )
@@ -70,7 +72,7 @@ def back_seconds(loads: Sequence[JobLoad], counts: Sequence[int], *, read_bytes_
             Sharer(load.restore.most_bytes_per_second, load.restore.weight),
             count,
             load.restore.num_bytes,
-            load.recovery_seconds + load.restore.lead_seconds,
+            load.before_reading_seconds(read_bytes_per_second) + load.restore.lead_seconds,
         )
         for load, count in zip(loads, counts, strict=True)
         if load.restore and count

@@ -79,6 +79,24 @@ def test_the_read_rate_to_buy_brings_all_back_exactly_in_time() -> None:
     assert read_bytes_per_second_for_recovery(loads, recovery_seconds=READ_BYTES / 5e9 * 0.999) is None
 
 
+@pytest.mark.parametrize("reliability", [{"restart_seconds": 300}, {"relaunch_seconds": 60}])
+def test_with_the_read_rate_to_buy_the_answer_has_all_back_in_time(reliability: dict[str, float]) -> None:
+    asked = document(num_jobs=100, reliability={"mtbf_seconds": "1d"} | reliability, horizon_seconds="4h")
+    for recovery in (290, 310, 3600):
+        rate = answer_cluster(asked | {"targets": {"recovery_seconds": recovery}}).required.read_bytes_per_second
+        assert (rate is None) is (recovery < reliability.get("restart_seconds", 0))
+        if rate is not None:
+            asked["storage"]["profile"]["read_bytes_per_second"] = rate
+            assert answer_cluster(asked).storms[-1].last_back_seconds == pytest.approx(recovery)
+
+
+def test_a_stall_that_any_rate_meets_asks_for_what_the_jobs_write_on_average() -> None:
+    checkpoint = {"format": "torch-dist", "mode": "async", "interval_seconds": "1h"}
+    asked = document(checkpoint=checkpoint, horizon_seconds="3h", targets={"p99_stall_seconds": 60})
+    report = answer_cluster(asked)
+    assert report.required.write_bytes_per_second == pytest.approx(report.write.mean_bytes_per_second)
+
+
 def test_the_write_rate_to_buy_keeps_99_percent_of_stalls_in_time() -> None:
     asked = document(num_jobs=100, horizon_seconds="8d", targets={"p99_stall_seconds": 4.0})
     report = answer_cluster(asked)
