@@ -36,9 +36,13 @@ class Refused(InvalidInput):
 
 
 class Unavailable(SizingError):
-    """No answer, or none now; `retry_after_seconds` is what the service asks to wait, 0 where it does not say."""
+    """No answer, or none now; `status` is None where nothing answered.
 
-    def __init__(self, message: str, *, retry_after_seconds: float = 0.0) -> None:
+    `retry_after_seconds` is what the service asks to wait, 0 where it does not say.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None, retry_after_seconds: float = 0.0) -> None:
+        self.status = status
         self.retry_after_seconds = retry_after_seconds
         super().__init__(message)
 
@@ -52,7 +56,9 @@ def raise_for(response: httpx.Response) -> None:
         wait = response.headers.get("retry-after", "")
         said = document.get("detail") or f"status {response.status_code}"
         raise Unavailable(
-            f"{response.url.host} answered: {said}", retry_after_seconds=float(wait) if wait.isdecimal() else 0.0
+            f"{response.url.host} answered: {said}",
+            status=response.status_code,
+            retry_after_seconds=float(wait) if wait.isdecimal() else 0.0,
         )
     problems = [Problem(*(str(error.get(name, "")) for name in _FIELDS)) for error in document.get("errors", [])]
     leads_to = f" and leads to {shown(response.headers['location'])}" if response.has_redirect_location else ""

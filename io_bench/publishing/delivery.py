@@ -58,16 +58,20 @@ def deliver(
     `note` is told of every pause.
     """
     delivery = Delivery()
-    deadline = time.monotonic() + patience_seconds
     with Client(destination.url, token=token) as client:
-        try:
-            for run_id in spool.waiting():
-                _deliver_one(run_id, spool, delivery, _Patient(client, destination.system, deadline, note))
-        except Unavailable as error:
-            delivery.reason, delivery.waiting = f"{error}.", spool.waiting()
-        except Refused as error:
-            delivery.reason = f"{error} The token is read from {TOKEN_VARIABLE}."
-            delivery.waiting = spool.waiting()
+        service = _Patient(client, destination.system, time.monotonic() + patience_seconds, note)
+        for run_id in spool.waiting():
+            try:
+                _deliver_one(run_id, spool, delivery, service)
+            except Unavailable as error:
+                delivery.reason = f"{error}."
+                if error.status != HTTPStatus.INTERNAL_SERVER_ERROR:  # a defect may be met by this run alone
+                    break
+            except Refused as error:
+                delivery.reason = f"{error} The token is read from {TOKEN_VARIABLE}."
+                break
+    if delivery.reason:
+        delivery.waiting = spool.waiting()
     return delivery
 
 

@@ -1,5 +1,6 @@
 """From the agent to the service and back: nothing is lost, nothing is there twice."""
 
+import gzip
 import json
 import os
 import subprocess
@@ -143,36 +144,38 @@ def test_a_wrong_token_or_link_loses_nothing(
 
 
 class InBetween(BaseHTTPRequestHandler):
-    """A proxy that answers in the service's place: `answers` are the statuses, by the start of the path."""
+    """What answers in the service's place: a status for the start of each path, 201 for other runs than `early`."""
 
-    answers: ClassVar = {"/redirects": 301, "/limits": 413}
+    answers: ClassVar = {"/redirects": 301, "/limits": 413, "/fails": 500}
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
-        self.send_response(next(status for path, status in self.answers.items() if self.path.startswith(path)))
+        document = json.loads(gzip.decompress(self.rfile.read(int(self.headers["content-length"]))))
+        status = next(status for path, status in self.answers.items() if self.path.startswith(path))
+        self.send_response(status if document["run_id"] == "early" else 201)
         self.send_header("location", "https://elsewhere/login")
         self.send_header("content-length", "0")
         self.end_headers()
 
 
 @pytest.mark.parametrize(
-    ("path", "waits", "sentence"),
+    ("path", "waiting", "sentence"),
     [
-        ("redirects", True, "the service answered with status 301 and leads to 'https://elsewhere/login'"),
-        ("limits", False, "The service refuses early: the service answered with status 413"),
+        ("redirects", ["early", "late"], "the service answered with status 301 and leads to 'https://elsewhere/login'"),
+        ("limits", [], "The service refuses early: the service answered with status 413"),
+        ("fails", ["early"], "Published late."),
     ],
 )
-def test_what_a_proxy_answers_is_no_refusal_of_a_run_unless_it_is_too_large(
-    tmp_path: Path, path: str, waits: bool, sentence: str
+def test_what_is_said_of_one_run_holds_up_no_other_and_a_proxy_refuses_none(
+    tmp_path: Path, path: str, waiting: list[str], sentence: str
 ) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), InBetween) as proxy:
         threading.Thread(target=proxy.serve_forever, daemon=True).start()
         agent = Agent(tmp_path, f"http://127.0.0.1:{proxy.server_port}/{path}", "token", "scratch")
-        done = agent.publish(write_result(tmp_path, "early"), write_result(tmp_path, "late"))
+        done = agent.publish(write_result(tmp_path, "early"), write_result(tmp_path, "late"), patience="1s")
         proxy.shutdown()
     assert done.returncode == 1
     assert sentence in done.stdout
-    assert agent.waiting() == (["early", "late"] if waits else [])
+    assert agent.waiting() == waiting
 
 
 @pytest.mark.parametrize(
