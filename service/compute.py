@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Annotated
 
@@ -37,24 +37,31 @@ class ComputePool:
     async def run(self, function: Callable[..., bytes], *arguments: object) -> bytes:
         """What a function returns, run in another process; function and arguments must be picklable.
 
-        Raises what the function refuses with InvalidInput, TakesTooLong beyond the limits of time or memory, or
-        Busy where too many wait already or its turn does not come in time.
+        Raises what the function refuses with InvalidInput, TakesTooLong beyond the limits of time or memory, or Busy.
+        """
+        async with self.turn() as ask:
+            return await ask(function, *arguments)
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[Callable[..., Awaitable[bytes]]]:
+        """A turn to ask a question: for one that is large, and is better read when it is its turn.
+
+        Raises Busy where too many wait already, or the turn does not come in time.
         """
         if self._num_waiting >= self._most_waiting:
             raise busy()
         start, outcome = time.perf_counter(), "failed"
         self._count_waiting(1)
         try:
-            async with self._turn():
-                answer = await to_thread.run_sync(self._ask, function, arguments, limiter=self._threads)
+            async with self._held():
+                yield self._computed
             outcome = "answered"
-            return answer
         finally:
             self._count_waiting(-1)
             self._metrics.compute_seconds.labels(outcome).observe(time.perf_counter() - start)
 
     @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
+    async def _held(self) -> AsyncIterator[None]:
         holder = object()
         with move_on_after(SECONDS_TO_WAIT) as waiting:
             await self._turns.acquire_on_behalf_of(holder)
@@ -64,6 +71,9 @@ class ComputePool:
             yield
         finally:
             self._turns.release_on_behalf_of(holder)
+
+    async def _computed(self, function: Callable[..., bytes], *arguments: object) -> bytes:
+        return await to_thread.run_sync(self._ask, function, arguments, limiter=self._threads)
 
     def close(self) -> None:
         """Stop the processes."""

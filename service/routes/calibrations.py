@@ -71,8 +71,9 @@ async def create_calibration(
     response: Response,
 ) -> StoredCalibration:
     """Fit a profile to published runs and keep it. A scenario takes it as `{"storage": {"calibration": ID}}`."""
-    chosen = await run_in_threadpool(runs.runs_with_documents, database, name, new.run_ids)
-    fitted = await compute.run(heavy.calibration_json, [run.document for run in chosen], new.engine)
+    async with compute.turn() as ask:  # documents of all runs are large: those of one calibration at a time
+        chosen = await run_in_threadpool(runs.runs_with_documents, database, name, new.run_ids)
+        fitted = await ask(heavy.calibration_json, [run.document for run in chosen], new.engine)
     stored = await run_in_threadpool(_stored, database, name, fitted, chosen, by)
     response.headers["Location"] = f"{router.prefix.format(name=name)}/{stored.id}"
     return stored

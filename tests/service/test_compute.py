@@ -59,6 +59,30 @@ def test_a_question_whose_turn_does_not_come_in_time_is_refused(
         pool.close()
 
 
+def test_what_is_read_in_a_turn_is_read_one_at_a_time(tmp_path: Path) -> None:
+    pool = ComputePool(Settings(database_url=f"sqlite:///{tmp_path}/x.db", compute_workers=1), Metrics())
+    in_turn, most = 0, 0
+
+    async def read_and_ask() -> bytes:
+        nonlocal in_turn, most
+        async with pool.turn() as ask:
+            in_turn += 1
+            most = max(most, in_turn)
+            await asyncio.sleep(0.01)
+            answer = await ask(nap)
+            in_turn -= 1
+        return answer
+
+    async def all_at_once() -> list[bytes]:
+        return await asyncio.gather(*(read_and_ask() for _ in range(4)))
+
+    try:
+        assert asyncio.run(all_at_once()) == [b"rested"] * 4
+    finally:
+        pool.close()
+    assert most == 1
+
+
 def test_who_is_refused_for_others_is_told_when_to_come_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("service.compute.MOST_WAITING_PER_WORKER", 0)
     with TestClient(create_app(Settings(database_url=f"sqlite:///{tmp_path}/x.db"))) as client:
