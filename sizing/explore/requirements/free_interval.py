@@ -48,9 +48,10 @@ def at_free_interval(asked: Asked) -> AtFreeInterval | None:
     rate = last_that_meets(meets, good=most, bad=1.0)
     found = _at_best_interval(asked, rate)
     assert found.write is not None  # noqa: S101  a rate is set
+    every = found.interval.effective_interval_seconds or found.interval.interval_seconds
     return AtFreeInterval(
         write_bytes_per_second=rate,
-        interval_seconds=found.interval.effective_interval_seconds or found.interval.interval_seconds,
+        interval_seconds=min(every, interval_bounds(asked)[1]),
         stall_seconds=found.write.stall_seconds,
         overhead_fraction=found.overhead.fraction or 0.0,
         goodput_fraction=found.interval.goodput_at_interval_fraction or 0.0,

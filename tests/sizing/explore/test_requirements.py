@@ -397,6 +397,16 @@ def test_a_tier_that_holds_up_the_main_storage_is_what_is_named() -> None:
     assert report.at_free_interval.interval_seconds >= effective
 
 
+def test_the_interval_to_take_goes_with_the_object_store_behind() -> None:
+    asked = held_up_by_a_tier(min_goodput_fraction=0.8)
+    rates = {"profile": {"write_bytes_per_second": "100 GB/s"}}
+    asked["checkpoint"]["tiers"].append({"kind": "object-store", "interval_seconds": "12min", "storage": rates})
+    best = requirements(asked).at_free_interval
+    assert best is not None
+    taken = with_field(with_field(asked, WRITE, best.write_bytes_per_second), INTERVAL, best.interval_seconds)
+    assert answer(scenario_from(taken)).interval.goodput_at_interval_fraction == pytest.approx(best.goodput_fraction)
+
+
 def test_without_storage_the_rates_are_solved_as_if_nothing_else_limited() -> None:
     asked = document(targets={"max_stall_seconds": 60, "recovery_seconds": 60})
     del asked["storage"]
