@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from io_bench import interruption
 from io_bench.interruption import Interrupted
-from io_bench.ranks.attendance import SECONDS_BETWEEN_LOOKS, Attendance, Sleep
+from io_bench.ranks.attendance import SECONDS_BETWEEN_LOOKS, Attendance
 from io_bench.ranks.ending import Ending
 from io_bench.ranks.placement import Placement, placement_in
 from io_bench.ranks.rendezvous import store_for
@@ -73,17 +73,6 @@ class ProcessGroup:
         Args: `doing`, what the ranks are at, for the message that names a missing one.
         Raises RanksLost for ranks that died or did not come in time, PeerFailed where one failed.
         """
-        return self._exchanged(value, doing=doing, sleep=lambda _whole: time.sleep)
-
-    def start_together(self, *, doing: str) -> None:
-        """Wait for all ranks, and go on at once when rank 0 knows that they are here, not at the next look.
-
-        Args and errors as of `exchange`.
-        """
-        self._exchanged(None, doing=doing, sleep=lambda whole: self._store.bell(whole, self.patience_seconds).wait)
-
-    def _exchanged(self, value: Any, *, doing: str, sleep: Callable[[str], Sleep]) -> list[Any]:
-        """Every rank's value. Args: `sleep`, how those pause between two looks that wait for a key."""
         self._round += 1
         parts = {rank: _part(self._round, rank) for rank in range(self.num_ranks)}
         whole = f"round/{self._round}/all"
@@ -95,7 +84,7 @@ class ProcessGroup:
             seconds=self.patience_seconds,
             doing=doing,
             heeded=self.ending.raise_published,
-            sleep=time.sleep if self.rank == 0 else sleep(whole),
+            sleep=time.sleep if self.rank == 0 else self._store.bell(whole, self.patience_seconds).wait,
         )
         if self.rank != 0:
             return list(json.loads(self._store.get(whole)))

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from io_bench.ranks.process_group import ProcessGroup
 from io_bench.ranks.writers import Writers
 from io_bench.repetition.counters import Reading
 
@@ -53,22 +52,15 @@ def timed(
     shares_clock = len(group.nodes) == 1
     group.exchange(None, doing=f"preparing for {doing}")
     before = read()
-    agreed = _agreed_start(group, doing) if shares_clock else None
-    if agreed is None:
-        group.start_together(doing=f"starting {doing}")
+    agreed = group.exchange(time.monotonic() + LEAD_SECONDS, doing=f"agreeing when to start {doing}")[0]
+    if shares_clock:
+        time.sleep(max(0.0, agreed - time.monotonic()))
     started, started_wall = time.monotonic(), time.time()
     result = action()
     ended = time.monotonic()
     counted = read().since(before)
-    seconds = ended - (agreed or started)
+    seconds = ended - (agreed if shares_clock else started)
     start = started if shares_clock else started_wall
     rows = writers.exchange([seconds, start, counted.cpu_seconds, counted.num_bytes], doing=doing)
     all_seconds, starts, cpu_seconds, counted_bytes = zip(*rows, strict=True)
     return result, Timing(all_seconds, max(starts) - min(starts), cpu_seconds, counted_bytes)
-
-
-def _agreed_start(group: ProcessGroup, doing: str) -> float:
-    """The time to start at by the monotonic clock, once it has come."""
-    agreed: float = group.exchange(time.monotonic() + LEAD_SECONDS, doing=f"agreeing when to start {doing}")[0]
-    time.sleep(max(0.0, agreed - time.monotonic()))
-    return agreed
