@@ -44,18 +44,18 @@ def suggestions(calibration: Calibration) -> tuple[Suggestion, ...]:
         fit = calibration.fit(direction)
         if fit is not None:
             rows = itertools.chain(
-                _to_reach(fit, direction), _to_vary(fit, direction), _to_narrow(calibration, fit, direction)
+                _to_vary(fit, direction), _to_reach(fit, direction), _to_narrow(calibration, fit, direction)
             )
             found += itertools.islice(rows, _MOST_SUGGESTIONS)
     return tuple(found)
 
 
 def _to_reach(fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:
-    """Runs in which a limit would bind that these could not tell."""
+    """Runs in which a limit would bind that these could not tell; one that did bind may only need a second size."""
     covered, size = fit.covered, round(fit.covered.bytes_per_stream[1])
     nodes, ranks = round(covered.num_nodes[1]), round(covered.streams_per_node[1])
     for limit in fit.limits:
-        if limit.verdict != "lower-bound":
+        if limit.verdict != "lower-bound" or (limit.num_binding and _has_one_size(fit)):
             continue
         reason = f"the {limit.resource} limit of {OPERATIONS[direction]}s is a lower bound: {limit.reason}"
         if limit.resource == "file-system":
@@ -68,12 +68,16 @@ def _to_reach(fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:
 
 def _to_vary(fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:
     """A second size, where all runs had one."""
-    covered = fit.covered
-    least, most = covered.bytes_per_stream
-    if most < 2 * least:
+    if _has_one_size(fit):
+        covered = fit.covered
         reason = f"one size cannot tell the rates of {OPERATIONS[direction]}s from times that do not grow with bytes"
         nodes, ranks = round(covered.num_nodes[1]), round(covered.streams_per_node[1])
-        yield Suggestion(direction, nodes, ranks, 4 * round(most), reason)
+        yield Suggestion(direction, nodes, ranks, 4 * round(covered.bytes_per_stream[1]), reason)
+
+
+def _has_one_size(fit: DirectionFit) -> bool:
+    least, most = fit.covered.bytes_per_stream
+    return most < 2 * least
 
 
 def _to_narrow(calibration: Calibration, fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:

@@ -236,6 +236,9 @@ def test_with_one_size_a_long_fixed_time_counts_in_the_rates_which_are_lower_bou
     assert found["fixed"].verdict == "unknown"
     assert found["writer"].reason == "runs of one size cannot tell it from the fixed time, which counts in it"
     assert found["node"].reason == "never reached: no run was limited by it"
+    first, second = suggestions(calibration)
+    assert (first.bytes_per_rank, second.bytes_per_rank) == (4 * GB, GB)
+    assert "the node limit of writes is a lower bound: never reached" in second.reason
     seen, large = (predicted(calibration, [demand((2, 16, size))], direction="write") for size in (GB, 16 * GB))
     assert seen is not None
     assert large is not None
