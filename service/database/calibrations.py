@@ -11,7 +11,7 @@ from service.database.audit import Actor
 from service.database.engine import Database
 from service.database.pages import newest_first
 from service.database.storage_systems import storage_system, system_named
-from service.database.tables import CalibrationRow, RunRow, new_id, now
+from service.database.tables import CalibrationRow, CalibrationRunRow, RunRow, new_id, now
 from service.errors import NotFound
 from sizing import __version__
 from sizing.errors import InvalidInput
@@ -33,9 +33,10 @@ def save_calibration(
             code_version=__version__,
             created_at=now(),
             token_id=by.token_id,
-            runs=[session.merge(run, load=False) for run in runs],
         )
         session.add(row)
+        session.flush()
+        session.add_all(CalibrationRunRow(calibration_id=row.id, run_id=run.id) for run in runs)
         by.record(session, "calibrate", f"storage system {system_name}: calibration {row.id}")
     return row
 
@@ -57,18 +58,18 @@ def saved_calibration(database: Database, system_name: str, calibration_id: UUID
 
 def calibration_of_id(database: Database, text: str) -> Calibration:
     """The calibration that a scenario names by its id. Raises InvalidInput where there is none."""
-    row = None
+    found = None
     if _is_id(text):
         with database.reading() as session:
-            row = session.get(CalibrationRow, UUID(text))
-    if row is None:
+            found = session.scalar(select(CalibrationRow.calibration).filter_by(id=UUID(text)))
+    if found is None:
         raise InvalidInput.of(
             "storage.calibration",
             "must be the id of a stored calibration",
             value=text,
             remedy="see GET /v1/storage-systems/NAME/calibrations for them",
         )
-    return Calibration.model_validate(row.calibration)
+    return Calibration.model_validate(found)
 
 
 def list_calibrations(

@@ -150,7 +150,6 @@ class CalibrationRow(Base):
     token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"), index=True)
 
     system: Mapped[StorageSystemRow] = relationship(lazy="joined")
-    runs: Mapped[list[RunRow]] = relationship(secondary="calibration_runs", order_by="RunRow.id", lazy="selectin")
 
 
 class CalibrationRunRow(Base):

@@ -99,7 +99,7 @@ def get_calibration(
 
 def _stored(database: Database, name: str, fitted: bytes, chosen: Sequence[RunRow], by: Actor) -> StoredCalibration:
     calibration = Calibration.model_validate_json(fitted)
-    used = sorted((run for run in chosen if run.run_id in calibration.run_ids), key=lambda run: run.id)
+    used = [run for run in chosen if run.run_id in calibration.run_ids]
     row = calibrations.save_calibration(database, name, calibration, runs=used, by=by)
     return StoredCalibration(**_summary(row).model_dump(), calibration=calibration)
 
@@ -109,7 +109,7 @@ def _summary(row: CalibrationRow) -> CalibrationSummary:
         id=row.id,
         created_at=row.created_at,
         code_version=row.code_version,
-        run_ids=[run.run_id for run in row.runs],
+        run_ids=row.calibration["run_ids"],
         engine=row.calibration["engine"],
         grade=row.calibration["grade"],
         profile=row.calibration["profile"],

@@ -6,6 +6,8 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 
+from service.database import open_database
+from service.database.tables import CalibrationRunRow, RunRow
 from service_client.client import Client
 from service_client.documents import StoredCalibration
 from sizing import __version__
@@ -45,6 +47,15 @@ def test_a_calibration_is_the_librarys_and_says_where_it_comes_from(server: str,
     with Client(server) as service:
         assert service.calibration("calibrated", stored.id) == stored
         assert [found.id for found in service.calibrations("calibrated")] == [stored.id]
+
+
+def test_the_runs_of_a_calibration_are_kept_with_it(database_url: str, stored: StoredCalibration) -> None:
+    database = open_database(database_url)
+    with database.reading() as session:
+        query = session.query(RunRow.run_id).join(CalibrationRunRow, CalibrationRunRow.run_id == RunRow.id)
+        kept = [run_id for (run_id,) in query.filter(CalibrationRunRow.calibration_id == stored.id)]
+    database.close()
+    assert sorted(kept) == sorted(stored.run_ids)
 
 
 def test_a_scenario_takes_a_calibration_by_its_id(client: httpx.Client, stored: StoredCalibration) -> None:
