@@ -17,6 +17,9 @@ from service.logs import LOG_CONFIG
 from service.settings import Settings
 from service.supervision import SECONDS_TO_FINISH, supervise
 
+SECONDS_TO_KEEP_ALIVE = 75
+"""Of an idle connection: longer than proxies keep it (60 s), or they send into one that is just being closed."""
+
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 
@@ -68,6 +71,7 @@ def _serve(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
         access_log=False,
         server_header=False,
         forwarded_allow_ips=settings.trusted_proxies,
+        timeout_keep_alive=SECONDS_TO_KEEP_ALIVE,
         timeout_graceful_shutdown=SECONDS_TO_FINISH,
     )
     with contextlib.suppress(KeyboardInterrupt):

@@ -20,6 +20,7 @@ import httpx
 import pytest
 import yaml
 
+from service.listening import SECONDS_TO_KEEP_ALIVE
 from service.settings import Settings, variable_of
 from tests.service.conftest import bearer, created_token, new_postgresql_database, result_document, serving
 
@@ -72,6 +73,12 @@ def test_images_are_made_of_what_they_copy_and_nothing_else() -> None:
     sent = re.findall(r"^!(.+)$", (root / ".dockerignore").read_text(), re.MULTILINE)
     assert sorted(" ".join(copied).split()) == sorted(sent)
     assert all((root / name).exists() for name in sent)
+
+
+def test_the_proxy_gives_up_idle_connections_before_the_service_does() -> None:
+    template = (DEPLOY / "nginx" / "service.conf.template").read_text()
+    (seconds,) = re.findall(r"keepalive_timeout (\d+)s;", template)
+    assert int(seconds) < SECONDS_TO_KEEP_ALIVE
 
 
 def of_kind(kind: str) -> dict[str, Any]:
