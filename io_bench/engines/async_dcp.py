@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from typing import cast
 
 from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 from torch.distributed.checkpoint.state_dict_saver import AsyncSaveResponse, async_save
@@ -15,7 +14,7 @@ from io_bench.engines.dcp_storage import Writer
 from io_bench.payload import State
 from io_bench.payload.device import Device
 from io_bench.payload.inventory import Inventory
-from io_bench.payload.payload import GivenPayload, Payload
+from io_bench.payload.payload import Payload
 from io_bench.ranks.writers import Writers
 from io_bench.target.run_files import RunFiles
 
@@ -52,11 +51,6 @@ class AsyncDcp(Dcp):
         report = super().write(payload, files, plan)
         drain_seconds = time.perf_counter() - started - self._stall_seconds
         return dataclasses.replace(report, stall_seconds=self._stall_seconds, drain_seconds=drain_seconds)
-
-    def write_to_null_sink(self, payload: Payload) -> None:
-        """Stage, and write what was staged into files that take everything."""
-        staged = cast(State, self._stager.stage(payload.state))  # at once, without use_async_staging
-        super().write_to_null_sink(GivenPayload(staged))
 
     def _save(self, state: State, writer: Writer) -> None:
         started = time.perf_counter()

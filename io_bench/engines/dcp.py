@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Callable
 
 from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
@@ -62,7 +61,7 @@ class Dcp:
 
     def prepare(self, payload: Payload, plan: EnginePlan, *, device: Device, writers: Writers) -> None:
         """Connect the ranks, and make room for what is restored."""
-        self._index = writers.index
+        self._index, self._plan = writers.index, plan
         self._collectives = Collectives(writers)
         self._held.callback(self._collectives.close)
         self._restored = room_like(payload.state)
@@ -75,13 +74,10 @@ class Dcp:
         return IoReport(phase_seconds=_phase_seconds(writer, files))
 
     def write_to_null_sink(self, payload: Payload) -> None:
-        """What this rank does without its peers, and into files that take everything."""
-        writer = Writer(Streams(), num_threads=self._num_threads)
-        planner = DefaultSavePlanner()
-        planner.set_up_planner({self.name: payload.state}, is_coordinator=True)
-        writer.set_up_storage_writer(is_coordinator=True)
-        plans, _ = planner.create_global_plan([writer.prepare_local_plan(planner.create_local_plan())])
-        writer.write_data(planner.finish_plan(writer.prepare_global_plan(plans)[0]), planner).wait()
+        """The same over all ranks, planning and commit too, into files that take everything."""
+        streams = Streams()
+        writer = Writer(streams, num_threads=self._num_threads)
+        self._together(lambda: self._save(_keyed(payload.state, self._plan), writer), streams, doing="discarding")
 
     def restore(self, files: RunFiles, plan: EnginePlan, device: Device) -> Restored:
         """Read every tensor into the one made for it."""
@@ -101,7 +97,7 @@ class Dcp:
     def _save(self, state: State, writer: Writer) -> None:
         save(state, storage_writer=writer)
 
-    def _together(self, work: Callable[[], None], streams: FileStreams, *, doing: str) -> None:
+    def _together(self, work: Callable[[], None], streams: Streams, *, doing: str) -> None:
         """Do what all ranks do. Raises OSError and RunFailed of this rank, PeerFailed and RanksLost of others."""
         try:
             self._collectives.run(work, doing=doing)
