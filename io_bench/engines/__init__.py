@@ -65,8 +65,8 @@ class EnginePlan:
 class IoReport:
     """How one rank's write or restore went, beside the time that it took.
 
-    `is_direct`: the page cache was bypassed. `phase_seconds` is where the time went: create, write, fsync,
-    close, commit; open, read, close. `generator_wait_fraction` is the part of the writing threads' time that
+    `is_direct`: the page cache was bypassed. `phase_seconds` is where the time went: plan, create, write,
+    fsync, close, commit; open, read, close. `generator_wait_fraction` is the part of the writing threads' time that
     went into making the bytes. An asynchronous engine stalls training and then drains. `notices` are for
     the result's warnings.
     """

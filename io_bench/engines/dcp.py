@@ -120,10 +120,10 @@ def _keyed(state: State, plan: EnginePlan) -> State:
 
 
 def _phase_seconds(writer: Writer, files: RunFiles) -> dict[str, float]:
-    """Seconds by phase, of the slowest thread in each; and the commit, directory included."""
+    """Seconds by phase: of the plan of all ranks, of the slowest thread in each of its own, of the commit."""
     threads = [phases.seconds for phases in writer.streams.phases]
     slowest = {name: max(seconds.get(name, 0.0) for seconds in threads) for name in threads[0]}
     commit = Phases()
     with commit.phase("commit"):
         files.sync()
-    return slowest | {"commit": writer.commit_seconds + commit.seconds["commit"]}
+    return {"plan": writer.plan_seconds} | slowest | {"commit": writer.commit_seconds + commit.seconds["commit"]}

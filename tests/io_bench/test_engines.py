@@ -275,6 +275,13 @@ class TestDcp(EngineContract):
             stat = (directory.path / name).stat()
             assert synced[stat.st_ino] == stat.st_size > 0
 
+    def test_planning_and_commit_are_phases_of_their_own(
+        self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
+    ) -> None:
+        phases = engine.write(payload, directory, plan).phase_seconds
+        assert list(phases) == ["plan", "create", "write", "fsync", "close", "commit"]
+        assert phases["plan"] > 0
+
     def test_tensors_and_metadata_take_what_sizing_predicts_each(
         self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
     ) -> None:
