@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from io_bench import host_cpus, host_memory
 from io_bench.configuration import Configuration, writing_ranks
 from io_bench.engines import Engine, EnginePlan
-from io_bench.errors import too_small
 from io_bench.payload.device import Device
 from io_bench.payload.inventory import Inventory
 from io_bench.payload.seeded_bytes import POOL_BYTES
@@ -158,20 +157,6 @@ def plan_of(
     )
 
 
-def fits_memory(plan: Plan) -> bool:
-    """Whether this rank's node can hold what its ranks need."""
-    return plan.node_host_bytes <= host_memory.available_bytes()
-
-
-def check_room(plan: Plan, target: Target) -> None:
-    """Raise InvalidInput where this rank's node or the target cannot hold the configuration."""
-    _check_memory("the memory of this node", plan.node_host_bytes, host_memory.available_bytes())
-    gpu_free = plan.device.free_bytes()
-    if gpu_free is not None:
-        _check_memory("the memory of the GPU", plan.gpu_bytes, gpu_free)
-    target.check_space(plan.most_disk_bytes)
-
-
 def _card(own: WriterPlan | None, device: Device) -> dict[str, object] | None:
     if own is None:
         return None
@@ -201,9 +186,3 @@ def _can_shift(writers: Writers, num_places: int) -> bool:
     """Whether the writer so many places on stands on another node, for each of them."""
     nodes = writers.nodes
     return all(node != nodes[(index + num_places) % len(nodes)] for index, node in enumerate(nodes))
-
-
-def _check_memory(holder: str, needed_bytes: int, available_bytes: int) -> None:
-    if needed_bytes > available_bytes:
-        rule = f"has {bytes_text(available_bytes)} available where its ranks take {bytes_text(needed_bytes)}"
-        raise too_small(holder, rule)

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from io_bench.campaign.measured import Measured
+from io_bench.campaign.room import check_room, fits_memory
 from io_bench.configuration import Configuration
 from io_bench.engines import ENGINES, STREAMING_ENGINES, Engine, EngineOptions
 from io_bench.findings.doubts import warnings_about
@@ -18,7 +19,7 @@ from io_bench.findings.findings import measurements_of, notices_of
 from io_bench.options import DEFAULT_BYTES_PER_RANK, DEFAULT_MAX_SECONDS, DEFAULT_REPETITIONS, Options
 from io_bench.payload.device import Device
 from io_bench.payload.workload import Workload, workload_of
-from io_bench.plan import Plan, check_room, fits_memory, plan_of
+from io_bench.plan import Plan, plan_of
 from io_bench.ranks.process_group import ProcessGroup
 from io_bench.repetition.caps import Caps
 from io_bench.repetition.repetitions import Repeat, Samples, repeated
