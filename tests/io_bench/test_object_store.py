@@ -214,11 +214,22 @@ def test_a_prefix_that_is_there_is_left_alone(store: Store) -> None:
 
 def test_runs_are_found_without_listing_all_that_a_team_keeps(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     place = UrlTarget.checked(TARGET, is_first=True)
+    gone = place.made("gone")
+    gone.create("rank-00000.pt").close()
+    gone.remove_created()
     place.made("mine").create("rank-00000.pt").close()
     for key in ("ckpt-bench-result.json", "step-7/ckpt-bench-not-a-run/rank-00000.pt"):
         store.put(f"{BUCKET}/team/{key}")
-    monkeypatch.setattr(ObjectStore, "paths", lambda *_: pytest.fail("everything was listed"))
+    listed: list[str] = []
+    paths = ObjectStore.paths
+
+    def paths_and_say(store: ObjectStore, prefix: str) -> list[str]:
+        listed.append(prefix)
+        return paths(store, prefix)
+
+    monkeypatch.setattr(ObjectStore, "paths", paths_and_say)
     assert place.run_ids() == ["mine"]
+    assert all(prefix.startswith(f"{BUCKET}/team/ckpt-bench-") for prefix in listed)
 
 
 def test_what_a_lost_rank_has_begun_is_removed_by_name(store: Store) -> None:

@@ -73,9 +73,12 @@ class UrlTarget:
         return {"type": urlsplit(self.title).scheme, "endpoint": self.store.endpoint, "path": self.title}
 
     def run_ids(self) -> list[str]:
-        """The runs that have objects here, by what their prefixes are called. Raises OSError."""
-        names = self.store.folders(self.path)
-        return sorted(name.removeprefix(RUN_PREFIX) for name in names if name.startswith(RUN_PREFIX))
+        """The runs that have objects here, by what their prefixes are called. Raises OSError.
+
+        Some stores keep folders after the last object in them has gone.
+        """
+        names = [name for name in self.store.folders(self.path) if name.startswith(RUN_PREFIX)]
+        return [name.removeprefix(RUN_PREFIX) for name in names if self.store.paths(f"{self.path}/{name}")]
 
     def run_title(self, run_id: str) -> str:
         """The URL of a run's prefix."""
