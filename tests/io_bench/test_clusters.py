@@ -180,7 +180,8 @@ def test_tasks_of_a_step_scan_together(cluster: Cluster, tmp_path: Path) -> None
     assert cluster.files == []
 
 
-@pytest.mark.parametrize("launch", [under_torchrun, pytest.param(under_srun, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("launch", [under_torchrun, under_srun])
 def test_a_rank_killed_on_another_node_is_named_and_nothing_stays(
     launch: Launch, cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -349,6 +349,7 @@ def test_more_pieces_than_one_request_takes_go_in_several(tmp_path: Path) -> Non
     assert np.array_equal(np.fromfile(tmp_path / "file", dtype=np.uint8), np.concatenate(memory))
 
 
+@pytest.mark.long
 def test_a_streamed_shard_takes_the_memory_of_the_plan_and_less_than_a_gibibyte(tmp_path: Path) -> None:
     code = """
 import re, pathlib

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.io_bench.conftest import SECONDS_UNTIL_STUCK
 
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ def test_a_disk_that_fills_up_in_the_middle_ends_the_run_in_one_sentence(
     assert [name for name in tree(small_filesystem) if name != "lost+found"] == []
 
 
+@pytest.mark.long
 def test_a_full_disk_ends_all_ranks_alike(
     bench: Bench,
     small_filesystem: Path,

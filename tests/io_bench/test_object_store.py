@@ -134,6 +134,7 @@ def test_every_engine_writes_to_a_bucket_and_restores_from_it(
     store.assert_only_the_neighbour_is_left()
 
 
+@pytest.mark.long
 def test_two_ranks_write_their_own_objects_and_one_metadata(bench: Bench, store: Store) -> None:
     done = bench.run("run", "--target", TARGET, "--engine", "dcp", *SMALL, num_ranks=2)
     assert done.returncode == 0, done.stderr

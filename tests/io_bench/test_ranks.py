@@ -189,8 +189,9 @@ def test_one_rank_that_is_told_to_end_ends_the_other_alike(
     assert [path.name for path in target.iterdir()] == ["not-ours.bin"]
 
 
+@pytest.mark.long
 @every_engine
-@pytest.mark.parametrize("stopped", [0, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("stopped", [0, 1])
 def test_a_stopped_rank_is_given_up_within_the_timeout(
     stopped: int,
     engine: str,

@@ -61,6 +61,7 @@ def test_a_scan_measures_every_combination_once_and_draws_it(
     assert tree(target) == before
 
 
+@pytest.mark.long
 def test_an_interrupted_scan_keeps_what_it_measured_and_goes_on_from_there(
     bench: Bench,
     target: Path,

@@ -57,8 +57,9 @@ def hold(case: "schemathesis.Case[Any]", headers: dict[str, str]) -> None:
     assert str(response.status_code) in documented, response.text
 
 
+@pytest.mark.long
 @schema.exclude(func=takes_a_scenario).parametrize()
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 def test_generated_requests_are_answered_or_refused_as_documented(
     case: "schemathesis.Case[Any]", writer: dict[str, str]
 ) -> None:

@@ -156,6 +156,7 @@ def test_the_ranks_that_were_launched_are_those_that_need_room(bench: Bench, tar
     assert "for 3 x 268.4 MB (256.0 MiB):" in done.stdout
 
 
+@pytest.mark.long
 def test_an_object_store_is_tried_and_left_as_it_was(bench: Bench, tmp_path: Path, testbed: Testbed) -> None:
     server = testbed(seaweedfs(tmp_path))
     make = "import s3fs; s3fs.S3FileSystem().mkdir('bucket')"
