@@ -105,7 +105,16 @@ class Assumption(BaseModel):
         >>> Assumption(field="checkpoint.mode", value="sync", reason="default").sentence
         'checkpoint.mode = sync (default)'
         """
-        return f"{self.field} = {self.value} ({self.reason})"
+        return f"{self.field} = {self.value_text} ({self.reason})"
+
+    @property
+    def value_text(self) -> str:
+        """The value for a reader.
+
+        >>> Assumption(field="parallelism.rank_order", value=["tensor", "data"], reason="default").value_text
+        'tensor, data'
+        """
+        return (", ".join(map(str, self.value)) or "none") if isinstance(self.value, list) else str(self.value)
 
 
 def defaults_used(block: BaseModel, path: str = "") -> Iterator[Assumption]:
