@@ -5,7 +5,7 @@ from __future__ import annotations
 from sizing.model.catalog import catalog
 from sizing.model.model import Model
 from sizing.provenance import Origin, Provenance, Runs, grouped, weakest
-from sizing.run.demands import Demands
+from sizing.run.demands.demands import Demands
 from sizing.run.evaluation import RunFigures
 from sizing.scenario import Scenario
 from sizing.storage.calibration import predicted

@@ -11,15 +11,15 @@ from sizing.origins import intervals, provenance_of
 from sizing.provenance import Assumption, Provenance, defaults_used
 from sizing.run.costs import Cost
 from sizing.run.evaluation import evaluate, run_assumptions, run_warnings
-from sizing.run.goodput import Interval
+from sizing.run.goodput.interval import Interval
+from sizing.run.goodput.overhead import Overhead
 from sizing.run.host_memory import HostMemory, host_memory, host_memory_warnings
-from sizing.run.measured import calibration_warnings, measurement_warnings
-from sizing.run.overhead import Overhead
-from sizing.run.requirements import Required
-from sizing.run.restore import Restore
+from sizing.run.measurement_warnings import calibration_warnings, measurement_warnings
+from sizing.run.required import Required
+from sizing.run.restore.restore import Restore
 from sizing.run.retention import Capacity
 from sizing.run.targets import TargetCheck
-from sizing.run.tiers import TierRow
+from sizing.run.tiers.rows import TierRow
 from sizing.run.write import Write
 from sizing.scenario import Scenario
 from sizing.sized import sized

@@ -12,7 +12,7 @@ from sizing.layout import CheckpointSize
 from sizing.report import SizingReport
 from sizing.run.evaluation import evaluate
 from sizing.run.figures import with_arrays
-from sizing.run.goodput import Interval
+from sizing.run.goodput.interval import Interval
 from sizing.scenario import Scenario
 from sizing.sized import sized
 from sizing.storage.limits import Limit

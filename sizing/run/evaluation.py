@@ -10,17 +10,17 @@ from sizing.layout import Layout
 from sizing.provenance import Assumption
 from sizing.run.checkpoint import Checkpoint
 from sizing.run.costs import Cost, Costs, cost_of
-from sizing.run.demands import Demands
+from sizing.run.demands.demands import Demands
 from sizing.run.failures import Reliability
-from sizing.run.goodput import Interval, best_levels, interval_of, interval_warnings
-from sizing.run.levels import Level
-from sizing.run.overhead import Overhead, overhead_of, overhead_warnings
-from sizing.run.requirements import Required, required_of, required_warnings
-from sizing.run.restore import Restore, restore_of, restore_warnings
+from sizing.run.goodput.interval import Interval, best_levels, interval_of, interval_warnings
+from sizing.run.goodput.levels import Level
+from sizing.run.goodput.overhead import Overhead, overhead_of, overhead_warnings
+from sizing.run.required import Required, required_of, required_warnings
+from sizing.run.restore.restore import Restore, restore_of, restore_warnings
 from sizing.run.retention import Capacity, Retention, capacity_of
-from sizing.run.saved_tiers import levels_of, longest_stall_seconds, main_times, saved_tiers, stalled_fraction
 from sizing.run.targets import TargetCheck, Targets, check_targets
-from sizing.run.tiers import TierRow, tier_rows, tier_warnings
+from sizing.run.tiers.rows import TierRow, tier_rows, tier_warnings
+from sizing.run.tiers.saved import levels_of, longest_stall_seconds, main_times, saved_tiers, stalled_fraction
 from sizing.run.write import Write, write_of, write_warnings
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers

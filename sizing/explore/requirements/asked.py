@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sizing.run.demands import Demands
+from sizing.run.demands.demands import Demands
 from sizing.run.evaluation import RunFigures, RunInputs, evaluate
 from sizing.run.figures import with_arrays
 from sizing.run.targets import TargetCheck

@@ -9,12 +9,12 @@ import numpy as np
 from pydantic import BaseModel
 
 from sizing.run.costs import Cost
-from sizing.run.demands import Demands
+from sizing.run.demands.demands import Demands
 from sizing.run.evaluation import RunFigures, RunInputs
-from sizing.run.goodput import Interval
-from sizing.run.overhead import Overhead
-from sizing.run.requirements import Required
-from sizing.run.restore import Restore
+from sizing.run.goodput.interval import Interval
+from sizing.run.goodput.overhead import Overhead
+from sizing.run.required import Required
+from sizing.run.restore.restore import Restore
 from sizing.run.retention import Capacity
 from sizing.run.write import Write
 

@@ -10,9 +10,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
-from sizing.explore.requirements.answer import requirements
 from sizing.explore.requirements.edge import last_that_meets
-from sizing.explore.requirements.report import Requirement, RequirementsReport
+from sizing.explore.requirements.requirements_report import Requirement, RequirementsReport
+from sizing.explore.requirements.solver import requirements
 from sizing.report import SizingReport, answer
 from sizing.run.evaluation import evaluate
 from sizing.run.figures import with_arrays

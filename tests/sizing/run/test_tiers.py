@@ -9,7 +9,7 @@ from sizing.errors import InvalidInput
 from sizing.report import SizingReport
 from sizing.run.evaluation import evaluate
 from sizing.run.figures import with_arrays
-from sizing.run.tiers import TierRow
+from sizing.run.tiers.rows import TierRow
 from sizing.scenario import scenario_from
 from sizing.sized import sized
 from tests.sizing.run.scenarios import ARCHIVE, ASYNC, NVME, PEERS, report, tiered, write_of

@@ -13,7 +13,7 @@ from sizing.explore.requirements.edge import last_that_meets
 from sizing.explore.requirements.free_interval import AtFreeInterval, at_free_interval
 from sizing.explore.requirements.questions import Question, Sense, questions
 from sizing.explore.requirements.reasons import reason
-from sizing.explore.requirements.report import Least, Requirement, RequirementsReport, Status
+from sizing.explore.requirements.requirements_report import Least, Requirement, RequirementsReport, Status
 from sizing.run.evaluation import evaluate
 from sizing.scenario import Scenario, scenario_from
 from sizing.sized import sized
