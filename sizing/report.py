@@ -33,11 +33,17 @@ class ModelSize(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str
-    num_parameters: int
-    num_active_parameters: int = Field(description="that one token passes through")
-    num_routed_expert_parameters: int
-    num_trained_parameters: int
+    name: str = Field(description="Name of the preset or of the config; otherwise what the model was described by.")
+    num_parameters: int = Field(description="Parameters of all tensors, a tied embedding counted once.")
+    num_active_parameters: int = Field(
+        description="Parameters that one token passes through; fewer than all with a mixture of experts."
+    )
+    num_routed_expert_parameters: int = Field(
+        description="Parameters of routed experts in all layers; 0 in dense models."
+    )
+    num_trained_parameters: int = Field(
+        description="Parameters with optimizer state: those of adapters with LoRA, none of frozen tensors."
+    )
 
     @classmethod
     def of(cls, model: ResolvedModel, laid_out: LaidOut) -> ModelSize:
@@ -56,26 +62,35 @@ class SizingReport(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    model: ModelSize
-    checkpoint: CheckpointSize
-    layout: Layout
-    training: GpuMemory
-    host_memory: HostMemory
-    write: Write | None
-    restore: Restore
-    overhead: Overhead
-    interval: Interval
-    required: Required
-    tiers: list[TierRow]
-    targets: list[TargetCheck]
-    capacity: Capacity
-    cost: Cost | None
-    provenance: list[Provenance]
-    prediction_intervals: dict[str, tuple[float, float]] = Field(
-        description="that hold nine of ten measurements, by the path of the figure; only with a calibration"
+    model: ModelSize = Field(description="Parameters of the model, by how they are used.")
+    checkpoint: CheckpointSize = Field(description="Size of one checkpoint and what it is made of.")
+    layout: Layout = Field(description="Which ranks on which nodes write how much.")
+    training: GpuMemory = Field(description="Memory that state and activations take on the fullest GPU.")
+    host_memory: HostMemory = Field(description="Host memory that saving takes on the fullest writing node.")
+    write: Write | None = Field(description="Time and rate of one save. Null without a write rate of the storage.")
+    restore: Restore = Field(description="What a restart reads, and how long that takes.")
+    overhead: Overhead = Field(
+        description="Fraction of the time that saving stalls training, with the fraction that failures cost."
     )
-    assumptions: list[Assumption]
-    warnings: list[str]
+    interval: Interval = Field(
+        description="Goodput (ETTR) at the interval asked for, and the interval that maximizes it."
+    )
+    required: Required = Field(description="Min rates that meet the targets.")
+    tiers: list[TierRow] = Field(
+        description="Figures of each tier and of the main storage. Empty when checkpoint.tiers is."
+    )
+    targets: list[TargetCheck] = Field(description="Each target that was set, with the figure that it is held against.")
+    capacity: Capacity = Field(description="Storage that the kept checkpoints take.")
+    cost: Cost | None = Field(description="What storage and lost GPU time cost. Null without prices.")
+    provenance: list[Provenance] = Field(description="Where the figures come from, block by block.")
+    prediction_intervals: dict[str, tuple[float, float]] = Field(
+        description="Interval that holds nine of ten measurements, by dotted path of the figure and in its unit. "
+        "Empty without a calibration."
+    )
+    assumptions: list[Assumption] = Field(
+        description="Values that the answer uses and that the scenario did not state."
+    )
+    warnings: list[str] = Field(description="What a reader must know before believing the figures.")
 
 
 def answer(scenario: Scenario) -> SizingReport:
