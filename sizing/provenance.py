@@ -103,7 +103,7 @@ class Assumption(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     field: str = Field(description="Dotted path in the scenario of the value that was assumed.")
-    value: JsonValue = Field(description="What the answer uses, in the unit that ends the path.")
+    value: JsonValue = Field(description="What the answer uses, in the unit of the field.")
     reason: str = Field(description="Why this value: a default with its source, or what it follows from.")
 
     @property

@@ -21,7 +21,7 @@ DEFAULT_RANK_ORDER: RankOrder = ("tensor", "context", "expert", "data", "pipelin
 
 
 class Parallelism(BaseModel):
-    """Degrees of parallelism. The dense state is replicated over data x context, unless ZeRO or FSDP shards it."""
+    """Degrees of parallelism. World size = tensor x pipeline x context x data."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

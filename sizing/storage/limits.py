@@ -20,7 +20,7 @@ _Name = TypeVar("_Name", bound=str)
 
 
 class Limit(BaseModel):
-    """One resource: the rate that it allows, and the time that it takes. Serial steps add up and have no rate or slack."""
+    """One resource: the rate that it allows, and the time that it takes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

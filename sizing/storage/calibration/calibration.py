@@ -50,9 +50,7 @@ class LimitEstimate(BaseModel):
         "unknown no run shows."
     )
     value: _Positive | None = Field(
-        None,
-        description="Limit in the unit that ends the field's name; for a lower bound the min that it can be. "
-        "Null when unknown.",
+        None, description="Limit in the unit of the field; for a lower bound the min that it can be. Null when unknown."
     )
     interval: _Interval | None = Field(
         None, description="90 % interval of the value, from low to high. Null when there is none."
