@@ -37,9 +37,10 @@ class Origin(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Kind = Field(
-        description="How firm the figures are, the firmest first: exact is counted, calibrated rests on limits fitted "
-        "to many runs, measured on one run, published on a source, given on the scenario, assumed on defaults; "
-        "unknown lacks an input."
+        description="How firm the figures are, the firmest first: exact, calibrated, measured, published, given, "
+        "assumed, unknown. "
+        "Exact is counted; calibrated rests on many benchmark runs, measured on one, assumed on defaults; unknown "
+        "lacks an input."
     )
     source: str = Field(description="Input, publication or calibration that the figures rest on, in words.")
     runs: Runs | None = Field(None, description="Benchmark runs behind the figures. Null when nothing was measured.")

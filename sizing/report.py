@@ -62,7 +62,7 @@ class SizingReport(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    model: ModelSize = Field(description="Parameters of the model, by how they are used.")
+    model: ModelSize = Field(description="Parameters by how they are used: active, routed, trained.")
     checkpoint: CheckpointSize = Field(description="Size of one checkpoint and what it is made of.")
     layout: Layout = Field(description="Which ranks on which nodes write how much.")
     training: GpuMemory = Field(description="Memory that state and activations take on the fullest GPU.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from io_bench.configuration import Configuration
 from sizing.storage.measurement import Measurement
@@ -13,8 +13,10 @@ class Measured(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    configuration: Configuration
-    measurements: list[Measurement]
-    warnings: list[str]
-    hosts: list[str]
-    conditions: dict[str, JsonValue]
+    configuration: Configuration = Field(description="What was asked for.")
+    measurements: list[Measurement] = Field(description="Its writes and its restores.")
+    warnings: list[str] = Field(description="What a reader must know before believing them.")
+    hosts: list[str] = Field(description="Machines whose ranks wrote.")
+    conditions: dict[str, JsonValue] = Field(
+        description="What this configuration alone had: bytes, tensors, source of the restore, what ended it early."
+    )

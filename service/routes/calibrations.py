@@ -37,9 +37,13 @@ class NewCalibration(BaseModel):
     )
 
     run_ids: Annotated[tuple[RunId, ...], Field(min_length=1, max_length=MOST_RUNS)] | None = Field(
-        None, description="all of the storage system's, where it is null"
+        None, description="Ids of published runs to fit. Default: all runs of the storage system."
     )
-    engine: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    engine: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
+        None,
+        description="Engine whose measurements are fitted, such as direct. "
+        "Default: the one with the most configurations.",
+    )
 
 
 class CalibrationPage(Page[CalibrationSummary]):

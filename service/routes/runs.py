@@ -56,10 +56,18 @@ class RunPage(Page[RunSummary]):
 class RunsWanted(PageWanted):
     """Which runs of a storage system; a run is wanted for one measurement that has all that is asked."""
 
-    engine: str | None = Field(None, max_length=64, description="that wrote the checkpoints, such as direct")
-    min_num_nodes: int | None = Field(None, ge=1, le=1_000_000, description="measured on so many nodes or more")
-    published_since: AwareDatetime | None = Field(None, description="at this moment or later")
-    published_before: AwareDatetime | None = None
+    engine: str | None = Field(
+        None, max_length=64, description="Engine that wrote the checkpoints, such as direct. Default: any."
+    )
+    min_num_nodes: int | None = Field(
+        None, ge=1, le=1_000_000, description="Min nodes that wrote at once. Default: any number."
+    )
+    published_since: AwareDatetime | None = Field(
+        None, description="Moment at which or after which the run was published. Default: any time."
+    )
+    published_before: AwareDatetime | None = Field(
+        None, description="Moment before which the run was published. Default: any time."
+    )
 
 
 @router.post(

@@ -37,8 +37,8 @@ class NewScenario(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [_EXAMPLE]})
 
-    name: Name
-    scenario: Scenario
+    name: Name = Field(description="Title for people, on one line; several scenarios may have the same.")
+    scenario: Scenario = Field(description="Question to keep; it must have an answer.")
 
 
 class ScenarioPage(Page[ScenarioSummary]):
@@ -94,7 +94,9 @@ class ReportWanted(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    form: ReportForm | None = Field(None, description="as a link says it; otherwise the Accept header does")
+    form: ReportForm | None = Field(
+        None, description="File format of the report. Default: what the Accept header asks for, JSON without one."
+    )
 
 
 @router.get(

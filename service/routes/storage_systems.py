@@ -27,8 +27,12 @@ class NewStorageSystem(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [_EXAMPLE]})
 
-    name: Slug = Field(description="stands in links: lower-case letters, digits, dots, underscores and hyphens")
-    description: Description = ""
+    name: Slug = Field(
+        description="Name that stands in links: lower-case letters, digits, dots, underscores and hyphens."
+    )
+    description: Description = Field(
+        "", description="What people should know of it, such as vendor, size and place. Default: nothing."
+    )
 
 
 class StorageSystemPage(Page[StorageSystem]):
@@ -41,7 +45,7 @@ class StorageSystemPageWanted(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     limit: Limit = 50
-    cursor: Slug | None = Field(None, description="`next` of the page before")
+    cursor: Slug | None = Field(None, description="Value of `next` on the page before. Default: the first page.")
 
 
 @router.post(

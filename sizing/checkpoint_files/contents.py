@@ -28,10 +28,10 @@ class TensorTotal(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     part: Part = Field(description="Part of the state that these tensors belong to.")
-    dtype: str = Field(description="Dtype of their values.")
+    dtype: str = Field(description="Dtype in which the values are stored.")
     num_tensors: int = Field(ge=0, description="Tensors of this part and dtype, shared data counted once.")
-    num_parameters: int = Field(ge=0, description="Values in these tensors.")
-    tensor_bytes: int = Field(ge=0, description="Bytes of these tensors.")
+    num_parameters: int = Field(ge=0, description="Values that the tensors hold, shared data counted once.")
+    tensor_bytes: int = Field(ge=0, description="Bytes of the values, without headers and alignment.")
 
 
 class CheckpointContents(BaseModel):
@@ -43,7 +43,7 @@ class CheckpointContents(BaseModel):
     num_parameters: int | None = Field(
         description="Parameters of the weights. Null when weights are not stored or cannot be counted."
     )
-    disk_bytes: int = Field(description="Bytes of all files on disk.")
+    disk_bytes: int = Field(description="Bytes that all files take on disk, headers included.")
     tensor_bytes: int = Field(description="Bytes of all tensors, shared data counted once.")
     overhead_bytes: int | None = Field(
         description="Bytes of the files beyond the tensors: headers, pickles, alignment; negative when compressed. "
@@ -54,7 +54,9 @@ class CheckpointContents(BaseModel):
     largest_file: CheckpointFile = Field(description="File that takes the most bytes.")
     tensors: tuple[TensorTotal, ...] = Field(description="Totals by part and dtype.")
     files: tuple[CheckpointFile, ...] = Field(description="Every file of the checkpoint, tensors or not.")
-    absent_files: tuple[str, ...] = Field(description="Files that the checkpoint names and that are not there.")
+    absent_files: tuple[str, ...] = Field(
+        description="Files that the checkpoint's index lists and that its folder lacks."
+    )
     notes: tuple[str, ...] = Field(description="What could not be read or counted, in words.")
 
     @property

@@ -19,7 +19,9 @@ class RankFile(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str = Field(description="Pattern of the files' names.")
+    name: str = Field(
+        description="File name with placeholders for the ranks, such as mp_rank_TT_PPP/model_optim_rng.pt."
+    )
     count: int = Field(description="Files of this pattern that one rank writes.")
     num_bytes: int = Field(description="Bytes of tensors in all these files of one rank together.")
     container_bytes: int = Field(description="Bytes of headers and pickles in these files, not part of num_bytes.")

@@ -69,7 +69,8 @@ class CheckpointSize(BaseModel):
         description="Bytes that times and rates are computed from: observed_bytes when given, else total_bytes."
     )
     bytes_per_parameter: float = Field(
-        description="logical_bytes over the model's parameters; 14 for mixed precision with Adam in Megatron."
+        description="Bytes of state per parameter, logical_bytes over all parameters; 14 for mixed precision with "
+        "Adam in Megatron."
     )
     num_files: int = Field(description="Files of one checkpoint that hold tensors.")
     container_bytes: int = Field(description="Bytes of headers and pickles in the files, not part of total_bytes.")

@@ -32,7 +32,9 @@ class ConfigClass(BaseModel):
     model_class: str = Field(
         description="Only entry that `architectures` of the config may have: the language model itself."
     )
-    fields: dict[str, str] = Field(description="Field of Architecture by the name that the config has for it.")
+    fields: dict[str, str] = Field(
+        description="Names in the config, each with the field of Architecture that it fills."
+    )
     defaults: dict[str, JsonValue] = Field(
         default_factory=dict, description="Values that transformers takes where the config does not have the name."
     )

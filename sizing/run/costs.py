@@ -32,8 +32,7 @@ class Costs(BaseModel):
         None, description="Price of one terabyte (10^12 bytes) of usable capacity. Default: not priced."
     )
     per_gigabyte_per_second: _Price | None = Field(
-        None,
-        description="Price of one GB/s (10^9 bytes per second) of the file system's write rate. Default: not priced.",
+        None, description="Price of a write rate of 10^9 bytes per second on the file system. Default: not priced."
     )
     per_lost_gpu_hour: _Price | None = Field(
         None, description="Price of one GPU-hour lost to stalls, rework and restarts. Default: not priced."

@@ -59,7 +59,7 @@ class Capacity(Figures):
     num_checkpoints: int = Field(
         description="Whole checkpoints that must fit at once: those kept and the one being written."
     )
-    checkpoints_bytes: int = Field(description="Bytes of these checkpoints.")
+    checkpoints_bytes: int = Field(description="Bytes of all whole checkpoints that must fit at once.")
     kept_weights_bytes: int = Field(
         description="Bytes of weights kept until the end of retention.run_seconds; 0 when that is not given."
     )

@@ -42,7 +42,7 @@ class Targets(BaseModel):
 class TargetCheck(Figures):
     """One target and what was found."""
 
-    target: str = Field(description="Field of targets that was set.")
+    target: str = Field(description="Field of targets that was set, such as max_stall_seconds.")
     wanted: float = Field(description="Value of that field: a max, or a min for goodput.")
     found: float | None = Field(description="Figure that is held against it, in the same unit. Null when unknown.")
     met: bool | None = Field(description="Whether the figure is within the target. Null when unknown.")

@@ -18,7 +18,9 @@ class MeasuredOn(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    run_id: Annotated[str, Field(max_length=64)] = Field(description="Id of the benchmark run.")
+    run_id: Annotated[str, Field(max_length=64)] = Field(
+        description="Id of the benchmark run, as in its result document."
+    )
     engine: Annotated[str, Field(max_length=64)] = Field(
         description="Engine that wrote the checkpoints, such as direct or torch-save."
     )

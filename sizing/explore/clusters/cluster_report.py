@@ -18,9 +18,9 @@ class JobFigures(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(description="Group of equal jobs, as the question names it.")
-    count: int = Field(description="Jobs in the group.")
+    count: int = Field(description="Equal jobs that run at once.")
     num_gpus: int = Field(description="World size of one job.")
-    num_nodes: int = Field(description="Nodes of one job.")
+    num_nodes: int = Field(description="Nodes that one job of the group runs on.")
     checkpoint_bytes: int = Field(description="Bytes that one job writes per save.")
     interval_seconds: float = Field(
         description="Seconds from the start of one save of a job to the shared storage to the start of the next, "
@@ -71,7 +71,9 @@ class FileSystemUse(BaseModel):
         description="Rate that all jobs could draw together, in bytes per second. "
         "Null when only the file system limits them."
     )
-    simulated: SimulatedUse = Field(description="How the file system was used in the simulation.")
+    simulated: SimulatedUse = Field(
+        description="Rates that the simulation showed, and how long the file system was short."
+    )
 
 
 class Concurrency(BaseModel):
@@ -112,9 +114,9 @@ class ClusterReport(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    num_jobs: int = Field(description="Jobs of all groups.")
-    num_nodes: int = Field(description="Nodes of all jobs.")
-    num_gpus: int = Field(description="GPUs of all jobs.")
+    num_jobs: int = Field(description="Jobs of all groups together.")
+    num_nodes: int = Field(description="Nodes that all jobs together run on.")
+    num_gpus: int = Field(description="World sizes of all jobs added up.")
     jobs: list[JobFigures] = Field(description="Figures of each group of equal jobs.")
     write: FileSystemUse = Field(description="What saves ask of the file system.")
     read: FileSystemUse | None = Field(description="What restores ask of the file system. Null without a read rate.")

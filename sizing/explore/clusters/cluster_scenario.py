@@ -56,7 +56,7 @@ class JobGroup(BaseModel):
     name: Annotated[str, Field(min_length=1, max_length=60)] = Field(
         description="What the report calls these jobs; no two groups have the same."
     )
-    count: Annotated[int, Field(ge=1, le=MOST_JOBS)] = Field(1, description="Equal jobs in the group.")
+    count: Annotated[int, Field(ge=1, le=MOST_JOBS)] = Field(1, description="Jobs like this one that run at once.")
     scenario: Scenario = Field(
         description="What each of them trains and saves; it has no storage, as they share the cluster's."
     )
@@ -110,7 +110,9 @@ class ClusterScenario(BaseModel):
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = Field(
         1, description="Start of the random numbers; equal documents give equal answers."
     )
-    targets: ClusterTargets = Field(default_factory=ClusterTargets, description="What the shared storage must achieve.")
+    targets: ClusterTargets = Field(
+        default_factory=ClusterTargets, description="Max stall and recovery time to solve the rates for."
+    )
 
     @model_validator(mode="after")
     def _few_and_distinct(self) -> Self:

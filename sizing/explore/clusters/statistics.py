@@ -29,13 +29,13 @@ class SimulatedStalls(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     num_stalls: int = Field(description="Saves that were completed in the simulation.")
-    mean_seconds: float = Field(description="Mean seconds of a stall.")
+    mean_seconds: float = Field(description="Mean seconds for which a save stalls its job.")
     mean_error_seconds: float | None = Field(
         description="Half the 95 % interval of the mean, in seconds, from 20 batches. Null when a batch has no save."
     )
-    p50_seconds: float = Field(description="Median seconds of a stall.")
+    p50_seconds: float = Field(description="Median seconds for which a save stalls its job.")
     p99_seconds: float = Field(description="Seconds within which 99 % of the stalls end.")
-    max_seconds: float = Field(description="Seconds of the longest stall.")
+    max_seconds: float = Field(description="Seconds for which the slowest save stalls its job.")
     percentile_seconds: list[float] = Field(
         description="Seconds at the percentiles 0, 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9 and 100."
     )
@@ -58,12 +58,8 @@ class Moment(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     at_seconds: float = Field(description="Seconds from the start of the simulation.")
-    write_bytes_per_second: float = Field(
-        description="Mean write rate of the five minutes that follow, in bytes per second."
-    )
-    read_bytes_per_second: float = Field(
-        description="Mean read rate of the five minutes that follow, in bytes per second."
-    )
+    write_bytes_per_second: float = Field(description="Mean write rate until the next entry, in bytes per second.")
+    read_bytes_per_second: float = Field(description="Mean read rate until the next entry, in bytes per second.")
 
 
 def stalls_of(observed: Observed, *, horizon_seconds: float) -> SimulatedStalls | None:

@@ -39,7 +39,7 @@ class Change(BaseModel):
 
     figure: str = Field(description="Dotted path in the report.")
     before: Any = Field(description="Value without the inputs of this step.")
-    after: Any = Field(description="Value with them.")
+    after: Any = Field(description="Value with the inputs of this step.")
 
 
 class Step(BaseModel):
@@ -69,7 +69,9 @@ class ComparisonReport(BaseModel):
 
     names: list[str] = Field(description="Scenarios in the order of the question; the first is the reference.")
     inputs: list[InputDifference] = Field(description="Scenario fields that differ.")
-    figures: list[FigureRow] = Field(description="Figures of the reports side by side.")
+    figures: list[FigureRow] = Field(
+        description="Figures of the reports, one row each, with their ratios to the reference."
+    )
     explanations: list[Explanation] = Field(
         description="Which input made which difference, for each scenario but the first."
     )

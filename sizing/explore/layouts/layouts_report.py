@@ -14,7 +14,7 @@ class FoundLayout(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    parallelism: Parallelism = Field(description="Degrees of this layout.")
+    parallelism: Parallelism = Field(description="Degrees of this layout, as a scenario takes them.")
     recomputation: Recomputation | None = Field(
         description="What the backward pass computes again: the min that fits, unless the scenario says. "
         "Null when activations are not counted."
@@ -68,11 +68,11 @@ class LayoutsReport(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    objective: Objective = Field(description="What the layouts are sorted by.")
+    objective: Objective = Field(description="What the layouts are sorted by, the lowest first.")
     num_gpus: int = Field(description="World size that the degrees multiply to.")
     num_nodes: int = Field(description="Nodes that hold these GPUs, the last one perhaps in part.")
     node: str = Field(description="Name of the node type; node_spec when the scenario describes it itself.")
-    gpu_memory_bytes: int = Field(description="Memory of one GPU, in bytes.")
+    gpu_memory_bytes: int = Field(description="Bytes of memory of one GPU, headroom included.")
     room_bytes: int = Field(description="Bytes of a GPU's memory without the headroom, which a layout must fit.")
     num_candidates: int = Field(description="Combinations of degrees that multiply to the GPUs.")
     num_refused: int = Field(description="Candidates that the model, the format or the batch refuses.")

@@ -26,7 +26,8 @@ class Requirement(BaseModel):
     )
     wanted: float = Field(description="What the target asks for, in its own unit.")
     status: Status = Field(
-        description="solved when there is such a value, any when every value meets the target, none when no value does."
+        description="Whether there is such a value: solved, any when every value meets the target, none when no value "
+        "does."
     )
     value: float | None = Field(
         description="Solution, in the unit of the field. Null when every value or none meets the target."
@@ -79,8 +80,10 @@ class RequirementsReport(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    least: Least = Field(description="What to buy, over all targets.")
-    capacity: CapacityNeed = Field(description="What the capacity is made of.")
+    least: Least = Field(
+        description="Min rates and capacity, and the range of intervals, that meet all targets together."
+    )
+    capacity: CapacityNeed = Field(description="Parts of the capacity, and the one that decides.")
     at_free_interval: AtFreeInterval | None = Field(
         description="Min write rate when the interval may be chosen too. "
         "Null without a goodput target or when no rate is enough."

@@ -48,8 +48,8 @@ class Restore(Figures):
     strategy: RestoreStrategy = Field(description="Way to read what replicas share, as checkpoint.restore says.")
     num_gpus: int = Field(description="World size that restores: the one that saved, or of restore_parallelism.")
     read_bytes: int = Field(description="Bytes that all ranks together read from storage.")
-    mean_rank_read_bytes: float = Field(description="Bytes that one rank reads, as the mean over all ranks.")
-    max_rank_read_bytes: float = Field(description="Bytes that the busiest rank reads.")
+    mean_rank_read_bytes: float = Field(description="Mean bytes that one rank reads from storage in a restart.")
+    max_rank_read_bytes: float = Field(description="Bytes that the busiest rank reads from storage in a restart.")
     parts: dict[str, RestoredPart] = Field(
         description="Readings of each part of the state: weights, master copy, moments, EMA, .metadata."
     )

@@ -56,7 +56,7 @@ class SimulationReport(BaseModel):
     run_seconds: float = Field(description="Min seconds that each run lasted.")
     seed: int = Field(description="Start of the random numbers.")
     mtbf_seconds: float = Field(description="Mean seconds between failures of the whole job (MTBF).")
-    mean_failures: float = Field(description="Failures of one run, as the mean over all runs.")
+    mean_failures: float = Field(description="Mean number of failures that strike one run.")
     goodput_fraction: float = Field(
         description="Fraction of the time that was useful work (goodput, ETTR), over all runs together."
     )

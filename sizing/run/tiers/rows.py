@@ -68,7 +68,7 @@ class TierRow(Figures):
         description="Max bytes that it holds: kept checkpoints with replicas, and the one in flight."
     )
     node_bytes: float | None = Field(
-        description="Bytes of these on the fullest node. Null for tiers that are not in the nodes."
+        description="Bytes of stored_bytes that lie on the fullest node. Null for tiers that are not in the nodes."
     )
     capacity_bytes: float | None = Field(
         description="Bytes that it can hold: of one node for tiers in the nodes, otherwise of all. Null when unknown."

@@ -44,7 +44,10 @@ class LimitEstimate(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     field: _Name = Field(description="Field of the storage profile that the limit is.")
-    resource: Resource = Field(description="Resource that the limit belongs to.")
+    resource: Resource = Field(
+        description="Part of the path that limits: one rank's stream, a node, the file system, or a step that nothing "
+        "overlaps."
+    )
     verdict: Verdict = Field(
         description="How sure it is: measured binds in three or more configurations, lower-bound is at least so much, "
         "unknown no run shows."
