@@ -48,10 +48,10 @@ class FieldProblem(Problem):
     """One thing that is wrong: which field, its rule, the value found, the remedy; and all in a sentence."""
 
     field: str = Field(description="Dotted path of what is wrong; empty for the whole document.")
-    rule: str = Field(description="What it must be.")
+    rule: str = Field(description="What the field must be, as a phrase that follows its name.")
     value: str = Field(description="What was found; empty when nothing was.")
     remedy: str = Field(description="What to do about it.")
-    sentence = computed_field(description="All four as one sentence.")(Problem.sentence)
+    sentence = computed_field(description="Field, rule, value and remedy as one sentence for people.")(Problem.sentence)
 
 
 class ProblemDocument(BaseModel):

@@ -31,7 +31,7 @@ _FREE_TO_CHANGE = {
 
 
 class Header(BaseModel):
-    """The first line: which scan this is. `scenario` is what its file held, which may have changed since."""
+    """The first line: which scan this is."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

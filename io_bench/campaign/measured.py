@@ -9,11 +9,11 @@ from sizing.storage.measurement import Measurement
 
 
 class Measured(BaseModel):
-    """The measurements of a configuration, the `hosts` of its writers, and in `conditions` what it had of its own."""
+    """The measurements of a configuration, and what it had of its own."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    configuration: Configuration = Field(description="What was asked for.")
+    configuration: Configuration = Field(description="Engine, nodes, writers and sizes that were measured.")
     measurements: list[Measurement] = Field(description="Its writes and its restores.")
     warnings: list[str] = Field(description="What a reader must know before believing them.")
     hosts: list[str] = Field(description="Machines whose ranks wrote.")

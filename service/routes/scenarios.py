@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Body, Depends, Header, Query
+from fastapi import APIRouter, Body, Depends, Header, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -45,7 +45,7 @@ class ScenarioPage(Page[ScenarioSummary]):
     """Some of the saved scenarios, the newest first."""
 
 
-def id_in_path(scenario_id: str) -> UUID:
+def id_in_path(scenario_id: Annotated[str, Path(description="Id of a saved scenario; it stands in its link.")]) -> UUID:
     """The id of a scenario. What is no id is that of nothing."""
     try:
         return UUID(scenario_id)

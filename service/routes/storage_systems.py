@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Query
+from fastapi import APIRouter, Body, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
@@ -18,6 +18,8 @@ from service.routes.pages import Limit, page_of
 from service_client.documents import Page, StorageSystem
 
 router = APIRouter(prefix="/v1/storage-systems", tags=["storage systems"], route_class=JsonRoute)
+
+SystemName = Annotated[str, Path(description="Name of a storage system, as the list has it.")]
 
 _EXAMPLE: dict[str, Any] = {"name": "scratch", "description": "Lustre, 40 OSTs, hall 2"}
 
@@ -77,7 +79,7 @@ def list_storage_systems(
 
 
 @router.get("/{name}", responses=responses(404, 422, 503), summary="A storage system")
-def get_storage_system(name: str, database: OpenDatabase) -> StorageSystem:
+def get_storage_system(name: SystemName, database: OpenDatabase) -> StorageSystem:
     """The storage system of that name."""
     return StorageSystem.model_validate(storage_systems.storage_system(database, name))
 
@@ -88,6 +90,6 @@ def get_storage_system(name: str, database: OpenDatabase) -> StorageSystem:
     responses=responses(401, 403, 404, 409, 422, 503, 507),
     summary="Delete a storage system that has no runs",
 )
-def delete_storage_system(name: str, by: Writer, database: OpenDatabase) -> None:
+def delete_storage_system(name: SystemName, by: Writer, database: OpenDatabase) -> None:
     """Delete a storage system: with the token that added it, or one with scope admin. What has runs stays."""
     storage_systems.delete_storage_system(database, name, by=by)
