@@ -10,6 +10,8 @@ from types import ModuleType
 
 from pydantic import BaseModel
 
+from sizing.cli.flags import first_sentence
+
 LONGEST_FIRST_SENTENCE = 170
 LEAST_WORDS_OF_ITS_OWN = 2
 
@@ -55,7 +57,7 @@ def flaw_of(name: str, description: str, *, class_name: str = "") -> str | None:
         return "has no description"
     if not re.fullmatch(r"[A-Z0-9`].*\.", description):
         return "has a description that is no sentence"
-    first = description.partition(". ")[0]
+    first = first_sentence(description)
     if len(first) > LONGEST_FIRST_SENTENCE:
         return f"has a first sentence of more than {LONGEST_FIRST_SENTENCE} characters"
     if len(_own_words(name, description, class_name)) < LEAST_WORDS_OF_ITS_OWN:
@@ -68,7 +70,7 @@ def flaw_of(name: str, description: str, *, class_name: str = "") -> str | None:
 
 
 def _own_words(name: str, description: str, class_name: str) -> set[str]:
-    """Words of the first sentence that neither the field nor its class has in its name."""
+    """Words of substance that neither the field nor its class has in its name."""
     said = re.findall(r"[a-z0-9]+", description.lower())
     named = {*name.split("_"), *(word.lower() for word in re.findall(r"[A-Z][a-z]*", class_name))}
     return {_stem(word) for word in said if word not in WORDS_WITHOUT_SUBSTANCE} - {_stem(word) for word in named}

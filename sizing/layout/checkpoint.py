@@ -20,7 +20,9 @@ class CheckpointFiles(BaseModel):
         description="Layout of the files; `ckpt-size formats` lists them. Default: the one that the framework writes.",
     )
     mode: Mode = Field(
-        "sync", description="How training waits for a save: sync for all of it, async only for the copy to host memory."
+        "sync",
+        description="How training waits for a save. "
+        "With sync for all of it, with async only for the copy to host memory.",
     )
     files_per_rank: Annotated[int, Field(ge=1, le=64)] | None = Field(
         None,
@@ -28,6 +30,6 @@ class CheckpointFiles(BaseModel):
     )
     observed_bytes: ByteCount | None = Field(
         None,
-        description="Measured bytes of one checkpoint, taken for times and rates in place of the computed size. "
+        description="Measured bytes of one checkpoint. Times and rates use them in place of the computed size. "
         "Default: the computed size.",
     )

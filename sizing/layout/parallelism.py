@@ -27,12 +27,12 @@ class Parallelism(BaseModel):
 
     tensor: TensorDegree = Field(
         1,
-        description="Ranks that share every layer, t in the papers (Shoeybi et al. 2019). "
+        description="Tensor-parallel degree: ranks that share every layer. In papers t (Shoeybi et al. 2019). "
         "Default: 1, layers are not cut.",
     )
     pipeline: Degree = Field(
         1,
-        description="Stages that the layers are dealt out to, p in the papers (Narayanan et al. 2021). "
+        description="Pipeline-parallel degree: stages that share the layers. In papers p (Narayanan et al. 2021). "
         "Default: 1, no pipeline.",
     )
     virtual_pipeline: Annotated[int, Field(ge=1, le=1000)] = Field(
@@ -40,30 +40,30 @@ class Parallelism(BaseModel):
     )
     context: Degree = Field(
         1,
-        description="Ranks that share each sequence; all of them hold the same weights. "
+        description="Context-parallel degree: ranks that share each sequence. All of them hold the same weights. "
         "Default: 1, sequences are not cut.",
     )
     data: Degree = Field(
         1,
-        description="Ranks that share the batch, d in the papers; the state is replicated or sharded over them. "
-        "Default: 1, one replica.",
+        description="Data-parallel degree: ranks that share the batch. "
+        "In papers d; the state is replicated or sharded over them. Default: 1, one replica.",
     )
     expert: Degree = Field(
         1,
-        description="Ranks that share the routed experts, carved out of tensor x context x data. "
-        "Default: 1, every rank holds all experts.",
+        description="Expert-parallel degree: ranks that share the routed experts. "
+        "They are carved out of tensor x context x data. Default: 1, every rank holds all experts.",
     )
     expert_tensor: TensorDegree | None = Field(
-        None, description="Ranks that cut one expert. Default: the tensor degree."
+        None, description="Tensor-parallel degree of one expert. Default: the tensor degree."
     )
     zero_stage: Annotated[int, Field(ge=0, le=3)] | None = Field(
         None,
-        description="ZeRO stage of DeepSpeed: 1 shards the optimizer, 2 also gradients, 3 also weights, 0 nothing. "
-        "Default: 1.",
+        description="ZeRO stage of DeepSpeed. "
+        "Stage 1 shards the optimizer, 2 also gradients, 3 also weights, 0 nothing. Default: 1.",
     )
     shard_group: Degree | None = Field(
         None,
-        description="FSDP ranks that shard one copy of the state; fewer than all is HSDP. "
+        description="FSDP ranks that shard one copy of the state. Fewer than all is HSDP. "
         "Default: all of data x context.",
     )
     rank_order: RankOrder = Field(

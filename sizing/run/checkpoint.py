@@ -29,8 +29,8 @@ class Checkpoint(CheckpointFiles):
     )
     restore: RestoreStrategy = Field(
         "every-replica",
-        description="How state that replicas share is read: by every replica, or once and passed on over the compute "
-        "network.",
+        description="How state that replicas share is read back. "
+        "By every replica, or once and passed on over the compute network.",
     )
     restore_parallelism: Parallelism | None = Field(
         None,

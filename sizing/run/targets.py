@@ -34,8 +34,8 @@ class Targets(BaseModel):
     )
     min_goodput_fraction: Annotated[float, Field(ge=1e-9, lt=1, allow_inf_nan=False)] | None = Field(
         None,
-        description="Min fraction of the time that must be useful work (goodput, ETTR) at the interval asked for. "
-        "Default: no target.",
+        description="Min fraction of the time that must be useful work (goodput, ETTR). "
+        "It is judged at the interval asked for. Default: no target.",
     )
 
 

@@ -63,14 +63,12 @@ class Training(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     framework: Framework = Field(
-        "megatron", description="Training framework, which decides what is saved and the default format."
+        "megatron", description="Training framework. It decides what is saved, and the default format."
     )
     precision: Precision = Field(
         "bf16-mixed", description="Precision of training. Mixed means 16-bit weights beside an fp32 master copy."
     )
-    optimizer: Optimizer = Field(
-        "adam", description="Optimizer, which decides the moments that are saved beside each tensor."
-    )
+    optimizer: Optimizer = Field("adam", description="Optimizer. It decides which moments are saved with each tensor.")
     saved_state: SavedState | None = Field(
         None,
         description="Dtypes to save instead of the framework's. "
@@ -105,8 +103,8 @@ class Training(BaseModel):
     )
     recomputation: Recomputation | None = Field(
         None,
-        description="What the backward pass computes again: nothing, attention scores (selective), or whole layers "
-        "(full). Default: selective, as FlashAttention does.",
+        description="What the backward pass computes again. With selective attention scores, with full whole layers. "
+        "Default: selective, as FlashAttention does.",
     )
     schedule: Schedule | None = Field(
         None, description="Order of microbatches in the pipeline. Default: 1f1b, or interleaved with virtual_pipeline."

@@ -42,7 +42,7 @@ class Storage(BaseModel):
     )
     io: Literal["buffered", "direct"] | None = Field(
         None,
-        description="Whether files pass through the page cache; direct lifts the limits of `_buffered_` rates. "
+        description="Whether files pass through the page cache. Direct lifts the limits of `_buffered_` rates. "
         "Default: whatever the rates of the profile say.",
     )
 
