@@ -43,7 +43,7 @@ class Storage(BaseModel):
     io: Literal["buffered", "direct"] | None = Field(
         None,
         description="Whether files pass through the page cache. Direct lifts the limits of `_buffered_` rates. "
-        "Default: whatever the rates of the profile say.",
+        "Default: buffered, so they limit where the profile has them.",
     )
 
     @model_validator(mode="after")
