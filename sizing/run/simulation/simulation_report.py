@@ -71,7 +71,7 @@ def simulation_report(
 
     Raises InvalidInput where write times or failures are not known, or where the failures are too many.
     """
-    mtbf = run.interval.mtbf_seconds
+    mtbf = run.report.interval.mtbf_seconds
     if not run.levels or mtbf is None:
         raise InvalidInput.of(
             "the scenario",
