@@ -9,18 +9,9 @@ from sizing.model import ResolvedModel
 from sizing.model.inventory import num_routed_expert_parameters
 from sizing.origins import intervals, provenance_of
 from sizing.provenance import Assumption, Provenance, defaults_used
-from sizing.run.costs import Cost
-from sizing.run.evaluation import evaluate, run_assumptions, run_warnings
-from sizing.run.goodput.interval import Interval
-from sizing.run.goodput.overhead import Overhead
+from sizing.run.evaluation import RunReport, evaluate, run_assumptions, run_warnings
 from sizing.run.host_memory import HostMemory, host_memory, host_memory_warnings
 from sizing.run.measurement_warnings import calibration_warnings, measurement_warnings
-from sizing.run.required import Required
-from sizing.run.restore.restore import Restore
-from sizing.run.retention import Capacity
-from sizing.run.targets import TargetCheck
-from sizing.run.tiers.rows import TierRow
-from sizing.run.write import Write
 from sizing.scenario import Scenario
 from sizing.sized import sized
 from sizing.storage.storage import resolve_storage
@@ -57,8 +48,8 @@ class ModelSize(BaseModel):
         )
 
 
-class SizingReport(BaseModel):
-    """What a checkpoint of the scenario weighs, takes, costs and needs. What is None is not known."""
+class LayoutReport(BaseModel):
+    """The blocks of the report that the layout decides, whatever the storage, the interval and the failures."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -67,21 +58,11 @@ class SizingReport(BaseModel):
     layout: Layout = Field(description="Which ranks on which nodes write how much.")
     training: GpuMemory = Field(description="Memory that state and activations take on the fullest GPU.")
     host_memory: HostMemory = Field(description="Host memory that saving takes on the fullest writing node.")
-    write: Write | None = Field(description="Time and rate of one save. Null without a write rate of the storage.")
-    restore: Restore = Field(description="What a restart reads, and how long that takes.")
-    overhead: Overhead = Field(
-        description="Fraction of the time that saving stalls training, with the fraction that failures cost."
-    )
-    interval: Interval = Field(
-        description="Goodput (ETTR) at the interval asked for, and the interval that maximizes it."
-    )
-    required: Required = Field(description="Min rates that meet the targets.")
-    tiers: list[TierRow] = Field(
-        description="Figures of each tier and of the main storage. Empty when checkpoint.tiers is."
-    )
-    targets: list[TargetCheck] = Field(description="Each target that was set, with the figure that it is held against.")
-    capacity: Capacity = Field(description="Storage that the kept checkpoints take.")
-    cost: Cost | None = Field(description="What storage and lost GPU time cost. Null without prices.")
+
+
+class SizingReport(RunReport, LayoutReport):
+    """What a checkpoint of the scenario weighs, takes, costs and needs. What is None is not known."""
+
     provenance: list[Provenance] = Field(description="Where the figures come from, block by block.")
     prediction_intervals: dict[str, tuple[float, float]] = Field(
         description="Interval that holds nine of ten measurements, by dotted path of the figure and in its unit. "
@@ -106,22 +87,14 @@ def answer(scenario: Scenario) -> SizingReport:
     asked, storage, inputs = sized(scenario), resolve_storage(scenario.storage), scenario.run_inputs
     node, laid_out, demands = asked.node, asked.laid_out, asked.demands
     memory_of_hosts = host_memory(laid_out, node=node, checkpoint=scenario.checkpoint)
-    run = evaluate(demands, inputs)
+    run = evaluate(demands, inputs).report
     return SizingReport(
         model=ModelSize.of(asked.model, laid_out),
         checkpoint=laid_out.size,
         layout=laid_out.layout,
         training=asked.memory,
         host_memory=memory_of_hosts,
-        write=run.write,
-        restore=run.restore,
-        overhead=run.overhead,
-        interval=run.interval,
-        required=run.required,
-        tiers=run.tiers,
-        targets=run.targets,
-        capacity=run.capacity,
-        cost=run.cost,
+        **dict(run),
         provenance=provenance_of(scenario, storage),
         prediction_intervals=intervals(storage, demands, run),
         assumptions=[

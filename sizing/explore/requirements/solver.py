@@ -39,7 +39,7 @@ def requirements_of(scenario: Scenario) -> RequirementsReport:
     solved = [answered for question in questions(asked) if (answered := _solved(asked, question)) is not None]
     found = [requirement.model_copy(update={"binds": _binds(requirement, solved)}) for requirement in solved]
     free = at_free_interval(asked)
-    capacity = evaluate(asked.demands, asked.inputs).capacity
+    capacity = evaluate(asked.demands, asked.inputs).report.capacity
     return RequirementsReport(
         least=Least(
             write_bytes_per_second=_value(found, WRITE_RATE, "least"),

@@ -73,7 +73,7 @@ class Sweep:
         scenario = scenario_from(_with_fields(self._document, block.fixed | first))
         demands = self._demands_of(scenario)
         inputs = with_arrays(scenario, block.arrays).run_inputs
-        run = evaluate(demands, inputs)
+        run = evaluate(demands, inputs).report
         varied = {axis.path: block.arrays.get(axis.path, block.fixed.get(axis.path)) for axis in self.axes}
         figures = {name: figure(name, run, inputs, demands) for name in self.request.shown_figures}
         objectives = {

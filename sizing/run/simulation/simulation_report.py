@@ -13,6 +13,7 @@ from sizing.errors import InvalidInput
 from sizing.run.evaluation import RunFigures
 from sizing.run.goodput.levels import Level
 from sizing.run.goodput.multilevel import multilevel_goodput_fraction
+from sizing.run.goodput.shares import Shares, shares_of
 from sizing.run.simulation.monte_carlo import SimulatedRuns, simulate
 from sizing.units import SECONDS_PER_DAY, PositiveSeconds, seconds_text
 
@@ -67,6 +68,8 @@ class SimulationReport(BaseModel):
     difference_in_standard_errors: float = Field(
         description="Simulated goodput less the formula's, in standard errors; within 3 they agree."
     )
+    shares: Shares = Field(description="Where the wall time of all runs together went.")
+    formula_shares: Shares = Field(description="Where the wall time goes by the formula, for the same intervals.")
     p5_goodput_fraction: float = Field(
         description="Goodput that 5 in 100 runs stay below, as a fraction of their time."
     )
@@ -87,7 +90,7 @@ def simulation_report(
 
     Raises InvalidInput where write times or failures are not known, or where the failures are too many.
     """
-    mtbf = run.interval.mtbf_seconds
+    mtbf = run.report.interval.mtbf_seconds
     if not run.levels or mtbf is None:
         raise InvalidInput.of(
             "the scenario",
@@ -118,6 +121,8 @@ def simulation_report(
         standard_error_fraction=error,
         formula_goodput_fraction=formula,
         difference_in_standard_errors=(runs.goodput_fraction - formula) / error if error else 0.0,
+        shares=runs.shares,
+        formula_shares=shares_of(levels, goodput=formula, mtbf_seconds=mtbf),
         p5_goodput_fraction=float(low),
         p50_goodput_fraction=float(median),
         p95_goodput_fraction=float(high),

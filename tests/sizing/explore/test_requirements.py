@@ -240,7 +240,7 @@ def highest_goodput(asked: dict[str, Any]) -> float:
     """Of many intervals, by the functions that answer."""
     scenario = scenario_from(asked)
     intervals = np.geomspace(601, 43_200, 100_001)
-    figures = evaluate(sized(scenario).demands, with_arrays(scenario, {INTERVAL: intervals}).run_inputs)
+    figures = evaluate(sized(scenario).demands, with_arrays(scenario, {INTERVAL: intervals}).run_inputs).report
     return float(np.max(np.asarray(figures.interval.goodput_at_interval_fraction)))
 
 
