@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from service import quick_answers
+from service.answers.quick import QuickAnswers
 from service.database import open_database
-from service.quick_answers import QuickAnswers
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from tests.service.test_ckpt_serve import LARGE
@@ -30,7 +29,7 @@ def test_a_layout_needs_no_thread_once_it_has_proved_quick(
         computed_by.append(threading.current_thread() is threading.main_thread())
         return answer(scenario)
 
-    monkeypatch.setattr(quick_answers, "answer", noted)
+    monkeypatch.setattr(quick, "answer", noted)
     other = scenario_from(document | {"reliability": {"failures_per_node_day": 0.001}})
 
     async def ask() -> None:

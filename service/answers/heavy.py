@@ -1,4 +1,4 @@
-"""The heavy questions as functions from question to answer, for the processes of `service.compute`."""
+"""The heavy questions as functions from question to answer, for the processes of `service.compute.pool`."""
 
 from __future__ import annotations
 

@@ -7,23 +7,17 @@ the sender meant. PostgreSQL keeps no NUL in a text. A body is refused by its de
 from __future__ import annotations
 
 import collections
-import inspect
 import json
 import math
 import re
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pydantic_core
-from fastapi import Request, Response
-from fastapi.routing import APIRoute
+from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 
-from service.access import TokenWith
-from service.bodies import body_of
 from service.errors import InvalidJson, UnsupportedMediaType
-from service.settings import Settings
-from service.storing import in_turn
+from service.http.bodies import body_of
 from sizing.errors import shown
 
 LONGEST_FIELD_NAME = 200
@@ -86,44 +80,6 @@ class JsonRequest(Request):
             raise UnsupportedMediaType.of(
                 "content-type", "must be application/json", value=given, remedy="send this header"
             )
-
-
-class JsonRoute(APIRoute):
-    """A route that takes its body as a JsonRequest, once the token that it needs has been seen.
-
-    Where it stores, it waits for its turn before it takes a thread.
-    """
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler, after the body has been read and parsed."""
-        handler = super().get_route_handler()
-        demands = [needed.call for needed in self.dependant.dependencies if isinstance(needed.call, TokenWith)]
-        if any(demand.scope for demand in demands) and not inspect.iscoroutinefunction(self.endpoint):
-            handler = in_turn(handler)
-        if self.body_field is None:
-            return handler
-
-        async def handle(request: Request) -> Response:
-            settings: Settings = request.app.state.settings
-            for demand in demands or ([TokenWith()] if settings.require_login else []):
-                await run_in_threadpool(demand, request)
-            json_request = JsonRequest(request.scope, request.receive)
-            await json_request.read_document(max_bytes=self.max_bytes(settings), max_seconds=settings.body_seconds)
-            return await handler(json_request)
-
-        return handle
-
-    def max_bytes(self, settings: Settings) -> int:
-        """The largest body that the route reads."""
-        return settings.max_body_bytes
-
-
-class ResultRoute(JsonRoute):
-    """A route that takes benchmark results, which are larger than questions."""
-
-    def max_bytes(self, settings: Settings) -> int:
-        """The largest result document that is read."""
-        return settings.max_result_bytes
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

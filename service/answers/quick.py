@@ -11,7 +11,7 @@ import time
 
 from starlette.concurrency import run_in_threadpool
 
-from service.calibrated import with_calibration
+from service.answers.calibrated import with_calibration
 from service.database import Database
 from sizing.report import SizingReport, answer
 from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from

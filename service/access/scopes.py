@@ -12,7 +12,7 @@ from fastapi.security.utils import get_authorization_scheme_param
 from service.database import Actor, Database, Scope
 from service.database.tokens import token_of
 from service.errors import MissingScope, NotAuthenticated
-from service.logs import REQUEST_ID
+from service.telemetry.logs import REQUEST_ID
 
 INCLUDED: dict[Scope, tuple[Scope, ...]] = {
     "publish": ("publish",),

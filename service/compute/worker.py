@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import logging
-import multiprocessing
 import resource
 import signal
 import traceback
@@ -14,7 +13,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from service.errors import Busy, TakesTooLong
-from service.supervision import end_with_parent
+from service.processes import SPAWNING, end_with_parent
 from sizing.errors import InvalidInput, Problem
 from sizing.units import binary_bytes_text
 
@@ -24,8 +23,6 @@ _OUT_OF_MEMORY = errno.ENOMEM
 """The exit code of a process that reached its limit of memory."""
 
 _log = logging.getLogger(__name__)
-
-_processes = multiprocessing.get_context("spawn")
 
 
 class ComputeWorker:
@@ -83,8 +80,8 @@ class ComputeWorker:
     def _started(self) -> Connection[Any, Any]:
         if self._connection is None or self._process is None or not self._process.is_alive():
             self.stop()
-            self._connection, theirs = _processes.Pipe()
-            self._process = _processes.Process(target=_compute, args=(theirs, self._max_bytes), daemon=True)
+            self._connection, theirs = SPAWNING.Pipe()
+            self._process = SPAWNING.Process(target=_compute, args=(theirs, self._max_bytes), daemon=True)
             self._process.start()
             theirs.close()
             if not self._connection.poll(SECONDS_TO_START):
@@ -99,7 +96,7 @@ def _compute(connection: Connection[Any, Any], max_bytes: int) -> None:
     end_with_parent()  # also in the middle of a question, which nobody would stop any more
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server says when to stop
     resource.setrlimit(resource.RLIMIT_DATA, (max_bytes, max_bytes))
-    from service import heavy  # noqa: F401, PLC0415 - loaded before the first question's time begins
+    from service.answers import heavy  # noqa: F401, PLC0415 - loaded before the first question's time begins
 
     connection.send("ready")
     while True:

@@ -10,9 +10,9 @@ from typing import Annotated
 from anyio import CapacityLimiter, move_on_after, to_thread
 from fastapi import Depends, Request
 
-from service.compute_worker import ComputeWorker, busy
-from service.metrics import Metrics
+from service.compute.worker import ComputeWorker, busy
 from service.settings import Settings
+from service.telemetry.metrics import Metrics
 
 MOST_WAITING_PER_WORKER = 8
 SECONDS_TO_WAIT = 20.0

@@ -13,9 +13,9 @@ from fastapi import FastAPI
 from service.app import create_app
 from service.database.schema import migrated_database
 from service.errors import CannotServe
-from service.logs import LOG_CONFIG
+from service.server.supervision import SECONDS_TO_FINISH, supervise
 from service.settings import Settings
-from service.supervision import SECONDS_TO_FINISH, supervise
+from service.telemetry.logs import LOG_CONFIG
 
 SECONDS_TO_KEEP_ALIVE = 75
 """Of an idle connection: longer than proxies keep it (60 s), or they send into one that is just being closed."""

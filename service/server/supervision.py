@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import logging.config
-import multiprocessing
 import os
 import signal
 import socket
@@ -20,10 +19,10 @@ import time
 from collections.abc import Callable
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
-from multiprocessing.process import BaseProcess
 
-from service.logs import LOG_CONFIG
-from service.metrics import WORKERS_DIRECTORY
+from service.processes import SPAWNING, end_with_parent
+from service.telemetry.logs import LOG_CONFIG
+from service.telemetry.metrics import WORKERS_DIRECTORY
 from sizing.errors import EXIT_BAD_INPUT, SizingError
 
 SECONDS_TO_FINISH = 5
@@ -34,7 +33,6 @@ _SECONDS_BETWEEN_STARTS = 0.5
 _SECONDS_TO_NOTICE_A_SIGNAL = 0.2
 
 _log = logging.getLogger(__name__)
-_processes = multiprocessing.get_context("spawn")
 
 
 def supervise(work: Callable[[socket.socket], None], num_workers: int, listener: socket.socket) -> None:
@@ -57,16 +55,9 @@ def supervise(work: Callable[[socket.socket], None], num_workers: int, listener:
 
 
 def _started(work: Callable[[socket.socket], None], listener: socket.socket) -> SpawnProcess:
-    worker = _processes.Process(target=_work, args=(work, listener))
+    worker = SPAWNING.Process(target=_work, args=(work, listener))
     worker.start()
     return worker
-
-
-def end_with_parent() -> None:
-    """Let this process get SIGTERM when its parent is gone, however that came."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
 def _work(work: Callable[[socket.socket], None], listener: socket.socket) -> None:
@@ -78,11 +69,6 @@ def _work(work: Callable[[socket.socket], None], listener: socket.socket) -> Non
     except SizingError as error:
         _log.error("A worker cannot start: %s", error)
         sys.exit(EXIT_BAD_INPUT)
-
-
-def _end_with(parent: BaseProcess) -> None:
-    wait([parent.sentinel])
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _end(workers: list[SpawnProcess]) -> None:
