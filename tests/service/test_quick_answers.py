@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from service.answers import quick
 from service.answers.quick import QuickAnswers
 from service.database import open_database
 from sizing.report import answer
@@ -22,7 +23,7 @@ UNEQUAL = {"model": {"architecture": LARGE}, "parallelism": {"pipeline": 1024, "
 def test_a_layout_needs_no_thread_once_it_has_proved_quick(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, document: dict[str, Any], is_quick: bool
 ) -> None:
-    quick = QuickAnswers(open_database(f"sqlite:///{tmp_path}/x.db"))
+    answers = QuickAnswers(open_database(f"sqlite:///{tmp_path}/x.db"))
     computed_by: list[bool] = []
 
     def noted(scenario: Any) -> Any:
@@ -33,9 +34,9 @@ def test_a_layout_needs_no_thread_once_it_has_proved_quick(
     other = scenario_from(document | {"reliability": {"failures_per_node_day": 0.001}})
 
     async def ask() -> None:
-        first = await quick.answer(scenario_from(document))
-        assert (await quick.answer(scenario_from(document))) == first
-        assert (await quick.answer(other)).layout == first.layout
+        first = await answers.answer(scenario_from(document))
+        assert (await answers.answer(scenario_from(document))) == first
+        assert (await answers.answer(other)).layout == first.layout
 
     asyncio.run(ask())
     assert computed_by == [False, is_quick, is_quick]
