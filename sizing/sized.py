@@ -18,8 +18,8 @@ from sizing.layout.manifest import ManifestRow, manifest
 from sizing.layout.resolved import resolved_model
 from sizing.layout.saved_tensors import SavedByRank, saved_by_rank
 from sizing.model import ResolvedModel
-from sizing.run.demands import Demands, demands_of
-from sizing.run.resharding import check_resharding
+from sizing.run.demands.demands import Demands, demands_of
+from sizing.run.demands.resharding import check_resharding
 from sizing.scenario import Scenario
 from sizing.training import GpuMemory, gpu_memory
 from sizing.training.memory_question import MemoryQuestion

@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 from service.database import Database
 from service.database.calibrations import calibration_of_id
 from sizing.errors import InvalidInput
-from sizing.explore.clusters.scenario import ClusterScenario
-from sizing.explore.comparisons.request import ComparisonRequest
-from sizing.explore.layouts.request import LayoutsRequest
-from sizing.explore.simulation import ScenarioSimulation
+from sizing.explore.clusters.cluster_scenario import ClusterScenario
+from sizing.explore.comparisons.comparison_request import ComparisonRequest
+from sizing.explore.layouts.layouts_request import LayoutsRequest
+from sizing.explore.scenario_simulation import ScenarioSimulation
 from sizing.scenario import Scenario
 from sizing.storage.storage import Storage
 

@@ -9,15 +9,15 @@ from typing import Any
 from service.reports.forms import FORMS
 from service.reports.saved import Saved
 from service_client.documents import ReportForm
-from sizing.explore.clusters.answer import cluster_report
-from sizing.explore.clusters.scenario import ClusterScenario
-from sizing.explore.comparisons.answer import comparison_of
-from sizing.explore.comparisons.request import ComparisonRequest
-from sizing.explore.layouts.answer import layouts_of
-from sizing.explore.layouts.request import LayoutsRequest
-from sizing.explore.requirements.answer import requirements_of
-from sizing.explore.simulation import ScenarioSimulation, simulated
-from sizing.explore.sweeps.answer import sweep
+from sizing.explore.clusters.cluster_answer import cluster_report
+from sizing.explore.clusters.cluster_scenario import ClusterScenario
+from sizing.explore.comparisons.comparison import comparison_of
+from sizing.explore.comparisons.comparison_request import ComparisonRequest
+from sizing.explore.layouts.layouts_request import LayoutsRequest
+from sizing.explore.layouts.ranking import layouts_of
+from sizing.explore.requirements.solver import requirements_of
+from sizing.explore.scenario_simulation import ScenarioSimulation, simulated
+from sizing.explore.sweeps.sweep import sweep
 from sizing.report import answer
 from sizing.scenario import Scenario
 from sizing.storage.calibration import calibrate

@@ -12,7 +12,7 @@ from sizing.layout import CheckpointSize
 from sizing.report import SizingReport
 from sizing.run.evaluation import evaluate
 from sizing.run.figures import with_arrays
-from sizing.run.goodput import Interval
+from sizing.run.goodput.interval import Interval
 from sizing.scenario import Scenario
 from sizing.sized import sized
 from sizing.storage.limits import Limit
@@ -63,7 +63,7 @@ def lost_time_chart(scenario: Scenario, asked: Interval) -> Spec:
     best, period = asked.optimal_period_seconds or 0.0, asked.interval_seconds
     intervals = np.geomspace(min(best, period) / _SPAN, max(best, period) * _SPAN, _NUM_POINTS)
     inputs = with_arrays(scenario, {"checkpoint.interval_seconds": intervals}).run_inputs
-    lost = evaluate(sized(scenario).demands, inputs).interval.lost_at_interval_fraction
+    lost = evaluate(sized(scenario).demands, inputs).report.interval.lost_at_interval_fraction
     points = [
         {"interval_seconds": period, "lost_fraction": asked.lost_at_interval_fraction, "label": "as asked"},
         {"interval_seconds": best, "lost_fraction": 1 - (asked.goodput_at_optimum_fraction or 0.0), "label": "best"},

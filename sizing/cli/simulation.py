@@ -15,8 +15,8 @@ from rich.text import Text
 from sizing.cli.scenarios import asked_scenario
 from sizing.cli.terminal import console, progress_bar
 from sizing.errors import explain
-from sizing.explore.simulation import ScenarioSimulation, simulated
-from sizing.run.simulation_report import SimulationReport
+from sizing.explore.scenario_simulation import ScenarioSimulation, simulated
+from sizing.run.simulation.simulation_report import SimulationReport
 from sizing.scenario import Scenario
 from sizing.units import percent_text, seconds_text
 

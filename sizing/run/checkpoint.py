@@ -7,7 +7,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from sizing.layout import CheckpointFiles, Parallelism
-from sizing.run.readings import RestoreStrategy
+from sizing.run.demands.readings import RestoreStrategy
 from sizing.run.tier import ARCHIVE, Tier, check_tiers
 from sizing.units import BytesPerSecond, PositiveSeconds
 

@@ -8,9 +8,9 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sizing.errors import broken_rule
-from sizing.run.demands import Demands
+from sizing.run.demands.demands import Demands
 from sizing.run.figures import Figures
-from sizing.run.goodput import Interval
+from sizing.run.goodput.interval import Interval
 from sizing.run.retention import Capacity
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers

@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pydantic import BaseModel, ConfigDict
+
 from sizing.cluster import ResolvedNode
 from sizing.layout import Layout
 from sizing.provenance import Assumption
 from sizing.run.checkpoint import Checkpoint
 from sizing.run.costs import Cost, Costs, cost_of
-from sizing.run.demands import Demands
+from sizing.run.demands.demands import Demands
 from sizing.run.failures import Reliability
-from sizing.run.goodput import Interval, best_levels, interval_of, interval_warnings
-from sizing.run.levels import Level
-from sizing.run.overhead import Overhead, overhead_of, overhead_warnings
-from sizing.run.requirements import Required, required_of, required_warnings
-from sizing.run.restore import Restore, restore_of, restore_warnings
+from sizing.run.goodput.interval import Interval, best_levels, interval_of, interval_warnings
+from sizing.run.goodput.levels import Level
+from sizing.run.goodput.overhead import Overhead, overhead_of, overhead_warnings
+from sizing.run.required import Required, required_of, required_warnings
+from sizing.run.restore.restore import Restore, restore_of, restore_warnings
 from sizing.run.retention import Capacity, Retention, capacity_of
-from sizing.run.saved_tiers import levels_of, longest_stall_seconds, main_times, saved_tiers, stalled_fraction
 from sizing.run.targets import TargetCheck, Targets, check_targets
-from sizing.run.tiers import TierRow, tier_rows, tier_warnings
+from sizing.run.tiers.rows import TierRow, tier_rows, tier_warnings
+from sizing.run.tiers.saved import levels_of, longest_stall_seconds, main_times, saved_tiers, stalled_fraction
 from sizing.run.write import Write, write_of, write_warnings
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
@@ -38,12 +40,10 @@ class RunInputs:
     costs: Costs | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RunFigures:
-    """The blocks of the report that come after the layout. Their numbers are arrays where those of the inputs are.
+class RunReport(BaseModel):
+    """The blocks of the report that come after the layout."""
 
-    `levels` is what the goodput was computed from, none where write times or failures are not known.
-    """
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     write: Write | None
     restore: Restore
@@ -54,6 +54,16 @@ class RunFigures:
     targets: list[TargetCheck]
     capacity: Capacity
     cost: Cost | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunFigures:
+    """The blocks, with arrays for numbers where the inputs have arrays, and the levels that the goodput rests on.
+
+    `levels` are none where write times or failures are not known.
+    """
+
+    report: RunReport
     levels: tuple[Level, ...]
 
 
@@ -85,7 +95,7 @@ def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
         demands=demands,
         interval_seconds=main.effective_interval_seconds if main else checkpoint.interval_seconds,
     )
-    return RunFigures(
+    report = RunReport.model_construct(
         write=write,
         restore=restore,
         overhead=overhead,
@@ -101,8 +111,8 @@ def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
         ),
         capacity=capacity,
         cost=cost_of(inputs.costs, profile=profile, capacity=capacity, interval=interval, demands=demands),
-        levels=tuple(levels),
     )
+    return RunFigures(report, tuple(levels))
 
 
 def _job_mtbf_seconds(reliability: Reliability | None, demands: Demands) -> Numbers | None:
@@ -126,7 +136,7 @@ def run_assumptions(demands: Demands, inputs: RunInputs) -> Iterator[Assumption]
 
 
 def run_warnings(
-    run: RunFigures, inputs: RunInputs, *, demands: Demands, layout: Layout, node: ResolvedNode
+    run: RunReport, inputs: RunInputs, *, demands: Demands, layout: Layout, node: ResolvedNode
 ) -> Iterator[str]:
     """What a reader must know before believing the figures of one answer."""
     yield from write_warnings(run.write, layout=layout, node=node)

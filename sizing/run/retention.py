@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sizing.errors import broken_rule
-from sizing.run.demands import Demands
+from sizing.run.demands.demands import Demands
 from sizing.run.figures import Figures
 from sizing.storage.transfer import Numbers
 from sizing.units import SECONDS_PER_DAY, PositiveSeconds

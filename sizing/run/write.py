@@ -12,7 +12,7 @@ from sizing.cluster import ResolvedNode
 from sizing.errors import InvalidInput
 from sizing.layout import Layout
 from sizing.run.checkpoint import Checkpoint
-from sizing.run.demands import Demands
+from sizing.run.demands.demands import Demands
 from sizing.run.figures import Figures
 from sizing.storage.limits import Limit, Resource, Transfer, longest, transfer
 from sizing.storage.profile import StorageProfile

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sizing.errors import InvalidInput
-from sizing.explore.layouts.report import FoundLayout
-from sizing.explore.layouts.request import Objective
+from sizing.explore.layouts.layouts_report import FoundLayout
+from sizing.explore.layouts.layouts_request import Objective
 from sizing.layout import Parallelism
 from sizing.layout.formats import FormatName
 from sizing.scenario import Scenario

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from sizing.cluster.cluster import resolve_node
 from sizing.errors import InvalidInput
+from sizing.explore.layouts.layouts_report import FoundLayout, LeastMemory
+from sizing.explore.layouts.layouts_request import LayoutsRequest
 from sizing.explore.layouts.objectives import model_parallel_gpus, require_inputs
-from sizing.explore.layouts.report import FoundLayout, LeastMemory
-from sizing.explore.layouts.request import LayoutsRequest
 from sizing.layout import Parallelism
 from sizing.layout.degrees import DegreeSearch
 from sizing.layout.formats import FORMAT_OF_FRAMEWORK, check_format

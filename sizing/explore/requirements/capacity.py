@@ -54,7 +54,7 @@ def capacity_need(capacity: Capacity, retention: Retention) -> CapacityNeed:
     >>> from sizing.sized import sized
     >>> from sizing.scenario import REFERENCE_SCENARIO, scenario_from
     >>> asked = scenario_from(REFERENCE_SCENARIO | {"retention": {"keep_last": 3, "redundancy_fraction": 0.25}})
-    >>> found = capacity_need(evaluate(sized(asked).demands, asked.run_inputs).capacity, asked.retention)
+    >>> found = capacity_need(evaluate(sized(asked).demands, asked.run_inputs).report.capacity, asked.retention)
     >>> found.binds, [(part.cause, round(part.fraction, 6)) for part in found.parts]
     ('keep_last', [('keep_last', 0.6), ('in-flight', 0.2), ('redundancy_fraction', 0.2)])
     """

@@ -5,8 +5,8 @@ from __future__ import annotations
 from sizing.explore.requirements.asked import DRAINED, INTERVAL, Asked
 from sizing.explore.requirements.best_interval import best_goodput_fraction
 from sizing.explore.requirements.questions import Question
-from sizing.explore.requirements.report import Status
-from sizing.run.restore import Restore
+from sizing.explore.requirements.requirements_report import Status
+from sizing.run.restore.restore import Restore
 from sizing.units import percent_text, seconds_text
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sizing.explore.layouts.answer import find_layouts
+from sizing.explore.layouts.ranking import find_layouts
 from sizing.layout import Parallelism
 from sizing.layout.shards import Content
 from sizing.model import catalog

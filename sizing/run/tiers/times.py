@@ -7,9 +7,9 @@ from typing import Any
 
 from sizing.errors import InvalidInput
 from sizing.layout.formats import Mode
-from sizing.run.demands import Demands
-from sizing.run.readings import RestoreStrategy
-from sizing.run.restore import exchange_of
+from sizing.run.demands.demands import Demands
+from sizing.run.demands.readings import RestoreStrategy
+from sizing.run.restore.exchange import exchange_of
 from sizing.run.tier import NODE_KINDS, Tier
 from sizing.run.write import copy_bytes_per_second
 from sizing.storage.limits import transfer

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sizing.errors import InvalidInput
+from sizing.explore.clusters.bandwidth_to_buy import read_bytes_per_second_for_recovery, write_bytes_per_second_for_p99
+from sizing.explore.clusters.cluster_report import ClusterReport, Concurrency, JobFigures, RequiredBandwidth
+from sizing.explore.clusters.cluster_scenario import ClusterScenario, cluster_scenario_from
 from sizing.explore.clusters.elastic import Elastic, Traffic, elastic
 from sizing.explore.clusters.flows import file_system_use, restores, writes
+from sizing.explore.clusters.job_simulation import Progress, simulate, unseen
 from sizing.explore.clusters.load import JobLoad, SharedStorage, job_loads, shared_storage
 from sizing.explore.clusters.observed import Observed
 from sizing.explore.clusters.overlap import Windows, collision_fraction, concurrent_quantile, mean_concurrent
-from sizing.explore.clusters.report import ClusterReport, Concurrency, JobFigures, RequiredBandwidth
-from sizing.explore.clusters.requirements import read_bytes_per_second_for_recovery, write_bytes_per_second_for_p99
-from sizing.explore.clusters.scenario import ClusterScenario, cluster_scenario_from
-from sizing.explore.clusters.simulation import Progress, simulate, unseen
 from sizing.explore.clusters.statistics import busiest_day, stalls_of
 from sizing.explore.clusters.storms import storms
 from sizing.explore.clusters.warnings import cluster_warnings

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sizing.run.interval import young_seconds
+from sizing.run.goodput.single_level import young_seconds
 from sizing.storage.transfer import Numbers
 
 _LEAST_USED_FRACTION = 1e-12

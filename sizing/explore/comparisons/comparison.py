@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sizing.errors import InvalidInput
-from sizing.explore.comparisons.inputs import differing_fields, effective_fields, with_fields_of
-from sizing.explore.comparisons.report import (
+from sizing.explore.comparisons.comparison_report import (
     Change,
     ComparisonReport,
     Explanation,
@@ -16,7 +15,8 @@ from sizing.explore.comparisons.report import (
     InputDifference,
     Step,
 )
-from sizing.explore.comparisons.request import ComparisonRequest, NamedScenario, comparison_request_from
+from sizing.explore.comparisons.comparison_request import ComparisonRequest, NamedScenario, comparison_request_from
+from sizing.explore.comparisons.inputs import differing_fields, effective_fields, with_fields_of
 from sizing.report import SizingReport, answer
 from sizing.scenario import Scenario
 

@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.errors import InvalidInput
 from sizing.run.evaluation import RunFigures
-from sizing.run.level_goodput import multilevel_goodput_fraction
-from sizing.run.levels import Level
-from sizing.run.simulation import SimulatedRuns, simulate
+from sizing.run.goodput.levels import Level
+from sizing.run.goodput.multilevel import multilevel_goodput_fraction
+from sizing.run.simulation.monte_carlo import SimulatedRuns, simulate
 from sizing.units import SECONDS_PER_DAY, PositiveSeconds, seconds_text
 
 MOST_FAILURES = 200_000_000
@@ -71,7 +71,7 @@ def simulation_report(
 
     Raises InvalidInput where write times or failures are not known, or where the failures are too many.
     """
-    mtbf = run.interval.mtbf_seconds
+    mtbf = run.report.interval.mtbf_seconds
     if not run.levels or mtbf is None:
         raise InvalidInput.of(
             "the scenario",

@@ -10,7 +10,7 @@ from sizing.layout import LaidOut, Parallelism
 from sizing.layout.files import WEIGHTS
 from sizing.layout.formats import FORMATS, Readers
 from sizing.layout.placement import place_writers
-from sizing.run.resharding import Amplification
+from sizing.run.demands.resharding import Amplification
 from sizing.state.saved_state import ZERO_STAGE_WITHOUT_WEIGHTS, PartName
 from sizing.storage.limits import Demand
 

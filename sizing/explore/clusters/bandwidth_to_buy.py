@@ -9,8 +9,8 @@ from functools import partial
 
 import numpy as np
 
+from sizing.explore.clusters.job_simulation import Progress, simulate
 from sizing.explore.clusters.load import JobLoad
-from sizing.explore.clusters.simulation import Progress, simulate
 from sizing.explore.clusters.storms import back_seconds
 from sizing.units import MOST_BYTES
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Iterator
 
 from sizing.errors import InvalidInput
+from sizing.explore.layouts.layouts_report import LayoutsReport
+from sizing.explore.layouts.layouts_request import MOST_HEADROOM_FRACTION, LayoutsRequest, layouts_request_from
 from sizing.explore.layouts.objectives import ranking
-from sizing.explore.layouts.report import LayoutsReport
-from sizing.explore.layouts.request import MOST_HEADROOM_FRACTION, LayoutsRequest, layouts_request_from
 from sizing.explore.layouts.search import Search, Tally
 from sizing.layout.degrees import SEARCHED_DEGREES, degrees_text
 from sizing.training.memory_question import UNKNOWN_ACTIVATIONS

@@ -11,14 +11,14 @@ import numpy as np
 from sizing.errors import InvalidInput
 from sizing.layout.formats import Mode
 from sizing.run.checkpoint import Checkpoint
-from sizing.run.demands import Demands
+from sizing.run.demands.demands import Demands
 from sizing.run.failures import Reliability
-from sizing.run.interval import effective_interval_seconds
-from sizing.run.levels import Level
-from sizing.run.overhead import overhead_fraction
-from sizing.run.restore import Restore
+from sizing.run.goodput.levels import Level
+from sizing.run.goodput.overhead import overhead_fraction
+from sizing.run.goodput.single_level import effective_interval_seconds
+from sizing.run.restore.restore import Restore
 from sizing.run.tier import ARCHIVE, Tier
-from sizing.run.tier_times import TierTimes, tier_times
+from sizing.run.tiers.times import TierTimes, tier_times
 from sizing.run.write import Write
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from sizing.cluster import NodeSpec, ResolvedNode
 from sizing.cluster.node import PCIE_BYTES_PER_SECOND
 from sizing.layout import CheckpointSize, LaidOut, Parallelism
-from sizing.run.readings import STRATEGIES, RestorePlan, RestoreStrategy, restore_plan
-from sizing.run.resharding import amplification
+from sizing.run.demands.readings import STRATEGIES, RestorePlan, RestoreStrategy, restore_plan
+from sizing.run.demands.resharding import amplification
 from sizing.state.saved_state import PartName
 from sizing.storage.limits import Demand
 

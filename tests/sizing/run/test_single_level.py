@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sizing.published import published
-from sizing.run.interval import (
+from sizing.run.goodput.single_level import (
     daly_first_order_seconds,
     daly_seconds,
     ettr_fraction,

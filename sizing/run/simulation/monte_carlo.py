@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from sizing.run.levels import Level, overhead_of_levels_fraction
+from sizing.run.goodput.levels import Level, overhead_of_levels_fraction
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]

@@ -10,7 +10,9 @@ import numpy as np
 from pydantic import Field
 
 from sizing.run.figures import Figures
-from sizing.run.interval import (
+from sizing.run.goodput.levels import Level, first_order_level_intervals, level_mtbf_seconds
+from sizing.run.goodput.multilevel import multilevel_goodput_fraction
+from sizing.run.goodput.single_level import (
     availability_period_seconds,
     daly_first_order_seconds,
     daly_seconds,
@@ -18,8 +20,6 @@ from sizing.run.interval import (
     optimal_seconds,
     young_seconds,
 )
-from sizing.run.level_goodput import multilevel_goodput_fraction
-from sizing.run.levels import Level, first_order_level_intervals, level_mtbf_seconds
 from sizing.run.write import Write
 from sizing.storage.transfer import Numbers
 from sizing.units import seconds_text

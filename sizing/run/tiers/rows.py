@@ -9,13 +9,13 @@ import numpy as np
 from pydantic import Field
 
 from sizing.layout.formats import Mode
-from sizing.run.demands import Demands
+from sizing.run.demands.demands import Demands
 from sizing.run.failures import LossDomain
 from sizing.run.figures import Figures
-from sizing.run.levels import Level
-from sizing.run.overhead import overhead_fraction
-from sizing.run.saved_tiers import SavedTier
+from sizing.run.goodput.levels import Level
+from sizing.run.goodput.overhead import overhead_fraction
 from sizing.run.tier import ARCHIVE, MEMORY_KINDS, NODE_KINDS, Tier, TierKind
+from sizing.run.tiers.saved import SavedTier
 from sizing.storage.transfer import Numbers
 from sizing.units import decimal_bytes_text, seconds_text
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from sizing.layout import Layout
-from sizing.run.demands import Demands
-from sizing.run.readings import RestoreStrategy
+from sizing.run.demands.demands import Demands
+from sizing.run.demands.readings import RestoreStrategy
 from sizing.storage.calibration import Calibration, predicted
 from sizing.storage.storage import ResolvedStorage
 from sizing.storage.terms import Demand, Direction, planning_field

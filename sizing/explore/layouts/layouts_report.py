@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sizing.explore.layouts.request import Objective
+from sizing.explore.layouts.layouts_request import Objective
 from sizing.layout import Parallelism
 from sizing.state.training import Recomputation
 

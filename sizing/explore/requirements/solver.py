@@ -13,7 +13,7 @@ from sizing.explore.requirements.edge import last_that_meets
 from sizing.explore.requirements.free_interval import AtFreeInterval, at_free_interval
 from sizing.explore.requirements.questions import Question, Sense, questions
 from sizing.explore.requirements.reasons import reason
-from sizing.explore.requirements.report import Least, Requirement, RequirementsReport, Status
+from sizing.explore.requirements.requirements_report import Least, Requirement, RequirementsReport, Status
 from sizing.run.evaluation import evaluate
 from sizing.scenario import Scenario, scenario_from
 from sizing.sized import sized
@@ -39,7 +39,7 @@ def requirements_of(scenario: Scenario) -> RequirementsReport:
     solved = [answered for question in questions(asked) if (answered := _solved(asked, question)) is not None]
     found = [requirement.model_copy(update={"binds": _binds(requirement, solved)}) for requirement in solved]
     free = at_free_interval(asked)
-    capacity = evaluate(asked.demands, asked.inputs).capacity
+    capacity = evaluate(asked.demands, asked.inputs).report.capacity
     return RequirementsReport(
         least=Least(
             write_bytes_per_second=_value(found, WRITE_RATE, "least"),

@@ -8,9 +8,9 @@ import numpy as np
 
 from sizing.run.failures import Reliability
 from sizing.run.figures import Figures
-from sizing.run.goodput import Interval
-from sizing.run.interval import lost_to_failures_fraction
-from sizing.run.restore import Restore
+from sizing.run.goodput.interval import Interval
+from sizing.run.goodput.single_level import lost_to_failures_fraction
+from sizing.run.restore.restore import Restore
 from sizing.run.targets import Targets
 from sizing.storage.transfer import Numbers
 from sizing.units import percent_text, seconds_text

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ConfigDict
 
 from sizing.run.evaluation import evaluate
-from sizing.run.simulation_report import SimulationReport, SimulationRequest, simulation_report
+from sizing.run.simulation.simulation_report import SimulationReport, SimulationRequest, simulation_report
 from sizing.scenario import REFERENCE_SCENARIO, Scenario
 from sizing.sized import sized
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sizing.run.levels import Level, overhead_of_levels_fraction
+from sizing.run.goodput.levels import Level, overhead_of_levels_fraction
 from sizing.storage.transfer import Numbers
 
 _TINY = 1e-30

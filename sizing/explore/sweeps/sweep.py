@@ -13,10 +13,10 @@ from sizing.explore.sweeps.axes import axes_of
 from sizing.explore.sweeps.blocks import Block, blocks_of, num_rows_of
 from sizing.explore.sweeps.figures import OBJECTIVES, ObjectiveName, figure
 from sizing.explore.sweeps.front import pareto_front
-from sizing.explore.sweeps.report import Refused, SweepReport
-from sizing.explore.sweeps.request import SweepRequest, sweep_request_from
+from sizing.explore.sweeps.sweep_report import Refused, SweepReport
+from sizing.explore.sweeps.sweep_request import SweepRequest, sweep_request_from
 from sizing.explore.sweeps.table import Column, Table, cells, column, num_rows, rows_at, stacked
-from sizing.run.demands import Demands
+from sizing.run.demands.demands import Demands
 from sizing.run.evaluation import evaluate
 from sizing.run.figures import with_arrays
 from sizing.scenario import Scenario, scenario_from
@@ -73,7 +73,7 @@ class Sweep:
         scenario = scenario_from(_with_fields(self._document, block.fixed | first))
         demands = self._demands_of(scenario)
         inputs = with_arrays(scenario, block.arrays).run_inputs
-        run = evaluate(demands, inputs)
+        run = evaluate(demands, inputs).report
         varied = {axis.path: block.arrays.get(axis.path, block.fixed.get(axis.path)) for axis in self.axes}
         figures = {name: figure(name, run, inputs, demands) for name in self.request.shown_figures}
         objectives = {

@@ -12,14 +12,14 @@ import numpy as np
 from pydantic import Field
 
 from sizing.run.checkpoint import Checkpoint
-from sizing.run.demands import Demands
+from sizing.run.demands.demands import Demands
 from sizing.run.failures import Reliability, seconds_before_reading
 from sizing.run.figures import Figures
-from sizing.run.restore import exchange_of
-from sizing.run.saved_tiers import SavedTier, longest_stall_seconds, saved_tiers
+from sizing.run.restore.exchange import exchange_of
 from sizing.run.targets import Targets
 from sizing.run.tier import ARCHIVE
-from sizing.run.tier_times import TierTimes
+from sizing.run.tiers.saved import SavedTier, longest_stall_seconds, saved_tiers
+from sizing.run.tiers.times import TierTimes
 from sizing.storage.limits import Demand, Direction, longest, serial_steps
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
