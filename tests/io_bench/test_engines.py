@@ -31,9 +31,9 @@ from io_bench.payload.inventory import inventory_of
 from io_bench.payload.payload import GivenPayload, Payload, ResidentPayload, checksum, tensors_of
 from io_bench.ranks.process_group import ProcessGroup
 from io_bench.ranks.writers import Writers
-from io_bench.target import run_files
-from io_bench.target.directory_target import DirectoryTarget
-from io_bench.target.run_directory import RunDirectory
+from io_bench.target.directory.directory_target import DirectoryTarget
+from io_bench.target.directory.run_directory import RunDirectory
+from io_bench.target.lifecycle import run_place
 from sizing.layout.containers import CONTAINERS, Container, container_bytes, metadata_bytes
 
 CPU = Device("cpu")
@@ -121,7 +121,7 @@ class EngineContract:
     @pytest.fixture
     def directory(self, target: Path, group: ProcessGroup, plan: EnginePlan) -> Iterator[RunDirectory]:
         place = DirectoryTarget.checked(str(target))
-        with run_files.opened(place, group, run_id="run", files_of_rank=[plan.files], keep=False) as opened:
+        with run_place.opened(place, group, run_id="run", files_of_rank=[plan.files], keep=False) as opened:
             assert isinstance(opened, RunDirectory)
             yield opened
 
