@@ -12,7 +12,7 @@ from rich.table import Table
 from io_bench import interruption
 from io_bench.campaign.run import run as measure_run
 from io_bench.campaign.scan import scan as measure_scan
-from io_bench.cli.ending import ended
+from io_bench.cli.exits import ended
 from io_bench.cli.flags import (
     Csv,
     MaxBandwidth,

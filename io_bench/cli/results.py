@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from io_bench.cli.ending import ended
+from io_bench.cli.exits import ended
 from io_bench.errors import EXIT_FAILED
 from io_bench.terminal import Terminal
 from sizing.errors import EXIT_BAD_INPUT, SizingError

@@ -15,7 +15,7 @@ from service.cli.backups import backup, restore
 from service.cli.flags import settings_of, with_settings
 from service.cli.tokens import token_app
 from service.database import open_database
-from service.database.engine import reason_of
+from service.database.connection import reason_of
 from service.server.listening import listen, prepared, url_of
 from sizing import __version__
 from sizing.errors import EXIT_BAD_INPUT, SizingError

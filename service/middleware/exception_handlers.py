@@ -13,7 +13,7 @@ from sqlalchemy.exc import TimeoutError as NoConnection
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from service.database.engine import is_full
+from service.database.connection import is_full
 from service.errors import NotFound
 from service.http.problems import (
     DATABASE_FULL,
