@@ -7,9 +7,11 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from sizing.cluster import node_catalog
+from sizing.layout import Parallelism
 from sizing.layout.formats import FORMATS
 from sizing.model import catalog, num_parameters
 from sizing.model.inventory import inventory_of
+from sizing.state.saved_state import PartName
 from sizing.storage.catalog import storage_profiles
 from sizing.training.techniques import Technique, techniques
 from sizing.units import decimal_bytes_text, rate_text
@@ -31,7 +33,7 @@ def formats_table() -> Table:
         "format",
         "frameworks",
         "modes",
-        "ZeRO",
+        "takes",
         "files and source",
         "writers",
         "gathers",
@@ -39,11 +41,12 @@ def formats_table() -> Table:
         "optimizer",
     )
     table = Table(*columns, box=box.SIMPLE_HEAD, show_lines=True)
-    for name, row in FORMATS.items():
-        stages, readers = map(str, row.zero_stages), (row.weights_read, row.optimizer_read)
-        files = Text(f"{row.files} ({row.source})")
-        runs = (", ".join(row.frameworks), "\n".join(row.modes), ", ".join(stages))
-        table.add_row(name, *runs, files, row.writers, row.gathers, *readers)
+    for each in FORMATS.values():
+        files = Text(f"{each.files} ({each.source})")
+        runs = ("\n".join(each.frameworks), "\n".join(each.modes), "\n".join(sorted(each.takes)))
+        parts: tuple[PartName, ...] = ("weights", "moments")
+        readers = (each.readers(part, Parallelism()).name for part in parts)
+        table.add_row(each.name, *runs, files, each.writers, each.gathers, *readers)
     return table
 
 

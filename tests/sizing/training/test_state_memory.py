@@ -1,12 +1,14 @@
 """What a GPU keeps of each parameter, as the documentation of Megatron-LM says, and on which GPU it is most."""
 
 import re
+from functools import partial
 from typing import Any
 
 import pytest
 
 from sizing.explore.layouts.ranking import find_layouts
 from sizing.layout import Parallelism
+from sizing.layout.sharding import sharding_of
 from sizing.layout.shards import Content
 from sizing.model import catalog
 from sizing.model.inventory import inventory_of
@@ -26,9 +28,10 @@ PARAMETER, NOTHING = Content(1, 1, {}, {}), Content(0, 0, {}, {})
 def test_a_parameter_takes_what_the_documentation_of_megatron_says(row: dict[str, Any], num_ranks: int) -> None:
     precision: Any = "fp32" if row["parameters"] == "fp32" else f"{row['parameters']}-mixed"
     training, parallelism = Training(precision=precision), Parallelism(data=num_ranks)
+    sharding = partial(sharding_of, training.framework, parallelism)
     whole, shared = (float(number) for number in re.findall(r"\b\d+", row["distributed"]))
-    plain = StateRule.of(training, parallelism, "megatron")
-    distributed = StateRule.of(training, parallelism, "torch-dist")
+    plain = StateRule.of(training, sharding(has_distributed_optimizer=False))
+    distributed = StateRule.of(training, sharding(has_distributed_optimizer=True))
     assert plain.rank_bytes(PARAMETER, NOTHING) == row["plain"]
     assert distributed.rank_bytes(PARAMETER, NOTHING) == whole + shared / num_ranks
 
