@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
@@ -17,6 +17,7 @@ from sizing.run.failures import Reliability
 from sizing.run.goodput.interval import Interval, best_levels, interval_of, interval_warnings
 from sizing.run.goodput.levels import Level
 from sizing.run.goodput.overhead import Overhead, overhead_of, overhead_warnings
+from sizing.run.goodput.shares import UNKNOWN_SHARES, Shares, shares_of
 from sizing.run.required import Required, required_of, required_warnings
 from sizing.run.restore.restore import Restore, restore_of, restore_warnings
 from sizing.run.retention import Capacity, Retention, capacity_of
@@ -49,6 +50,7 @@ class RunReport(BaseModel):
     restore: Restore
     overhead: Overhead
     interval: Interval
+    shares: Shares
     required: Required
     tiers: list[TierRow]
     targets: list[TargetCheck]
@@ -100,6 +102,7 @@ def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
         restore=restore,
         overhead=overhead,
         interval=interval,
+        shares=_shares(levels, interval),
         required=required_of(targets, demands=demands, profile=profile, checkpoint=checkpoint, reliability=reliability),
         tiers=tier_rows(saved, levels, best=best, demands=demands, main_stored_bytes=capacity.capacity_bytes),
         targets=check_targets(
@@ -113,6 +116,13 @@ def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
         cost=cost_of(inputs.costs, profile=profile, capacity=capacity, interval=interval, demands=demands),
     )
     return RunFigures(report, tuple(levels))
+
+
+def _shares(levels: Sequence[Level], interval: Interval) -> Shares:
+    goodput, mtbf = interval.goodput_at_interval_fraction, interval.mtbf_seconds
+    if goodput is None or mtbf is None:
+        return UNKNOWN_SHARES
+    return shares_of(levels, goodput=goodput, mtbf_seconds=mtbf)
 
 
 def _job_mtbf_seconds(reliability: Reliability | None, demands: Demands) -> Numbers | None:

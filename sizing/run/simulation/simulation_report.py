@@ -13,6 +13,7 @@ from sizing.errors import InvalidInput
 from sizing.run.evaluation import RunFigures
 from sizing.run.goodput.levels import Level
 from sizing.run.goodput.multilevel import multilevel_goodput_fraction
+from sizing.run.goodput.shares import Shares, shares_of
 from sizing.run.simulation.monte_carlo import SimulatedRuns, simulate
 from sizing.units import SECONDS_PER_DAY, PositiveSeconds, seconds_text
 
@@ -57,6 +58,8 @@ class SimulationReport(BaseModel):
     standard_error_fraction: float
     formula_goodput_fraction: float
     difference_in_standard_errors: float
+    shares: Shares = Field(description="where the wall time of all runs together went")
+    formula_shares: Shares = Field(description="where it goes by the formula")
     p5_goodput_fraction: float
     p50_goodput_fraction: float
     p95_goodput_fraction: float
@@ -102,6 +105,8 @@ def simulation_report(
         standard_error_fraction=error,
         formula_goodput_fraction=formula,
         difference_in_standard_errors=(runs.goodput_fraction - formula) / error if error else 0.0,
+        shares=runs.shares,
+        formula_shares=shares_of(levels, goodput=formula, mtbf_seconds=mtbf),
         p5_goodput_fraction=float(low),
         p50_goodput_fraction=float(median),
         p95_goodput_fraction=float(high),
