@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sizing.layout.formats import FORMATS
+
 
 @dataclass(frozen=True, slots=True)
 class Flag:
@@ -46,7 +48,7 @@ FLAGS = (
     Flag("--node", "cluster.node", "A name of the node catalog: dgx-a100", "NAME"),
     Flag("--gpus", "cluster.num_gpus", "GPUs that the degrees must multiply to, as a check"),
     Flag("--mode", "checkpoint.mode", "sync, or async: training waits for the copy to host memory alone", "NAME"),
-    Flag("--format", "checkpoint.format", "megatron, torch-dist, deepspeed, fsdp-sharded, ...", "NAME"),
+    Flag("--format", "checkpoint.format", ", ".join(FORMATS), "NAME"),
     Flag("--interval", "checkpoint.interval_seconds", "Start of one checkpoint to the next: 4h", "TIME"),
     Flag("--restore", "checkpoint.restore", "every-replica, read-once-broadcast or parallel-read-exchange", "NAME"),
     Flag("--observed-bytes", "checkpoint.observed_bytes", "A measured size to use: 13.8TB", "SIZE"),
