@@ -82,7 +82,7 @@ def degrees(draw: st.DrawFn, saved_as: CheckpointFormat, *, has_experts: bool = 
     takes = saved_as.takes
     tensor = draw(st.sampled_from([1, 2, 4])) if "tensor" in takes else 1
     expert = draw(st.sampled_from([1, 2, 4, 8])) if "expert" in takes and has_experts else 1
-    found = {
+    found: dict[str, Any] = {
         "tensor": tensor,
         "pipeline": draw(st.integers(1, 7)) if "pipeline" in takes else 1,
         "expert": expert,
