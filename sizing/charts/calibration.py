@@ -10,7 +10,8 @@ from sizing.charts.chart import Spec, chart, quantity, series
 from sizing.charts.theme import BAND_OPACITY, HEIGHT, WIDTH
 from sizing.storage.calibration import Calibration, predicted
 from sizing.storage.calibration.calibration import DirectionFit, FittedPoint
-from sizing.storage.terms import Demand, Direction
+from sizing.storage.rates import DIRECTIONS, Direction
+from sizing.storage.terms import Demand
 from sizing.units import bytes_text, percent_text
 
 _MOST_SERIES = 5
@@ -20,10 +21,9 @@ _NAMES: dict[Direction, str] = {"write": "write", "read": "restore"}
 
 def calibration_chart(calibration: Calibration) -> Spec:
     """For writes and for reads: measured rates over nodes with prediction, interval and limits; and each miss."""
-    directions: tuple[Direction, ...] = ("write", "read")
     views = [
         {"hconcat": [_scaling(calibration, fit, direction), _misses(fit, direction)]}
-        for direction in directions
+        for direction in DIRECTIONS
         if (fit := calibration.fit(direction)) is not None
     ]
     return chart(

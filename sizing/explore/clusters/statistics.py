@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.explore.clusters.bandwidth import SharedBandwidth
 from sizing.explore.clusters.observed import Observed
+from sizing.storage.rates import Direction
 from sizing.units import SECONDS_PER_DAY
 
 PERCENTILES = (0, 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9, 100)
@@ -59,6 +60,10 @@ class Moment(BaseModel):
     at_seconds: float
     write_bytes_per_second: float
     read_bytes_per_second: float
+
+    def bytes_per_second(self, direction: Direction) -> float:
+        """Of the writes, or of the reads."""
+        return self.write_bytes_per_second if direction == "write" else self.read_bytes_per_second
 
 
 def stalls_of(observed: Observed, *, horizon_seconds: float) -> SimulatedStalls | None:

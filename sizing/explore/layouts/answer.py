@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from sizing.errors import InvalidInput
 from sizing.explore.layouts.objectives import ranking
-from sizing.explore.layouts.report import FoundLayout, LayoutsReport
+from sizing.explore.layouts.report import LayoutsReport, LeastMemory
 from sizing.explore.layouts.request import MOST_HEADROOM_FRACTION, LayoutsRequest, layouts_request_from
 from sizing.explore.layouts.search import Search, Tally
 from sizing.layout.degrees import SEARCHED_DEGREES, degrees_text
@@ -81,7 +81,7 @@ def _left_out(search: Search) -> Iterator[str]:
         yield f"the scenario's {', '.join(dropped)} are not kept: all such degrees are tried"
 
 
-def _nearest(search: Search, least: FoundLayout) -> str:
+def _nearest(search: Search, least: LeastMemory) -> str:
     """What comes nearest where nothing fits."""
     recomputed = f" and recomputation {least.recomputation}" if least.recomputation else ""
     return (

@@ -22,7 +22,8 @@ from sizing.storage.calibration.rows import (
     setting_text,
 )
 from sizing.storage.measurement import BenchmarkResult
-from sizing.storage.terms import Demand, Direction
+from sizing.storage.rates import Direction
+from sizing.storage.terms import Demand
 
 LEAST_CONFIGURATIONS = 3
 CONTRADICTION_RATIO = 2.0
