@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -47,15 +47,7 @@ def _scaling(calibration: Calibration, fit: DirectionFit, direction: Direction) 
     line = {"x": x, "y": y}
     by_ranks = series("ranks", "ranks per node", names)
     lines = [row for count in ranks for row in _predicted_rows(calibration, direction, fit, ranks=count, size=size)]
-    points = [
-        {
-            "num_nodes": point.num_nodes,
-            "bytes_per_second": point.bytes_per_second,
-            "ranks": _ranks_name(point.num_streams / point.num_nodes),
-        }
-        for point in fit.points
-        if point.num_streams / point.num_nodes in ranks and _bytes_per_stream(point) > size / 1.5
-    ]
+    points = list(_measured_rows(fit, ranks=ranks, size=size))
     band = {"x": x, "y": y | {"field": "low_bytes_per_second"}, "y2": {"field": "high_bytes_per_second"}}
     return {
         "width": WIDTH,
@@ -99,6 +91,18 @@ def _misses(fit: DirectionFit, direction: Direction) -> Spec:
             ),
         ],
     }
+
+
+def _measured_rows(fit: DirectionFit, *, ranks: Sequence[float], size: float) -> Iterator[dict[str, object]]:
+    """The measurements of about that size, with one of those numbers of ranks per node."""
+    for point in fit.points:
+        count = point.num_streams / point.num_nodes
+        if count in ranks and _bytes_per_stream(point) > size / 1.5:
+            yield {
+                "num_nodes": point.num_nodes,
+                "bytes_per_second": point.bytes_per_second,
+                "ranks": _ranks_name(count),
+            }
 
 
 def _predicted_rows(
