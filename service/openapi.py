@@ -7,19 +7,19 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from service.problems import MEDIA_TYPE
+from service.http.problems import MEDIA_TYPE
 from service.routes.runs import RESULT_EXAMPLE
 from sizing.cluster.node import node_catalog
-from sizing.explore.clusters.answer import answer_cluster
-from sizing.explore.clusters.scenario import REFERENCE_CLUSTER
-from sizing.explore.comparisons.answer import compare
-from sizing.explore.comparisons.request import REFERENCE_COMPARISON
-from sizing.explore.layouts.answer import find_layouts
-from sizing.explore.layouts.request import REFERENCE_SEARCH
-from sizing.explore.requirements.answer import requirements_of
-from sizing.explore.simulation import REFERENCE_SIMULATION, ScenarioSimulation, simulated
-from sizing.explore.sweeps.answer import sweep
-from sizing.explore.sweeps.request import REFERENCE_SWEEP
+from sizing.explore.clusters.cluster_answer import answer_cluster
+from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER
+from sizing.explore.comparisons.comparison import compare
+from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
+from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH
+from sizing.explore.layouts.ranking import find_layouts
+from sizing.explore.requirements.solver import requirements_of
+from sizing.explore.scenario_simulation import REFERENCE_SIMULATION, ScenarioSimulation, simulated
+from sizing.explore.sweeps.sweep import sweep
+from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
 from sizing.model.catalog import catalog
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
@@ -27,7 +27,7 @@ from sizing.storage.catalog import storage_profiles
 from sizing.training.techniques import techniques
 
 _OWN_ERRORS = ("HTTPValidationError", "ValidationError")
-"""The form in which FastAPI would answer invalid input, if `service.problems` let it."""
+"""The form in which FastAPI would answer invalid input, if `service.middleware.exception_handlers` let it."""
 
 
 def correct(document: dict[str, Any]) -> None:

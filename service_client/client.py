@@ -22,19 +22,19 @@ from service_client.documents import (
     StoredCalibration,
 )
 from sizing.cluster.node import CatalogNode
-from sizing.explore.clusters.report import ClusterReport
-from sizing.explore.clusters.scenario import ClusterScenario
-from sizing.explore.comparisons.report import ComparisonReport
-from sizing.explore.comparisons.request import ComparisonRequest
-from sizing.explore.layouts.report import LayoutsReport
-from sizing.explore.layouts.request import LayoutsRequest
-from sizing.explore.requirements.report import RequirementsReport
-from sizing.explore.simulation import ScenarioSimulation
-from sizing.explore.sweeps.report import SweepReport
-from sizing.explore.sweeps.request import SweepRequest
+from sizing.explore.clusters.cluster_report import ClusterReport
+from sizing.explore.clusters.cluster_scenario import ClusterScenario
+from sizing.explore.comparisons.comparison_report import ComparisonReport
+from sizing.explore.comparisons.comparison_request import ComparisonRequest
+from sizing.explore.layouts.layouts_report import LayoutsReport
+from sizing.explore.layouts.layouts_request import LayoutsRequest
+from sizing.explore.requirements.requirements_report import RequirementsReport
+from sizing.explore.scenario_simulation import ScenarioSimulation
+from sizing.explore.sweeps.sweep_report import SweepReport
+from sizing.explore.sweeps.sweep_request import SweepRequest
 from sizing.model.catalog import CatalogModel
 from sizing.report import SizingReport
-from sizing.run.simulation_report import SimulationReport
+from sizing.run.simulation.simulation_report import SimulationReport
 from sizing.scenario import Scenario
 from sizing.storage.catalog import CatalogProfile
 from sizing.storage.measurement import BenchmarkResult

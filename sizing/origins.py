@@ -5,8 +5,8 @@ from __future__ import annotations
 from sizing.model.catalog import catalog
 from sizing.model.model import Model
 from sizing.provenance import Origin, Provenance, Runs, grouped, weakest
-from sizing.run.demands import Demands
-from sizing.run.evaluation import RunFigures
+from sizing.run.demands.demands import Demands
+from sizing.run.evaluation import RunReport
 from sizing.scenario import Scenario
 from sizing.storage.calibration import predicted
 from sizing.storage.rates import Direction
@@ -46,7 +46,7 @@ def provenance_of(scenario: Scenario, storage: ResolvedStorage | None) -> list[P
     return grouped(origins)
 
 
-def intervals(storage: ResolvedStorage | None, demands: Demands, run: RunFigures) -> Intervals:
+def intervals(storage: ResolvedStorage | None, demands: Demands, run: RunReport) -> Intervals:
     """The 90 % intervals of the calibrated times and rates by their path in the report; empty without a calibration.
 
     A rate is bytes over time, so the ends of its interval change places. What the calibration has not seen, a copy

@@ -9,18 +9,9 @@ from sizing.model import ResolvedModel
 from sizing.model.inventory import num_routed_expert_parameters
 from sizing.origins import intervals, provenance_of
 from sizing.provenance import Assumption, Provenance, defaults_used
-from sizing.run.costs import Cost
-from sizing.run.evaluation import evaluate, run_assumptions, run_warnings
-from sizing.run.goodput import Interval
+from sizing.run.evaluation import RunReport, evaluate, run_assumptions, run_warnings
 from sizing.run.host_memory import HostMemory, host_memory, host_memory_warnings
-from sizing.run.measured import calibration_warnings, measurement_warnings
-from sizing.run.overhead import Overhead
-from sizing.run.requirements import Required
-from sizing.run.restore import Restore
-from sizing.run.retention import Capacity
-from sizing.run.targets import TargetCheck
-from sizing.run.tiers import TierRow
-from sizing.run.write import Write
+from sizing.run.measurement_warnings import calibration_warnings, measurement_warnings
 from sizing.scenario import Scenario
 from sizing.sized import sized
 from sizing.storage.storage import resolve_storage
@@ -33,11 +24,17 @@ class ModelSize(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str
-    num_parameters: int
-    num_active_parameters: int = Field(description="that one token passes through")
-    num_routed_expert_parameters: int
-    num_trained_parameters: int
+    name: str = Field(description="Name of the preset or of the config; otherwise what the model was described by.")
+    num_parameters: int = Field(description="Parameters of all tensors, a tied embedding counted once.")
+    num_active_parameters: int = Field(
+        description="Parameters that one token passes through; fewer than all with a mixture of experts."
+    )
+    num_routed_expert_parameters: int = Field(
+        description="Parameters of routed experts in all layers; 0 in dense models."
+    )
+    num_trained_parameters: int = Field(
+        description="Parameters with optimizer state: those of adapters with LoRA, none of frozen tensors."
+    )
 
     @classmethod
     def of(cls, model: ResolvedModel, laid_out: LaidOut) -> ModelSize:
@@ -51,31 +48,30 @@ class ModelSize(BaseModel):
         )
 
 
-class SizingReport(BaseModel):
-    """What a checkpoint of the scenario weighs, takes, costs and needs. What is None is not known."""
+class LayoutReport(BaseModel):
+    """The blocks of the report that the layout decides, whatever the storage, the interval and the failures."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    model: ModelSize
-    checkpoint: CheckpointSize
-    layout: Layout
-    training: GpuMemory
-    host_memory: HostMemory
-    write: Write | None
-    restore: Restore
-    overhead: Overhead
-    interval: Interval
-    required: Required
-    tiers: list[TierRow]
-    targets: list[TargetCheck]
-    capacity: Capacity
-    cost: Cost | None
-    provenance: list[Provenance]
+    model: ModelSize = Field(description="Parameters by how they are used: active, routed, trained.")
+    checkpoint: CheckpointSize = Field(description="Size of one checkpoint and what it is made of.")
+    layout: Layout = Field(description="Which ranks on which nodes write how much.")
+    training: GpuMemory = Field(description="Memory that state and activations take on the fullest GPU.")
+    host_memory: HostMemory = Field(description="Host memory that saving takes on the fullest writing node.")
+
+
+class SizingReport(RunReport, LayoutReport):
+    """What a checkpoint of the scenario weighs, takes, costs and needs. What is None is not known."""
+
+    provenance: list[Provenance] = Field(description="Where the figures come from, block by block.")
     prediction_intervals: dict[str, tuple[float, float]] = Field(
-        description="that hold nine of ten measurements, by the path of the figure; only with a calibration"
+        description="Interval that holds nine of ten measurements, by dotted path of the figure and in its unit. "
+        "Empty without a calibration."
     )
-    assumptions: list[Assumption]
-    warnings: list[str]
+    assumptions: list[Assumption] = Field(
+        description="Values that the answer uses and that the scenario did not state."
+    )
+    warnings: list[str] = Field(description="What a reader must know before believing the figures.")
 
 
 def answer(scenario: Scenario) -> SizingReport:
@@ -91,22 +87,14 @@ def answer(scenario: Scenario) -> SizingReport:
     asked, storage, inputs = sized(scenario), resolve_storage(scenario.storage), scenario.run_inputs
     node, laid_out, demands = asked.node, asked.laid_out, asked.demands
     memory_of_hosts = host_memory(laid_out, node=node, checkpoint=scenario.checkpoint)
-    run = evaluate(demands, inputs)
+    run = evaluate(demands, inputs).report
     return SizingReport(
         model=ModelSize.of(asked.model, laid_out),
         checkpoint=laid_out.size,
         layout=laid_out.layout,
         training=asked.memory,
         host_memory=memory_of_hosts,
-        write=run.write,
-        restore=run.restore,
-        overhead=run.overhead,
-        interval=run.interval,
-        required=run.required,
-        tiers=run.tiers,
-        targets=run.targets,
-        capacity=run.capacity,
-        cost=run.cost,
+        **dict(run),
         provenance=provenance_of(scenario, storage),
         prediction_intervals=intervals(storage, demands, run),
         assumptions=[

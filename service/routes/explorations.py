@@ -8,31 +8,31 @@ from fastapi import APIRouter, Body, Header
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from service import heavy
-from service.accept import preferred
-from service.access import OpenDatabase
-from service.calibrated import (
+from service.access.scopes import OpenDatabase
+from service.answers import heavy
+from service.answers.calibrated import (
     cluster_with_calibration,
     comparison_with_calibrations,
     document_with_calibrations,
     question_with_calibration,
     with_calibration,
 )
-from service.compute import Compute
+from service.compute.pool import Compute
 from service.errors import explained
-from service.json_bodies import JsonRoute
-from service.problems import responses
-from sizing.explore.clusters.report import ClusterReport
-from sizing.explore.clusters.scenario import REFERENCE_CLUSTER, ClusterScenario
-from sizing.explore.comparisons.report import ComparisonReport
-from sizing.explore.comparisons.request import REFERENCE_COMPARISON, ComparisonRequest
-from sizing.explore.layouts.report import LayoutsReport
-from sizing.explore.layouts.request import REFERENCE_SEARCH, LayoutsRequest
-from sizing.explore.requirements.report import RequirementsReport
-from sizing.explore.simulation import REFERENCE_SIMULATION, ScenarioSimulation
-from sizing.explore.sweeps.report import SweepReport
-from sizing.explore.sweeps.request import REFERENCE_SWEEP, SweepRequest
-from sizing.run.simulation_report import SimulationReport
+from service.http.accept import preferred
+from service.http.problems import responses
+from service.routes.json_route import JsonRoute
+from sizing.explore.clusters.cluster_report import ClusterReport
+from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER, ClusterScenario
+from sizing.explore.comparisons.comparison_report import ComparisonReport
+from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON, ComparisonRequest
+from sizing.explore.layouts.layouts_report import LayoutsReport
+from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH, LayoutsRequest
+from sizing.explore.requirements.requirements_report import RequirementsReport
+from sizing.explore.scenario_simulation import REFERENCE_SIMULATION, ScenarioSimulation
+from sizing.explore.sweeps.sweep_report import SweepReport
+from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP, SweepRequest
+from sizing.run.simulation.simulation_report import SimulationReport
 from sizing.scenario import REFERENCE_SCENARIO, Scenario
 
 router = APIRouter(prefix="/v1", tags=["what if"], route_class=JsonRoute)

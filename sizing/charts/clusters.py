@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sizing.charts.chart import Spec, chart, quantity, series
 from sizing.charts.theme import HEIGHT, WIDTH
-from sizing.explore.clusters.report import ClusterReport
+from sizing.explore.clusters.cluster_report import ClusterReport
 from sizing.explore.clusters.statistics import PERCENTILES
 from sizing.storage.rates import DIRECTIONS
 from sizing.units import SECONDS_PER_HOUR, rate_text

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sizing.charts.chart import Spec, chart, quantity, series
 from sizing.charts.theme import WIDTH
-from sizing.explore.comparisons.report import ComparisonReport
+from sizing.explore.comparisons.comparison_report import ComparisonReport
 
 _BAR_STEP = {"step": 18}
 _TIMES = {"write.stall_seconds": "stall of a save", "restore.seconds": "restore"}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sizing.charts.chart import Spec, chart, quantity, series
 from sizing.charts.theme import COLORS
-from sizing.explore.layouts.report import FoundLayout, LayoutsReport
+from sizing.explore.layouts.layouts_report import FoundLayout, LayoutsReport
 from sizing.layout.degrees import degrees_text
 
 MOST_BARS = 40

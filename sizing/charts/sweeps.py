@@ -6,7 +6,7 @@ from sizing.charts.chart import Spec, chart, quantity
 from sizing.charts.theme import COLORS
 from sizing.errors import InvalidInput
 from sizing.explore.sweeps.figures import OBJECTIVES, ObjectiveName
-from sizing.explore.sweeps.report import SweepReport
+from sizing.explore.sweeps.sweep_report import SweepReport
 
 MOST_POINTS = 5_000
 

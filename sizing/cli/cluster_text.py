@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sizing.explore.clusters.report import ClusterReport, FileSystemUse, JobFigures
+from sizing.explore.clusters.cluster_report import ClusterReport, FileSystemUse, JobFigures
 from sizing.units import bytes_text, percent_text, rate_text, seconds_text
 
 _UNKNOWN = "unknown"

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sizing.cli.figure_text import figure_text, figure_words
-from sizing.explore.comparisons.report import ComparisonReport, Explanation, FigureRow, Step
+from sizing.explore.comparisons.comparison_report import ComparisonReport, Explanation, FigureRow, Step
 
 _MOST_CHANGES = 6
 

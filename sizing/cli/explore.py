@@ -16,10 +16,10 @@ from sizing.cli.requirements_text import requirements_text
 from sizing.cli.scenarios import AS_JSON, asked_document, asked_scenario
 from sizing.cli.sweep_output import sweep_text, varied_value, write_csv, write_sweep_csv
 from sizing.cli.terminal import EXIT_MISSED, console, progress_bar
-from sizing.explore.comparisons.answer import compare
-from sizing.explore.requirements.answer import requirements_of
-from sizing.explore.sweeps.answer import sweep
+from sizing.explore.comparisons.comparison import compare
+from sizing.explore.requirements.solver import requirements_of
 from sizing.explore.sweeps.figures import OBJECTIVES
+from sizing.explore.sweeps.sweep import sweep
 
 _WIDE = 200
 
@@ -134,7 +134,7 @@ def cluster_verb(
     """Size shared storage for many jobs: collisions, stalls under contention, restore storms, what to buy."""
     from sizing.charts.clusters import cluster_chart  # noqa: PLC0415  the simulation is imported where it runs
     from sizing.cli.cluster_text import cluster_text  # noqa: PLC0415
-    from sizing.explore.clusters.answer import answer_cluster  # noqa: PLC0415
+    from sizing.explore.clusters.cluster_answer import answer_cluster  # noqa: PLC0415
 
     if chart is not None:
         require_chart_name(chart)

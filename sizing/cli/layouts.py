@@ -16,9 +16,9 @@ from sizing.charts.files import require_chart_name, write_chart
 from sizing.charts.layouts import layouts_chart
 from sizing.cli.scenarios import AS_JSON, asked_document
 from sizing.cli.terminal import EXIT_MISSED, console, progress_bar
-from sizing.explore.layouts.answer import find_layouts
-from sizing.explore.layouts.report import FoundLayout, LayoutsReport
-from sizing.explore.layouts.request import Objective
+from sizing.explore.layouts.layouts_report import FoundLayout, LayoutsReport
+from sizing.explore.layouts.layouts_request import Objective
+from sizing.explore.layouts.ranking import find_layouts
 from sizing.units import counted_text, decimal_bytes_text, percent_text, rate_text, seconds_text
 
 _Number = TypeVar("_Number", int, float)

@@ -12,7 +12,7 @@ from rich.text import Text
 from sizing.explore.requirements.asked import INTERVAL
 from sizing.explore.requirements.capacity import CapacityNeed
 from sizing.explore.requirements.free_interval import AtFreeInterval
-from sizing.explore.requirements.report import Requirement, RequirementsReport
+from sizing.explore.requirements.requirements_report import Requirement, RequirementsReport
 from sizing.units import bytes_text, percent_text, rate_text, seconds_text
 
 _NAMES = {

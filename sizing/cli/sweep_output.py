@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from sizing.cli.figure_text import figure_text, figure_words
-from sizing.explore.sweeps.answer import Sweep, shown_columns
-from sizing.explore.sweeps.report import SweepReport
-from sizing.explore.sweeps.request import sweep_request_from
+from sizing.explore.sweeps.sweep import Sweep, shown_columns
+from sizing.explore.sweeps.sweep_report import SweepReport
+from sizing.explore.sweeps.sweep_request import sweep_request_from
 from sizing.explore.sweeps.table import cells
 
 MOST_SHOWN = 40

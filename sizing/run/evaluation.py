@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.cluster import ResolvedNode
 from sizing.layout import Layout
 from sizing.provenance import Assumption
 from sizing.run.checkpoint import Checkpoint
 from sizing.run.costs import Cost, Costs, cost_of
-from sizing.run.demands import Demands
+from sizing.run.demands.demands import Demands
 from sizing.run.failures import Reliability
-from sizing.run.goodput import Interval, best_levels, interval_of, interval_warnings
-from sizing.run.levels import Level
-from sizing.run.overhead import Overhead, overhead_of, overhead_warnings
-from sizing.run.requirements import Required, required_of, required_warnings
-from sizing.run.restore import Restore, restore_of, restore_warnings
+from sizing.run.goodput.interval import Interval, best_levels, interval_of, interval_warnings
+from sizing.run.goodput.levels import Level
+from sizing.run.goodput.overhead import Overhead, overhead_of, overhead_warnings
+from sizing.run.goodput.shares import UNKNOWN_SHARES, Shares, shares_of
+from sizing.run.required import Required, required_of, required_warnings
+from sizing.run.restore.restore import Restore, restore_of, restore_warnings
 from sizing.run.retention import Capacity, Retention, capacity_of
-from sizing.run.saved_tiers import levels_of, longest_stall_seconds, main_times, saved_tiers, stalled_fraction
 from sizing.run.targets import TargetCheck, Targets, check_targets
-from sizing.run.tiers import TierRow, tier_rows, tier_warnings
+from sizing.run.tiers.rows import TierRow, tier_rows, tier_warnings
+from sizing.run.tiers.saved import levels_of, longest_stall_seconds, main_times, saved_tiers, stalled_fraction
 from sizing.run.write import Write, write_of, write_warnings
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
@@ -38,22 +41,41 @@ class RunInputs:
     costs: Costs | None = None
 
 
+class RunReport(BaseModel):
+    """The blocks of the report that come after the layout."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    write: Write | None = Field(description="Time and rate of one save. Null without a write rate of the storage.")
+    restore: Restore = Field(description="What a restart reads, and how long that takes.")
+    overhead: Overhead = Field(
+        description="Fraction of the time that saving stalls training, with the fraction that failures cost."
+    )
+    interval: Interval = Field(
+        description="Goodput (ETTR) at the interval asked for, and the interval that maximizes it."
+    )
+    shares: Shares = Field(
+        description="Where all of the wall time goes: useful work, saving, work done again, recovery."
+    )
+    required: Required = Field(description="Min rates that meet the targets.")
+    tiers: list[TierRow] = Field(
+        description="Figures of each tier and of the main storage. Empty when checkpoint.tiers is."
+    )
+    targets: list[TargetCheck] = Field(
+        description="Each target that was set, with the figure that it is compared with."
+    )
+    capacity: Capacity = Field(description="Storage that the kept checkpoints take.")
+    cost: Cost | None = Field(description="What storage and lost GPU time cost. Null without prices.")
+
+
 @dataclass(frozen=True, slots=True)
 class RunFigures:
-    """The blocks of the report that come after the layout. Their numbers are arrays where those of the inputs are.
+    """The blocks, with arrays for numbers where the inputs have arrays, and the levels that the goodput rests on.
 
-    `levels` is what the goodput was computed from, none where write times or failures are not known.
+    `levels` are none where write times or failures are not known.
     """
 
-    write: Write | None
-    restore: Restore
-    overhead: Overhead
-    interval: Interval
-    required: Required
-    tiers: list[TierRow]
-    targets: list[TargetCheck]
-    capacity: Capacity
-    cost: Cost | None
+    report: RunReport
     levels: tuple[Level, ...]
 
 
@@ -85,11 +107,12 @@ def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
         demands=demands,
         interval_seconds=main.effective_interval_seconds if main else checkpoint.interval_seconds,
     )
-    return RunFigures(
+    report = RunReport.model_construct(
         write=write,
         restore=restore,
         overhead=overhead,
         interval=interval,
+        shares=_shares(levels, interval),
         required=required_of(targets, demands=demands, profile=profile, checkpoint=checkpoint, reliability=reliability),
         tiers=tier_rows(saved, levels, best=best, demands=demands, main_stored_bytes=capacity.capacity_bytes),
         targets=check_targets(
@@ -101,8 +124,15 @@ def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
         ),
         capacity=capacity,
         cost=cost_of(inputs.costs, profile=profile, capacity=capacity, interval=interval, demands=demands),
-        levels=tuple(levels),
     )
+    return RunFigures(report, tuple(levels))
+
+
+def _shares(levels: Sequence[Level], interval: Interval) -> Shares:
+    goodput, mtbf = interval.goodput_at_interval_fraction, interval.mtbf_seconds
+    if goodput is None or mtbf is None:
+        return UNKNOWN_SHARES
+    return shares_of(levels, goodput=goodput, mtbf_seconds=mtbf)
 
 
 def _job_mtbf_seconds(reliability: Reliability | None, demands: Demands) -> Numbers | None:
@@ -126,7 +156,7 @@ def run_assumptions(demands: Demands, inputs: RunInputs) -> Iterator[Assumption]
 
 
 def run_warnings(
-    run: RunFigures, inputs: RunInputs, *, demands: Demands, layout: Layout, node: ResolvedNode
+    run: RunReport, inputs: RunInputs, *, demands: Demands, layout: Layout, node: ResolvedNode
 ) -> Iterator[str]:
     """What a reader must know before believing the figures of one answer."""
     yield from write_warnings(run.write, layout=layout, node=node)

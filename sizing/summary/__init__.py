@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from sizing.report import SizingReport
-from sizing.summary.checkpoint import checkpoint_section
 from sizing.summary.gpu_memory import memory_rows
 from sizing.summary.grids import grids, rank_classes
 from sizing.summary.key_figures import key_figures
@@ -11,6 +10,7 @@ from sizing.summary.origins import origins
 from sizing.summary.purchase import required_rows
 from sizing.summary.rows import Grid, Row, Section
 from sizing.summary.run_costs import cost_rows
+from sizing.summary.size import checkpoint_section
 from sizing.summary.times import time_rows
 from sizing.units import counted_text
 

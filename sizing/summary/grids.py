@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from sizing.layout.ranks import RankFile
 from sizing.report import SizingReport
 from sizing.run.tier import ARCHIVE
-from sizing.run.tiers import TierRow
+from sizing.run.tiers.rows import TierRow
 from sizing.storage.limits import Limit
 from sizing.summary.rows import UNKNOWN, Grid
 from sizing.units import bytes_text, decimal_bytes_text, percent_text, rate_text, seconds_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sizing.report import SizingReport
-from sizing.run.restore import Restore
+from sizing.run.restore.restore import Restore
 from sizing.summary.rows import UNKNOWN, Row
 from sizing.units import bytes_text, rate_text, seconds_text
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sizing.published import published
 from sizing.run.failures import mtbf_seconds
-from sizing.run.interval import (
+from sizing.run.goodput.single_level import (
     daly_first_order_seconds,
     daly_seconds,
     ettr_fraction,

@@ -8,7 +8,7 @@ from typing import Any
 
 from sizing.published import published
 from sizing.report import SizingReport, answer
-from sizing.run.interval import (
+from sizing.run.goodput.single_level import (
     goodput_fraction,
 )
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from

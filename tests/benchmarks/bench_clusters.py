@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from sizing.explore.clusters.answer import answer_cluster
+from sizing.explore.clusters.cluster_answer import answer_cluster
 
 
 @pytest.mark.benchmark

@@ -9,9 +9,9 @@ import pytest
 
 from sizing.run.evaluation import evaluate
 from sizing.run.figures import with_arrays
-from sizing.run.level_goodput import multilevel_goodput_fraction
-from sizing.run.levels import Level
-from sizing.run.simulation import simulate
+from sizing.run.goodput.levels import Level
+from sizing.run.goodput.multilevel import multilevel_goodput_fraction
+from sizing.run.simulation.monte_carlo import simulate
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.sized import sized
 from tests.sizing.run.scenarios import NVME, PEERS, tiered

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from sizing.explore.sweeps.answer import Sweep, sweep
-from sizing.explore.sweeps.request import REFERENCE_SWEEP, sweep_request_from
+from sizing.explore.sweeps.sweep import Sweep, sweep
+from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP, sweep_request_from
 from sizing.explore.sweeps.table import num_rows
 
 

@@ -11,7 +11,7 @@ from service.database.tables import CalibrationRunRow, RunRow
 from service_client.client import Client
 from service_client.documents import StoredCalibration
 from sizing import __version__
-from sizing.explore.clusters.scenario import REFERENCE_CLUSTER
+from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER
 from sizing.report import answer
 from sizing.scenario import scenario_from
 from sizing.storage.calibration import calibrate

@@ -11,11 +11,11 @@ import pytest
 
 from service_client.client import Client
 from service_client.errors import Refused
-from sizing.explore.clusters.scenario import REFERENCE_CLUSTER
-from sizing.explore.comparisons.request import REFERENCE_COMPARISON
-from sizing.explore.layouts.request import REFERENCE_SEARCH
-from sizing.explore.simulation import REFERENCE_SIMULATION, ScenarioSimulation, simulated
-from sizing.explore.sweeps.request import REFERENCE_SWEEP
+from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER
+from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
+from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH
+from sizing.explore.scenario_simulation import REFERENCE_SIMULATION, ScenarioSimulation, simulated
+from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from tests.service.conftest import created_token

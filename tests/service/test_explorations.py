@@ -9,16 +9,16 @@ from typing import Any
 import httpx
 import pytest
 
-from sizing.explore.clusters.answer import answer_cluster
-from sizing.explore.clusters.scenario import REFERENCE_CLUSTER
-from sizing.explore.comparisons.answer import compare
-from sizing.explore.comparisons.request import REFERENCE_COMPARISON
-from sizing.explore.layouts.answer import find_layouts
-from sizing.explore.layouts.request import REFERENCE_SEARCH
-from sizing.explore.requirements.answer import requirements
-from sizing.explore.simulation import REFERENCE_SIMULATION, ScenarioSimulation, simulated
-from sizing.explore.sweeps.answer import sweep
-from sizing.explore.sweeps.request import REFERENCE_SWEEP
+from sizing.explore.clusters.cluster_answer import answer_cluster
+from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER
+from sizing.explore.comparisons.comparison import compare
+from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
+from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH
+from sizing.explore.layouts.ranking import find_layouts
+from sizing.explore.requirements.solver import requirements
+from sizing.explore.scenario_simulation import REFERENCE_SIMULATION, ScenarioSimulation, simulated
+from sizing.explore.sweeps.sweep import sweep
+from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.service.conftest import serving
 

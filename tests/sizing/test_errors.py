@@ -3,7 +3,7 @@
 import pytest
 
 from sizing.errors import InvalidInput
-from sizing.explore.comparisons.request import comparison_request_from
+from sizing.explore.comparisons.comparison_request import comparison_request_from
 from sizing.report import answer
 from sizing.scenario import scenario_from
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from sizing.explore.clusters.bandwidth import SharedBandwidth
+from sizing.explore.clusters.cluster_report import FileSystemUse
 from sizing.explore.clusters.load import JobLoad
-from sizing.explore.clusters.report import FileSystemUse
 from sizing.explore.clusters.statistics import use_of
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from sizing.explore.clusters.cluster_report import Concurrency, JobFigures
 from sizing.explore.clusters.elastic import Elastic, Traffic, elastic
 from sizing.explore.clusters.flows import writes
 from sizing.explore.clusters.load import JobLoad
 from sizing.explore.clusters.observed import Observed, Simulated
 from sizing.explore.clusters.overlap import Windows, collision_fraction, concurrent_quantile, mean_concurrent
-from sizing.explore.clusters.report import Concurrency, JobFigures
 from sizing.explore.clusters.statistics import stalls_of
 
 

@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 
 from sizing.errors import InvalidInput
-from sizing.explore.clusters.scenario import ClusterScenario, JobGroup, Sharing
+from sizing.explore.clusters.cluster_scenario import ClusterScenario, JobGroup, Sharing
 from sizing.explore.clusters.transfer_load import TransferLoad
 from sizing.report import SizingReport, answer
-from sizing.run.levels import Level, overhead_of_levels_fraction
+from sizing.run.goodput.levels import Level, overhead_of_levels_fraction
 from sizing.run.tier import ARCHIVE
-from sizing.run.tiers import TierRow
+from sizing.run.tiers.rows import TierRow
 from sizing.run.write import Write
 from sizing.storage.storage import resolve_storage
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from sizing.run.levels import Level
+from sizing.run.goodput.levels import Level
 
 _ROUNDING = 1e-9
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from sizing.explore.clusters.cluster_report import ClusterReport, JobFigures, RequiredBandwidth
 from sizing.explore.clusters.load import JobLoad
-from sizing.explore.clusters.report import ClusterReport, JobFigures, RequiredBandwidth
 from sizing.run.tier import ARCHIVE, NODE_KINDS
 from sizing.units import percent_text, rate_text, seconds_text
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sizing.run.demands import Demands
-from sizing.run.evaluation import RunFigures, RunInputs, evaluate
+from sizing.run.demands.demands import Demands
+from sizing.run.evaluation import RunInputs, RunReport, evaluate
 from sizing.run.figures import with_arrays
 from sizing.run.targets import TargetCheck
 from sizing.storage.profile import StorageProfile
@@ -51,10 +51,10 @@ class Asked:
             profile = with_arrays(profile or StorageProfile.model_validate(dict.fromkeys(rates, 1.0)), rates)
         return Asked(self.demands, dataclasses.replace(self.inputs, checkpoint=checkpoint, profile=profile))
 
-    def at(self, values: Mapping[str, object]) -> RunFigures:
+    def at(self, values: Mapping[str, object]) -> RunReport:
         """The figures with some fields set to numbers or arrays, everything else as asked."""
         asked = self.with_values(values)
-        return evaluate(asked.demands, asked.inputs)
+        return evaluate(asked.demands, asked.inputs).report
 
     def given(self, field: str) -> float | None:
         """What the scenario says of a field; of an asynchronous save's copy to the host also what it assumes."""
@@ -82,7 +82,7 @@ class Asked:
         return self.is_async if target == DRAINED else getattr(self.inputs.targets, target) is not None
 
 
-def _drained(figures: RunFigures) -> TargetCheck:
+def _drained(figures: RunReport) -> TargetCheck:
     asked, effective = figures.interval.interval_seconds, figures.interval.effective_interval_seconds
     met = None if effective is None else np.less_equal(effective, asked)
     return TargetCheck.of(target=DRAINED, wanted=asked, found=effective, met=met)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sizing.explore.requirements.asked import INTERVAL, WRITE_RATE, Asked, interval_bounds
-from sizing.run.evaluation import RunFigures
+from sizing.run.evaluation import RunReport
 
 _Array = npt.NDArray[np.float64]
 
@@ -17,7 +17,7 @@ _PRECISION = 1e-10
 """Of the place of a maximum, where the value has all its digits: it is flat there."""
 
 
-def best_interval_seconds(asked: Asked, figures: RunFigures, rates: float | _Array | None = None) -> float | _Array:
+def best_interval_seconds(asked: Asked, figures: RunReport, rates: float | _Array | None = None) -> float | _Array:
     """The best interval, one for each of the write `rates` where they are given; `figures` are those at the rates.
 
     By formula with one level. With tiers in front, whose intervals stay, by search of the same goodput that answers.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.explore.requirements.asked import INTERVAL, WRITE_RATE, Asked, interval_bounds
 from sizing.explore.requirements.best_interval import best_interval_seconds
 from sizing.explore.requirements.edge import last_that_meets
-from sizing.run.evaluation import RunFigures
+from sizing.run.evaluation import RunReport
 from sizing.storage.transfer import Numbers
 from sizing.units import MOST_BYTES
 
@@ -23,11 +23,13 @@ class AtFreeInterval(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    write_bytes_per_second: float
-    interval_seconds: float
-    stall_seconds: float
-    overhead_fraction: float
-    goodput_fraction: float
+    write_bytes_per_second: float = Field(
+        description="Min write rate with which some interval meets all targets, in bytes per second."
+    )
+    interval_seconds: float = Field(description="Interval to take with it, in seconds from start to start.")
+    stall_seconds: float = Field(description="Seconds for which training then waits in each save.")
+    overhead_fraction: float = Field(description="Fraction of the time for which saves then stall training.")
+    goodput_fraction: float = Field(description="Fraction of the time that is then useful work (goodput, ETTR).")
 
 
 def at_free_interval(asked: Asked) -> AtFreeInterval | None:
@@ -58,14 +60,14 @@ def at_free_interval(asked: Asked) -> AtFreeInterval | None:
     )
 
 
-def _at_best_interval(asked: Asked, rates: float | npt.NDArray[np.float64]) -> RunFigures:
+def _at_best_interval(asked: Asked, rates: float | npt.NDArray[np.float64]) -> RunReport:
     figures = asked.at({WRITE_RATE: rates})
     best = best_interval_seconds(asked, figures, rates)
     wanted = np.maximum(best, _least_for_overhead(figures) * _ROUNDING)
     return asked.at({WRITE_RATE: rates, INTERVAL: np.clip(wanted, *interval_bounds(asked))})
 
 
-def _least_for_overhead(figures: RunFigures) -> Numbers:
+def _least_for_overhead(figures: RunReport) -> Numbers:
     """The least interval for the overhead target: stall / (target - overhead of the tiers); no end where they miss."""
     assert figures.write is not None  # noqa: S101  a rate is set
     main = next((row for row in figures.tiers if row.kind == "storage"), None)
@@ -75,7 +77,7 @@ def _least_for_overhead(figures: RunFigures) -> Numbers:
     return least
 
 
-def _met(figures: RunFigures, num_rates: int) -> npt.NDArray[np.bool_]:
+def _met(figures: RunReport, num_rates: int) -> npt.NDArray[np.bool_]:
     """Whether all of the targets are met that are set; one of which nothing is known is not."""
     met = np.ones(num_rates, dtype=bool)
     for check in figures.targets:

@@ -64,7 +64,7 @@ def _interval_questions(asked: Asked) -> Iterator[Question]:
         yield Question(INTERVAL, "least", target, shortest, longest)
     if asked.inputs.targets.min_goodput_fraction is None:
         return
-    figures = evaluate(asked.demands, asked.inputs)
+    figures = evaluate(asked.demands, asked.inputs).report
     if figures.interval.optimal_period_seconds is not None:
         peak = float(best_interval_seconds(asked, figures))
         yield Question(INTERVAL, "least", "min_goodput_fraction", shortest, peak)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from sizing.explore.requirements.asked import DRAINED, INTERVAL, Asked
 from sizing.explore.requirements.best_interval import best_goodput_fraction
 from sizing.explore.requirements.questions import Question
-from sizing.explore.requirements.report import Status
-from sizing.run.evaluation import RunFigures
-from sizing.run.restore import Restore
+from sizing.explore.requirements.requirements_report import Status
+from sizing.run.evaluation import RunReport
+from sizing.run.restore.restore import Restore
 from sizing.run.write import Write
 from sizing.units import percent_text, seconds_text
 
@@ -62,7 +62,7 @@ def _obstacle_to_draining(write: Write, effective_interval_seconds: float) -> st
     return f"with no limit here a save takes {seconds_text(takes)}, decided by {write.bottleneck}"
 
 
-def _obstacle_to_saving(asked: Asked, figures: RunFigures, write: Write) -> str:
+def _obstacle_to_saving(asked: Asked, figures: RunReport, write: Write) -> str:
     if asked.inputs.checkpoint.tiers:
         share = percent_text(figures.overhead.fraction or 0.0)
         longest = seconds_text(max(row.stall_seconds for row in figures.tiers))

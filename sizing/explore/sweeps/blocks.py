@@ -12,7 +12,7 @@ import numpy as np
 
 from sizing.errors import InvalidInput
 from sizing.explore.sweeps.axes import Axis
-from sizing.explore.sweeps.request import Combination
+from sizing.explore.sweeps.sweep_request import Combination
 from sizing.explore.sweeps.table import Column
 
 MOST_ROWS = 10_000_000

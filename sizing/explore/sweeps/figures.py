@@ -8,25 +8,17 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel
 
-from sizing.run.costs import Cost
-from sizing.run.demands import Demands
-from sizing.run.evaluation import RunFigures, RunInputs
-from sizing.run.goodput import Interval
-from sizing.run.overhead import Overhead
-from sizing.run.requirements import Required
-from sizing.run.restore import Restore
-from sizing.run.retention import Capacity
-from sizing.run.write import Write
+from sizing.errors import model_in
+from sizing.run.demands.demands import Demands
+from sizing.run.evaluation import RunInputs, RunReport
 
-_BLOCKS: dict[str, type[BaseModel]] = {
-    "write": Write,
-    "restore": Restore,
-    "overhead": Overhead,
-    "interval": Interval,
-    "required": Required,
-    "capacity": Capacity,
-    "cost": Cost,
+_BLOCKS = {
+    name: block
+    for name, field in RunReport.model_fields.items()
+    if typing.get_origin(field.annotation) is not list and (block := model_in(field.annotation)) is not None
 }
+"""Those of which a row of a sweep has one."""
+
 _OF_DEMANDS = {
     "checkpoint.written_bytes": "written_bytes",
     "layout.num_gpus": "num_gpus",
@@ -94,7 +86,7 @@ OBJECTIVES: dict[ObjectiveName, tuple[str, int]] = {
 """The figure of each objective: 1 where less is better, -1 where more is."""
 
 
-def figure(name: str, run: RunFigures, inputs: RunInputs, demands: Demands) -> Any:
+def figure(name: str, run: RunReport, inputs: RunInputs, demands: Demands) -> Any:
     """A figure by its dotted name: a number or an array, None where it is not known."""
     if name in _OF_DEMANDS:
         return getattr(demands, _OF_DEMANDS[name])

@@ -2,8 +2,8 @@
 
 from sizing.charts.layouts import layouts_chart
 from sizing.charts.rendering import svg
-from sizing.explore.layouts.answer import find_layouts
-from sizing.explore.layouts.request import REFERENCE_SEARCH
+from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH
+from sizing.explore.layouts.ranking import find_layouts
 
 
 def test_bars_add_up_to_what_the_fullest_gpu_holds_and_stay_below_the_lines() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sizing.explore.comparisons.answer import compare
-from sizing.explore.comparisons.request import REFERENCE_COMPARISON
+from sizing.explore.comparisons.comparison import compare
+from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
 from tests.testbed.terminal import ckpt_size
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sizing.explore.layouts.answer import find_layouts
-from sizing.explore.layouts.request import REFERENCE_SEARCH
+from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH
+from sizing.explore.layouts.ranking import find_layouts
 from sizing.training.techniques import techniques
 from tests.testbed.terminal import ckpt_size
 

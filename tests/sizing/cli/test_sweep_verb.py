@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sizing.explore.sweeps.answer import sweep
-from sizing.explore.sweeps.request import REFERENCE_SWEEP
+from sizing.explore.sweeps.sweep import sweep
+from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
 from tests.testbed.terminal import ckpt_size
 
 FLAGS = (

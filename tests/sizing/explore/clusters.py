@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from sizing.explore.clusters.cluster_scenario import cluster_scenario_from
+from sizing.explore.clusters.job_simulation import simulate
 from sizing.explore.clusters.load import JobLoad, job_loads, shared_storage
 from sizing.explore.clusters.observed import Simulated
-from sizing.explore.clusters.scenario import cluster_scenario_from
-from sizing.explore.clusters.simulation import simulate
 
 
 def document(*, num_jobs: int = 1, **changes: Any) -> dict[str, Any]:

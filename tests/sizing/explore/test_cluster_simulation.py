@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from sizing.explore.clusters.answer import answer_cluster, cluster_report
-from sizing.explore.clusters.report import ClusterReport
-from sizing.explore.clusters.scenario import cluster_scenario_from
+from sizing.explore.clusters.cluster_answer import answer_cluster, cluster_report
+from sizing.explore.clusters.cluster_report import ClusterReport
+from sizing.explore.clusters.cluster_scenario import cluster_scenario_from
 from tests.sizing.explore.clusters import document, loads_of, simulated
 
 CHECKPOINT_BYTES = 112_423_657_472

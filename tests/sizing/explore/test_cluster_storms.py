@@ -3,9 +3,9 @@
 import pytest
 
 from sizing.errors import InvalidInput
-from sizing.explore.clusters.answer import answer_cluster
-from sizing.explore.clusters.requirements import read_bytes_per_second_for_recovery, write_bytes_per_second_for_p99
-from sizing.explore.clusters.simulation import unseen
+from sizing.explore.clusters.bandwidth_to_buy import read_bytes_per_second_for_recovery, write_bytes_per_second_for_p99
+from sizing.explore.clusters.cluster_answer import answer_cluster
+from sizing.explore.clusters.job_simulation import unseen
 from sizing.explore.clusters.storms import back_seconds, storms
 from tests.sizing.explore.clusters import document, loads_of
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from sizing.explore.clusters.answer import cluster_report
-from sizing.explore.clusters.report import ClusterReport
-from sizing.explore.clusters.scenario import cluster_scenario_from
+from sizing.explore.clusters.cluster_answer import cluster_report
+from sizing.explore.clusters.cluster_report import ClusterReport
+from sizing.explore.clusters.cluster_scenario import cluster_scenario_from
 from sizing.explore.clusters.segment import Segment
-from sizing.run.levels import Level
+from sizing.run.goodput.levels import Level
 from tests.sizing.explore.clusters import document, loads_of
 
 CHECKPOINT_BYTES = 112_423_657_472

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from sizing.errors import InvalidInput
-from sizing.explore.comparisons.answer import COMPARED_FIGURES, compare
-from sizing.explore.comparisons.report import ComparisonReport, FigureRow
-from sizing.explore.comparisons.request import REFERENCE_COMPARISON
+from sizing.explore.comparisons.comparison import COMPARED_FIGURES, compare
+from sizing.explore.comparisons.comparison_report import ComparisonReport, FigureRow
+from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 

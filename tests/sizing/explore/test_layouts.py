@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
-from sizing.explore.layouts.answer import find_layouts
+from sizing.explore.layouts.layouts_report import FoundLayout, LayoutsReport
+from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH, layouts_request_from
 from sizing.explore.layouts.objectives import OBJECTIVES
-from sizing.explore.layouts.report import FoundLayout, LayoutsReport
-from sizing.explore.layouts.request import REFERENCE_SEARCH, layouts_request_from
+from sizing.explore.layouts.ranking import find_layouts
 from sizing.explore.layouts.search import scenario_with
 from sizing.layout import Parallelism
 from sizing.published import published

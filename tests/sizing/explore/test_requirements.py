@@ -10,9 +10,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
-from sizing.explore.requirements.answer import requirements
 from sizing.explore.requirements.edge import last_that_meets
-from sizing.explore.requirements.report import Requirement, RequirementsReport
+from sizing.explore.requirements.requirements_report import Requirement, RequirementsReport
+from sizing.explore.requirements.solver import requirements
 from sizing.report import SizingReport, answer
 from sizing.run.evaluation import evaluate
 from sizing.run.figures import with_arrays
@@ -240,7 +240,7 @@ def highest_goodput(asked: dict[str, Any]) -> float:
     """Of many intervals, by the functions that answer."""
     scenario = scenario_from(asked)
     intervals = np.geomspace(601, 43_200, 100_001)
-    figures = evaluate(sized(scenario).demands, with_arrays(scenario, {INTERVAL: intervals}).run_inputs)
+    figures = evaluate(sized(scenario).demands, with_arrays(scenario, {INTERVAL: intervals}).run_inputs).report
     return float(np.max(np.asarray(figures.interval.goodput_at_interval_fraction)))
 
 

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
-from sizing.explore.sweeps.answer import sweep
 from sizing.explore.sweeps.figures import FIGURES
 from sizing.explore.sweeps.front import pareto_front
-from sizing.explore.sweeps.report import SweepReport
-from sizing.explore.sweeps.request import REFERENCE_SWEEP
+from sizing.explore.sweeps.sweep import sweep
+from sizing.explore.sweeps.sweep_report import SweepReport
+from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from sizing.report import SizingReport, answer
-from sizing.run.evaluation import RunFigures, evaluate
+from sizing.run.evaluation import RunReport, evaluate
 from sizing.run.figures import with_arrays
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.sized import sized
@@ -86,12 +86,12 @@ def test_each_row_of_arrays_is_its_own_answer(name: str, data: st.DataObject) ->
     values = data.draw(st.fixed_dictionaries({path: column(path, *bounds) for path, bounds in (FIELDS | more).items()}))
     rows = [document_of(base, {path: column[i] for path, column in values.items()}) for i in range(NUM_ROWS)]
     first = scenario_from(rows[0])
-    together = evaluate(sized(first).demands, with_arrays(first, values).run_inputs)
+    together = evaluate(sized(first).demands, with_arrays(first, values).run_inputs).report
     for index, row in enumerate(rows):
         assert_row_is_answer(together, index, answer(scenario_from(row)))
 
 
-def assert_row_is_answer(together: RunFigures, index: int, alone: SizingReport) -> None:
+def assert_row_is_answer(together: RunReport, index: int, alone: SizingReport) -> None:
     blocks = ("write", "restore", "overhead", "interval", "required", "capacity")
     for name in blocks:
         compare(getattr(together, name), index, getattr(alone, name), name)
@@ -124,7 +124,7 @@ def test_arrays_broadcast_together() -> None:
             "checkpoint.interval_seconds": np.array([[600.0], [3600.0], [14400.0]]),
         },
     )
-    figures = evaluate(sized(scenario).demands, scenario.run_inputs)
+    figures = evaluate(sized(scenario).demands, scenario.run_inputs).report
     assert np.asarray(figures.interval.goodput_at_interval_fraction).shape == (3, 2)
     assert figures.write is not None
     assert np.asarray(figures.write.seconds) == pytest.approx([138.0, 13.8])

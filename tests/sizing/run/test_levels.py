@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sizing.run.goodput import best_levels
-from sizing.run.interval import goodput_fraction
-from sizing.run.level_goodput import multilevel_goodput_fraction
-from sizing.run.levels import Level, first_order_level_intervals
-from sizing.run.simulation import simulate
+from sizing.run.goodput.interval import best_levels
+from sizing.run.goodput.levels import Level, first_order_level_intervals
+from sizing.run.goodput.multilevel import multilevel_goodput_fraction
+from sizing.run.goodput.single_level import goodput_fraction
+from sizing.run.simulation.monte_carlo import simulate
 
 CASES = {
     "one, synchronous": ([Level(14_400, 50.55, 0, 300, 1)], 34_615),

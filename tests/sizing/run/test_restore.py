@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
-from sizing.explore.requirements.answer import requirements
+from sizing.explore.requirements.solver import requirements
 from sizing.published import published
-from sizing.run.resharding import overlapping_shards
-from sizing.run.restore import Restore
+from sizing.run.demands.resharding import overlapping_shards
+from sizing.run.restore.restore import Restore
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.sizing.run.scenarios import ASYNC, document, report
 

@@ -6,9 +6,14 @@ import pytest
 from sizing.errors import InvalidInput
 from sizing.report import answer
 from sizing.run.evaluation import evaluate
-from sizing.run.levels import Level
-from sizing.run.simulation import simulate
-from sizing.run.simulation_report import SimulationReport, SimulationRequest, simulation_report, with_whole_multiples
+from sizing.run.goodput.levels import Level
+from sizing.run.simulation.monte_carlo import simulate
+from sizing.run.simulation.simulation_report import (
+    SimulationReport,
+    SimulationRequest,
+    simulation_report,
+    with_whole_multiples,
+)
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.sized import sized
 from tests.sizing.run.scenarios import NVME, PEERS, document, tiered

@@ -9,7 +9,7 @@ from sizing.errors import InvalidInput
 from sizing.report import SizingReport
 from sizing.run.evaluation import evaluate
 from sizing.run.figures import with_arrays
-from sizing.run.tiers import TierRow
+from sizing.run.tiers.rows import TierRow
 from sizing.scenario import scenario_from
 from sizing.sized import sized
 from tests.sizing.run.scenarios import ARCHIVE, ASYNC, NVME, PEERS, report, tiered, write_of
@@ -204,7 +204,7 @@ def test_the_required_write_rate_of_a_sweep_is_that_of_each_answer() -> None:
     scenario = scenario_from(tiered({"kind": "host-memory", "interval_seconds": 30, "recovered_fraction": 0.5}, PEERS))
     limits = np.array([1e-5, 1e-3, 0.05])
     inputs = with_arrays(scenario, {"targets.max_overhead_fraction": limits}).run_inputs
-    required = evaluate(sized(scenario).demands, inputs).required
+    required = evaluate(sized(scenario).demands, inputs).report.required
     for index, limit in enumerate(limits):
         one = report(scenario.model_dump(exclude_none=True), targets={"max_overhead_fraction": limit}).required
         rate = np.broadcast_to(np.asarray(required.device_to_host_bytes_per_second), limits.shape)[index]

@@ -1,0 +1,97 @@
+"""What bandwidth to buy for a cluster: for a p99 stall by simulation, for a recovery time by formula."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from sizing.explore.clusters.job_simulation import Progress, simulate
+from sizing.explore.clusters.load import JobLoad
+from sizing.explore.clusters.storms import back_seconds
+from sizing.units import MOST_BYTES
+
+P99 = 0.99
+TOLERANCE = 0.01
+"""To which the bandwidth for a p99 stall is found; its simulation has more noise than that below."""
+
+_FIRST_CHECKPOINTS = 20_000
+_MOST_CHECKPOINTS = 200_000
+_EXACT = 1e-12
+
+
+def write_bytes_per_second_for_p99(
+    loads: Sequence[JobLoad], *, p99_stall_seconds: float, horizon_seconds: float, seed: int, progress: Progress
+) -> float | None:
+    """Least write rate at which 99 % of every group's stalls last no longer, or None where no rate is enough.
+
+    Found by halving, each step a simulation with the same failures and jitter: first of some 20,000 checkpoints, then,
+    from there, of up to 200,000. The rate returned meets the target in the latter; 1 % less does not, or is less than
+    the jobs write on average, with which they would wait longer and longer.
+    """
+    if any(load.stall_alone_seconds(math.inf) >= p99_stall_seconds for load in loads):
+        return None
+    steps = itertools.count(1)
+
+    def meets(rate: float, *, seconds: float) -> bool:
+        progress(1 - 0.9 ** next(steps))
+        found = simulate(
+            loads, write_bytes_per_second=rate, read_bytes_per_second=None, horizon_seconds=seconds, seed=seed
+        )
+        stalls = [np.asarray(group.stall_seconds) for group in found.groups]
+        return all(len(s) > 0 and np.quantile(s, P99) <= p99_stall_seconds for s in stalls)
+
+    mean = sum(load.group.count * load.write.num_bytes / load.interval_seconds for load in loads)
+    first, last = (_covering(loads, number, horizon_seconds) for number in (_FIRST_CHECKPOINTS, _MOST_CHECKPOINTS))
+    near = _least(partial(meets, seconds=first), least=mean, start=mean, factor=2.0, tolerance=TOLERANCE)
+    if near is None or first == last:
+        return near
+    return _least(partial(meets, seconds=last), least=mean, start=near, factor=1 + 5 * TOLERANCE, tolerance=TOLERANCE)
+
+
+def _covering(loads: Sequence[JobLoad], num_checkpoints: int, horizon_seconds: float) -> float:
+    """Time in which the jobs save about so often, and each at least a few times, within the horizon."""
+    per_second = sum(load.group.count / load.interval_seconds for load in loads)
+    few_each = 20 * max(load.interval_seconds for load in loads)
+    return min(horizon_seconds, max(few_each, num_checkpoints / per_second))
+
+
+def read_bytes_per_second_for_recovery(loads: Sequence[JobLoad], *, recovery_seconds: float) -> float | None:
+    """Least read rate at which all jobs train again in that time after a power failure, or None where none is enough.
+
+    Solved to 1e-12: the time falls with the rate as long as the file system limits.
+    """
+    everybody = [load.group.count for load in loads]
+
+    def meets(rate: float) -> bool:
+        return max(back_seconds(loads, everybody, read_bytes_per_second=rate)) <= recovery_seconds
+
+    unlimited = max(
+        load.before_reading_seconds(math.inf) + load.restore.alone_seconds(math.inf) for load in loads if load.restore
+    )
+    if unlimited >= recovery_seconds:
+        return None
+    total = sum(load.group.count * load.restore.num_bytes for load in loads if load.restore)
+    return _least(meets, least=0.0, start=total / recovery_seconds, factor=2.0, tolerance=_EXACT)
+
+
+def _least(
+    meets: Callable[[float], bool], *, least: float, start: float, factor: float, tolerance: float
+) -> float | None:
+    """The least rate from `least` on that meets a condition which larger rates meet too, or None where none does."""
+    low = high = start
+    while not meets(high):
+        low, high = high, factor * high
+        if high > MOST_BYTES:
+            return None
+    while meets(low):
+        if low <= least:
+            return least
+        low, high = max(least, low / factor), low
+    while high / low > 1 + tolerance:
+        middle = (low * high) ** 0.5
+        low, high = (low, middle) if meets(middle) else (middle, high)
+    return high

@@ -1,0 +1,78 @@
+"""The answer of a comparison, as a document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class InputDifference(BaseModel):
+    """A field that is not the same in all scenarios."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    field: str = Field(description="Dotted path in the scenario.")
+    values: list[Any] = Field(
+        description="Value in effect in each scenario, defaults included, in their order. "
+        "Null when the field does not apply."
+    )
+
+
+class FigureRow(BaseModel):
+    """A figure of each scenario, beside the first one's."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    figure: str = Field(description="Dotted path in the report.")
+    values: list[Any] = Field(description="Figure of each scenario, in their order. Null when unknown.")
+    ratios: list[float | None] = Field(
+        description="Each value over the first scenario's. Null when one of them is no number or the first is 0."
+    )
+    differs: bool = Field(description="Whether they differ by more than rounding.")
+
+
+class Change(BaseModel):
+    """What a step did to a figure."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    figure: str = Field(description="Dotted path in the report.")
+    before: Any = Field(description="Value without the inputs of this step.")
+    after: Any = Field(description="Value with the inputs of this step.")
+
+
+class Step(BaseModel):
+    """Inputs that were changed together, because one without the others has no answer, and what followed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    inputs: list[str] = Field(
+        description="Dotted paths in the scenario that change together, as one without the others has no answer."
+    )
+    changes: list[Change] = Field(description="Figures that follow.")
+
+
+class Explanation(BaseModel):
+    """The way from the first scenario to another, one input after the other, so that the changes add up."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(description="Scenario that the steps lead to, from the first one.")
+    steps: list[Step] = Field(description="One input after the other; their changes add up to the whole difference.")
+
+
+class ComparisonReport(BaseModel):
+    """Scenarios side by side. Changes depend on the order of the steps where inputs work together."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    names: list[str] = Field(description="Scenarios in the order of the question; the first is the reference.")
+    inputs: list[InputDifference] = Field(description="Scenario fields that differ.")
+    figures: list[FigureRow] = Field(
+        description="Figures of the reports, one row each, with their ratios to the reference."
+    )
+    explanations: list[Explanation] = Field(
+        description="Which input made which difference, for each scenario but the first."
+    )
+    warnings: list[list[str]] = Field(description="Warnings of each scenario's own report, in their order.")

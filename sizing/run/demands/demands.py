@@ -1,0 +1,90 @@
+"""What a save and a restore ask of the storage: all that the steps after the layout need of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sizing.cluster import NodeSpec, ResolvedNode
+from sizing.cluster.node import PCIE_BYTES_PER_SECOND
+from sizing.layout import CheckpointSize, LaidOut, Parallelism
+from sizing.layout.size import METADATA
+from sizing.run.demands.readings import STRATEGIES, RestorePlan, RestoreStrategy, restore_plan
+from sizing.run.demands.resharding import amplification
+from sizing.state.saved_state import PartName
+from sizing.storage.limits import Demand
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """What one layout asks of any storage. A sweep over storage, failures and targets derives it once.
+
+    `max_node_bytes` is what the fullest node writes of a checkpoint.
+    """
+
+    write: Demand
+    restores: dict[RestoreStrategy, RestorePlan]
+    written_bytes: int
+    weights_bytes: int
+    num_gpus: int
+    num_nodes: int
+    num_writing_nodes: int
+    max_node_bytes: int
+    largest_over_mean: float
+    node: NodeSpec
+
+    @property
+    def gpu_link_bytes_per_second(self) -> float | None:
+        """Line rate from one GPU to its host, if published."""
+        return PCIE_BYTES_PER_SECOND.get(self.node.pcie_generation or 0)
+
+    @property
+    def network_bytes_per_second(self) -> float | None:
+        """Line rate of a node's ports to the other nodes, if published."""
+        return self.node.compute_network_bytes_per_second
+
+    @property
+    def own_restore(self) -> RestorePlan:
+        """How the ranks that saved read back what lies in their own nodes, once, and pass it on."""
+        all_wrote = self.write.num_streams == self.num_gpus
+        return self.restores["parallel-read-exchange" if all_wrote else "read-once-broadcast"]
+
+
+def demands_of(
+    laid_out: LaidOut, parallelism: Parallelism, *, node: ResolvedNode, restored: tuple[LaidOut, Parallelism]
+) -> Demands:
+    """What saving the layout on those nodes, and restoring it into the same or another one, asks of the storage."""
+    layout = laid_out.layout
+    more = amplification(laid_out.saved_as, parallelism, restored[1])
+    return Demands(
+        write=_write_demand(laid_out),
+        restores={name: restore_plan(*restored, strategy=name, amplification=more) for name in STRATEGIES},
+        written_bytes=laid_out.size.written_bytes,
+        weights_bytes=_weights_bytes(laid_out.size),
+        num_gpus=layout.num_gpus,
+        num_nodes=layout.num_nodes,
+        num_writing_nodes=layout.num_writing_nodes,
+        max_node_bytes=layout.max_writers_per_node * layout.max_rank_bytes,
+        largest_over_mean=layout.largest_over_mean,
+        node=node.spec,
+    )
+
+
+def _weights_bytes(size: CheckpointSize) -> int:
+    """What the weights of a checkpoint take alone; the master copy where it holds no others."""
+    kept: tuple[PartName, ...] = ("weights", "master")
+    part_bytes = next((size.parts[name].total_bytes for name in kept if name in size.parts), 0)
+    return part_bytes * size.written_bytes // size.total_bytes
+
+
+def _write_demand(laid_out: LaidOut) -> Demand:
+    """Every writer writes its files at once; where there is a `.metadata`, all ranks plan for it."""
+    size, layout = laid_out.size, laid_out.layout
+    metadata_bytes = size.small_state_bytes.get(METADATA, 0)
+    return Demand(
+        size.written_bytes,
+        layout.num_writers,
+        layout.num_writers / layout.max_writers_per_node,
+        size.num_files,
+        num_planned_ranks=layout.num_gpus if metadata_bytes else 0,
+        metadata_bytes=metadata_bytes,
+    )

@@ -1,0 +1,178 @@
+"""What a restore reads: which ranks read which part how many times, and what they then pass on to others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from sizing.layout import LaidOut, Parallelism
+from sizing.layout.formats.readers import Readers, ReadingRanks
+from sizing.layout.parallelism import Ranks
+from sizing.layout.placement import place_writers
+from sizing.layout.size import METADATA
+from sizing.run.demands.resharding import Amplification
+from sizing.state.saved_state import PartName
+from sizing.storage.limits import Demand
+
+RestoreStrategy = Literal["every-replica", "read-once-broadcast", "parallel-read-exchange"]
+"""`every-replica`: each replica reads what it needs, as the format does by itself. `read-once-broadcast`: the ranks of
+one replica read and send to the others. `parallel-read-exchange`: every rank reads a share, then they exchange."""
+
+STRATEGIES: tuple[RestoreStrategy, ...] = ("every-replica", "read-once-broadcast", "parallel-read-exchange")
+
+Group = ReadingRanks | Literal["one-replica"]
+
+
+class Reading(NamedTuple):
+    """Bytes of a part that all ranks together read, and that over the part's bytes in the files."""
+
+    read_bytes: int
+    num_readings: float
+
+
+@dataclass(frozen=True, slots=True)
+class RestorePlan:
+    """What one strategy reads, by part and by group of ranks, and what each node then receives from others."""
+
+    readings: dict[str, Reading]
+    demands: tuple[Demand, ...]
+    num_gpus: int
+    exchanged_bytes_per_node: float
+    max_rank_read_bytes: float
+
+    @property
+    def read_bytes(self) -> int:
+        """Of one restore, over all ranks."""
+        return sum(reading.read_bytes for reading in self.readings.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Restoring:
+    """The layout that restores, and what it reads over what it needs."""
+
+    laid_out: LaidOut
+    parallelism: Parallelism
+    amplification: Amplification
+
+
+@dataclass(frozen=True, slots=True)
+class _PartReading:
+    """One part: who reads it, how many bytes in all, how many the busiest rank, and what a node receives or sends."""
+
+    name: str
+    group: Group
+    read_bytes: int
+    num_readings: float
+    max_rank_bytes: float
+    exchanged_bytes_per_node: float
+
+
+def restore_plan(
+    laid_out: LaidOut, parallelism: Parallelism, *, strategy: RestoreStrategy, amplification: Amplification
+) -> RestorePlan:
+    """What the layout reads with a strategy, in the proportion of an observed size if there is one.
+
+    Groups read one after the other: `.metadata` first, which every rank reads, then the parts.
+    """
+    restoring = _Restoring(laid_out, parallelism, amplification)
+    parts = list(_part_readings(restoring, strategy))
+    return RestorePlan(
+        readings={part.name: Reading(part.read_bytes, part.num_readings) for part in parts},
+        demands=tuple(_demands(laid_out, parallelism, parts)),
+        num_gpus=parallelism.num_gpus,
+        exchanged_bytes_per_node=sum(part.exchanged_bytes_per_node for part in parts),
+        max_rank_read_bytes=sum(part.max_rank_bytes for part in parts),
+    )
+
+
+def _part_readings(restoring: _Restoring, strategy: RestoreStrategy) -> Iterator[_PartReading]:
+    laid_out, ranks = restoring.laid_out, restoring.parallelism.num_gpus
+    metadata_bytes = laid_out.size.small_state_bytes.get(METADATA, 0)
+    if metadata_bytes:
+        yield _PartReading(METADATA, "everyone", metadata_bytes * ranks, ranks, metadata_bytes, 0.0)
+    for name in laid_out.size.parts:
+        readers = laid_out.saved_as.readers(name, restoring.parallelism)
+        if max(readers.copies) == 1 or strategy == "every-replica":
+            yield _read_by_format(restoring, name, readers)
+        else:
+            yield _read_once(restoring, name, readers.copies, strategy)
+
+
+def _read_by_format(restoring: _Restoring, name: PartName, readers: Readers) -> _PartReading:
+    layout = restoring.laid_out.layout
+    reading = _read(restoring, name, readers.copies)
+    largest = reading.read_bytes if readers.ranks == "rank-0" else _largest(restoring, name, readers.sharers)
+    num_sources = {"writers": layout.num_writing_nodes, "rank-0": 1}.get(readers.ranks)
+    sent = reading.read_bytes / num_sources if num_sources and layout.num_nodes > 1 else 0.0
+    return _PartReading(name, readers.ranks, *reading, largest, sent)
+
+
+def _read_once(restoring: _Restoring, name: PartName, copies: Ranks, strategy: RestoreStrategy) -> _PartReading:
+    """Each byte is read once, and each node then receives what its ranks hold, or what they have not read of it."""
+    laid_out = restoring.laid_out
+    reading = _read(restoring, name, Ranks())
+    held = laid_out.dense_bytes[name] * copies.dense + laid_out.expert_bytes[name] * copies.expert
+    num_nodes = laid_out.layout.num_nodes
+    received = _scaled(laid_out, held) / num_nodes if num_nodes > 1 else 0.0
+    if strategy == "read-once-broadcast":
+        return _PartReading(name, "one-replica", *reading, _largest(restoring, name, Ranks()), received)
+    most = max(copies)
+    return _PartReading(name, "everyone", *reading, _largest(restoring, name, copies), received * (most - 1) / most)
+
+
+def _read(restoring: _Restoring, name: PartName, copies: Ranks) -> Reading:
+    laid_out, more = restoring.laid_out, restoring.amplification
+    dense, expert = laid_out.dense_bytes[name] * copies.dense, laid_out.expert_bytes[name] * copies.expert
+    computed, part_bytes = dense * more.dense + expert * more.expert, laid_out.size.parts[name].total_bytes
+    return Reading(_scaled(laid_out, computed), computed / part_bytes if part_bytes else 0.0)
+
+
+def _scaled(laid_out: LaidOut, num_bytes: float) -> int:
+    size = laid_out.size
+    return round(num_bytes) * size.written_bytes // size.total_bytes
+
+
+def _largest(restoring: _Restoring, name: PartName, sharers: Ranks) -> float:
+    """What the fullest rank reads of a part whose bytes so many ranks share."""
+    laid_out, more = restoring.laid_out, restoring.amplification
+    dense = laid_out.max_dense.part_bytes.get(name, 0) / sharers.dense * more.dense
+    expert = laid_out.max_expert.part_bytes.get(name, 0) / sharers.expert * more.expert
+    return float(_scaled(laid_out, dense + expert))
+
+
+def _demands(laid_out: LaidOut, parallelism: Parallelism, parts: list[_PartReading]) -> Iterator[Demand]:
+    size = laid_out.size
+    if parts[0].name == METADATA:
+        streams, nodes = _streams_and_nodes(laid_out, parallelism, "everyone")
+        yield Demand(parts[0].read_bytes, streams, nodes, streams, num_planned_ranks=streams)
+    by_group: dict[Group, int] = {}
+    for part in parts:
+        if part.name != METADATA:
+            by_group[part.group] = by_group.get(part.group, 0) + part.read_bytes
+    for group, num_bytes in by_group.items():
+        num_files = round(size.num_files * num_bytes / size.written_bytes)
+        yield Demand(num_bytes, *_streams_and_nodes(laid_out, parallelism, group), num_files)
+
+
+def _streams_and_nodes(laid_out: LaidOut, parallelism: Parallelism, group: Group) -> tuple[int, float]:
+    layout = laid_out.layout
+    match group:
+        case "rank-0":
+            return 1, 1.0
+        case "writers":
+            return layout.num_writers, layout.num_writers / layout.max_writers_per_node
+        case "one-replica":
+            return _one_replica(laid_out, parallelism)
+        case "everyone":
+            return layout.num_gpus, layout.num_gpus / min(layout.num_gpus, layout.gpus_per_node)
+
+
+def _one_replica(laid_out: LaidOut, parallelism: Parallelism) -> tuple[int, float]:
+    """The ranks that hold one copy of everything, and the nodes as full as their fullest that they stand on."""
+    per_stage = parallelism.tensor * parallelism.expert * laid_out.sharding.shard_group
+    ranks = per_stage * parallelism.pipeline
+    if ranks == laid_out.layout.num_writers:
+        return ranks, ranks / laid_out.layout.max_writers_per_node
+    placed = place_writers(parallelism, writers_per_stage=per_stage, gpus_per_node=laid_out.layout.gpus_per_node)
+    return ranks, ranks / placed.most_per_node

@@ -1,0 +1,88 @@
+"""What a measured storage profile did not see of the layout that it is used for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from sizing.layout import Layout
+from sizing.run.demands.demands import Demands
+from sizing.run.demands.readings import RestoreStrategy
+from sizing.storage.calibration import Calibration, predicted
+from sizing.storage.rates import Direction
+from sizing.storage.storage import ResolvedStorage
+from sizing.storage.terms import Demand
+from sizing.units import rate_text
+
+
+def measurement_warnings(storage: ResolvedStorage | None, *, layout: Layout) -> Iterator[str]:
+    """Where the benchmark's ranks and nodes are not those of the layout, and what the benchmark itself warned of."""
+    published = storage.published if storage else None
+    if published and published.basis == "achieved" and published.num_nodes != layout.num_writing_nodes:
+        yield (
+            f"{published.name} is what checkpoints of {published.num_nodes} nodes achieved, here "
+            f"{layout.num_writing_nodes} write: what other nodes get is not published"
+        )
+    measured = storage.profile.measured if storage else None
+    if measured is None:
+        return
+    seen, asked = (measured.num_ranks, measured.num_nodes), (layout.num_writers, layout.num_writing_nodes)
+    if seen != asked:
+        reading = (
+            "that more nodes get no more is the cautious reading"
+            if measured.num_nodes < layout.num_writing_nodes
+            else "whether other writers get the same is not known"
+        )
+        yield (
+            f"the storage was measured with {seen[0]} rank(s) on {seen[1]} node(s), here {asked[0]} write from "
+            f"{asked[1]}: {reading}; measure as many"
+        )
+    for warning in measured.warnings:
+        yield f"run {measured.run_id}: {warning}"
+
+
+def calibration_warnings(
+    storage: ResolvedStorage | None, demands: Demands, *, strategy: RestoreStrategy
+) -> Iterator[str]:
+    """What the calibration warned of, and where this layout lies outside of what it saw."""
+    calibration = storage.calibration if storage else None
+    if calibration is None:
+        return
+    asked: tuple[tuple[Direction, Sequence[Demand]], ...] = (
+        ("write", [demands.write]),
+        ("read", demands.restores[strategy].demands),
+    )
+    for direction, steps in asked:
+        found = predicted(calibration, steps, direction=direction)
+        if found is not None and found.extrapolated:
+            factor = float(found.high_seconds / found.low_seconds)
+            yield (
+                f"the time to {direction} is extrapolated beyond the {', '.join(found.extrapolated)} that were "
+                f"measured: the ends of its interval differ by a factor of {factor:.3g}; measure closer to this layout"
+            )
+        yield from _unseen(calibration, direction)
+        yield from _unplanned(calibration, steps, direction)
+    if calibration.grade in "CD":
+        yield f"the calibration has grade {calibration.grade}: see ckpt-bench calibrate --suggest"
+    for warning in calibration.warnings:
+        yield f"calibration: {warning}"
+
+
+def _unseen(calibration: Calibration, direction: Direction) -> Iterator[str]:
+    fit = calibration.fit(direction)
+    for limit in fit.limits if fit else ():
+        if limit.verdict == "lower-bound" and limit.value is not None:
+            yield (
+                f"the {limit.resource} limit of {direction}s is at least {rate_text(limit.value)} and not known: "
+                f"{limit.reason}"
+            )
+
+
+def _unplanned(calibration: Calibration, steps: Sequence[Demand], direction: Direction) -> Iterator[str]:
+    fit, num_ranks = calibration.fit(direction), max(int(np.max(step.num_planned_ranks)) for step in steps)
+    if fit is not None and num_ranks and not fit.holds("planning"):
+        yield (
+            f"the time to {direction} has none for the planning of {num_ranks:,} ranks: the runs, by engine "
+            f"{calibration.engine}, do not show it"
+        )

@@ -1,0 +1,193 @@
+"""The least rates that meet the targets."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import compress
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from sizing.run.checkpoint import Checkpoint
+from sizing.run.demands.demands import Demands
+from sizing.run.failures import Reliability, seconds_before_reading
+from sizing.run.figures import Figures
+from sizing.run.restore.exchange import exchange_of
+from sizing.run.targets import Targets
+from sizing.run.tier import ARCHIVE
+from sizing.run.tiers.saved import SavedTier, longest_stall_seconds, saved_tiers
+from sizing.run.tiers.times import TierTimes
+from sizing.storage.limits import Demand, Direction, longest, serial_steps
+from sizing.storage.profile import StorageProfile
+from sizing.storage.transfer import Numbers
+
+WriteTarget = Literal["max_overhead_fraction", "max_stall_seconds", "interval_seconds"]
+
+
+class Required(Figures):
+    """The `required` block of the report."""
+
+    write_bytes_per_second: float | None = Field(
+        description="Min write rate over all nodes that meets write_target, in bytes per second. "
+        "Null when no rate does."
+    )
+    write_per_node_bytes_per_second: float | None = Field(
+        description="Share of one writing node in that rate, in bytes per second. Null when no rate does."
+    )
+    write_target: WriteTarget = Field(
+        description="Target that asks for the highest write rate; interval_seconds with mode async, as a save must "
+        "drain before the next."
+    )
+    write_seconds: float = Field(description="Max seconds that this target leaves for a write.")
+    device_to_host_bytes_per_second: float | None = Field(
+        None,
+        description="Min rate of one GPU's copy to host memory that meets the stall targets, in bytes per second. "
+        "Null with mode sync or when no rate does.",
+    )
+    restore_bytes_per_second: float | None = Field(
+        description="Min read rate over all nodes that meets targets.recovery_seconds, in bytes per second. "
+        "Null without that target or when no rate does."
+    )
+
+
+def least_bytes_per_second(total_bytes: Numbers, *, seconds: Numbers, serial_seconds: Numbers = 0.0) -> Numbers:
+    """Rate at which B bytes pass in t seconds of which s are serial: B / (t - s); inf where t <= s.
+
+    Source: `storage.transfer.transfer_seconds`, solved for the rate.
+
+    >>> round(float(least_bytes_per_second(13.8e12, seconds=0.05 * 14400)) / 1e9, 2)
+    19.17
+    """
+    left = np.subtract(seconds, serial_seconds)
+    return np.where(left > 0, np.divide(total_bytes, np.where(left > 0, left, 1.0)), np.inf)
+
+
+def required_of(
+    targets: Targets,
+    *,
+    demands: Demands,
+    profile: StorageProfile | None,
+    checkpoint: Checkpoint,
+    reliability: Reliability | None,
+) -> Required:
+    """The least write rate for the overhead and stall targets, and read rate for the recovery target.
+
+    What the tiers stall, the main storage cannot.
+    """
+    is_async = checkpoint.mode == "async"
+    tiers = _tiers(checkpoint, profile, demands)
+    allowed: dict[WriteTarget, Numbers] = (
+        {"interval_seconds": checkpoint.interval_seconds}
+        if is_async
+        else _allowed_stalls(targets, tiers, periods=[checkpoint.interval_seconds])
+    )
+    seconds = _least(allowed)
+    write = _rate(_writing(profile, demands, checkpoint), [demands.write], seconds, direction="write")
+    return Required.of(
+        write_bytes_per_second=write,
+        write_per_node_bytes_per_second=write / demands.num_writing_nodes,
+        write_target=longest({name: -limit for name, limit in allowed.items()}),
+        write_seconds=seconds,
+        device_to_host_bytes_per_second=_copy_rate(targets, demands, checkpoint, tiers) if is_async else None,
+        restore_bytes_per_second=_restore_rate(targets, demands, profile, checkpoint, reliability),
+    )
+
+
+def _tiers(checkpoint: Checkpoint, profile: StorageProfile | None, demands: Demands) -> list[SavedTier]:
+    """The tiers without the main storage."""
+    if not checkpoint.tiers:
+        return []
+    saved = saved_tiers(checkpoint, profile, demands=demands, main=TierTimes(0.0, 0.0, None))
+    return [one for one in saved if one.tier is not None]
+
+
+def _allowed_stalls(
+    targets: Targets, others: Sequence[SavedTier], *, periods: Sequence[Numbers]
+) -> dict[WriteTarget, Numbers]:
+    """How long each save may stall of those that come once per period, beside what others stall."""
+    left = targets.max_overhead_fraction - sum((one.stalled_fraction for one in others), start=0.0)
+    allowed: dict[WriteTarget, Numbers] = {
+        "max_overhead_fraction": np.maximum(0.0, left) / sum(np.divide(1.0, period) for period in periods)
+    }
+    limit = targets.max_stall_seconds
+    if limit is not None:
+        longest_other = longest_stall_seconds(others)
+        is_kept = True if longest_other is None else np.less_equal(longest_other, limit)
+        allowed["max_stall_seconds"] = np.where(is_kept, limit, 0.0)
+    return allowed
+
+
+def _copy_rate(
+    targets: Targets, demands: Demands, checkpoint: Checkpoint, tiers: Sequence[SavedTier]
+) -> Numbers | None:
+    """The least rate of one GPU to its host, where a save stalls for that copy; NaN where none is enough."""
+    copies = [_stalls_for_copy(one, is_first=index == 0) for index, one in enumerate(tiers)]
+    periods = [one.effective_interval_seconds for one in compress(tiers, copies)]
+    if not checkpoint.front_tiers:
+        periods.append(checkpoint.interval_seconds)
+    if not periods:
+        return None
+    others = list(compress(tiers, map(operator.not_, copies)))
+    seconds = _least(_allowed_stalls(targets, others, periods=periods))
+    rate = least_bytes_per_second(demands.written_bytes / demands.write.num_streams, seconds=seconds)
+    return np.where(np.isfinite(rate), rate, np.nan)
+
+
+def _stalls_for_copy(one: SavedTier, *, is_first: bool) -> bool:
+    kind = one.tier.kind if one.tier else None
+    return kind == "host-memory" or (is_first and one.mode == "async" and kind != ARCHIVE)
+
+
+def _writing(profile: StorageProfile | None, demands: Demands, checkpoint: Checkpoint) -> StorageProfile | None:
+    """The rates that writing passes: an asynchronous save first copies, unless it drains from a tier in front."""
+    if checkpoint.mode == "sync":
+        return profile
+    given = profile.device_to_host_bytes_per_second if profile else None
+    copied = demands.gpu_link_bytes_per_second if given is None else given
+    update = {"device_to_host_bytes_per_second": None if checkpoint.front_tiers else copied}
+    return (profile or StorageProfile.model_construct()).model_copy(update=update)
+
+
+def required_warnings(required: Required, targets: Targets) -> Iterator[str]:
+    """Which targets no rate can meet."""
+    no_rate = "no rate meets it: what comes before or beside the transfer alone takes longer"
+    if required.write_bytes_per_second is None:
+        block = "checkpoint" if required.write_target == "interval_seconds" else "targets"
+        yield f"{block}.{required.write_target}: {no_rate}"
+    if targets.recovery_seconds is not None and required.restore_bytes_per_second is None:
+        yield f"targets.recovery_seconds: {no_rate}"
+
+
+def _restore_rate(
+    targets: Targets,
+    demands: Demands,
+    profile: StorageProfile | None,
+    checkpoint: Checkpoint,
+    reliability: Reliability | None,
+) -> Numbers | None:
+    """The least read rate for the recovery target, if there is one."""
+    if targets.recovery_seconds is None:
+        return None
+    plan = demands.restores[checkpoint.restore]
+    reading = targets.recovery_seconds - seconds_before_reading(reliability) - exchange_of(plan, demands)
+    if reliability is not None and reliability.restart_seconds is not None:
+        is_in_time = np.less_equal(reliability.recovery_seconds(0.0), targets.recovery_seconds)
+        reading = np.where(is_in_time, reading, 0.0)
+    return _rate(profile, plan.demands, reading, direction="read")
+
+
+def _least(limits: Mapping[WriteTarget, Numbers]) -> Numbers:
+    return functools.reduce(np.minimum, limits.values())
+
+
+def _rate(
+    profile: StorageProfile | None, demands: Sequence[Demand], seconds: Numbers, *, direction: Direction
+) -> Numbers:
+    """The least rate, NaN where none is enough."""
+    serial = sum(serial_steps(profile, demands, direction=direction).values(), start=0.0) if profile else 0.0
+    total_bytes = sum(demand.total_bytes for demand in demands)
+    rate = least_bytes_per_second(total_bytes, seconds=seconds, serial_seconds=serial)
+    return np.where(np.isfinite(rate), rate, np.nan)

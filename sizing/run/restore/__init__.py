@@ -1,0 +1,1 @@
+"""How long a restart takes, by strategy."""

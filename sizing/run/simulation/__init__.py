@@ -1,0 +1,1 @@
+"""The same run played many times with random failures, beside the formula."""

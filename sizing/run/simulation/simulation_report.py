@@ -1,0 +1,169 @@
+"""The formula's goodput beside that of a Monte Carlo of the same run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Annotated
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from sizing.errors import InvalidInput
+from sizing.run.evaluation import RunFigures
+from sizing.run.goodput.levels import Level
+from sizing.run.goodput.multilevel import multilevel_goodput_fraction
+from sizing.run.goodput.shares import Shares, shares_of
+from sizing.run.simulation.monte_carlo import SimulatedRuns, simulate
+from sizing.units import SECONDS_PER_DAY, PositiveSeconds, seconds_text
+
+MOST_FAILURES = 200_000_000
+NUM_BINS = 12
+
+
+class SimulationRequest(BaseModel):
+    """How many runs to simulate, how long at least, and the seed of their failures."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    num_runs: Annotated[int, Field(ge=100, le=1_000_000)] = Field(
+        10_000, description="How many times the run is simulated, each with failures of its own."
+    )
+    run_seconds: PositiveSeconds = Field(
+        30.0 * SECONDS_PER_DAY,
+        description="Min seconds that each run lasts; it ends with the first recovery after that.",
+    )
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = Field(
+        1, description="Start of the random numbers; equal seeds give equal answers."
+    )
+
+
+class Bin(BaseModel):
+    """Runs whose goodput lies between two fractions."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    from_fraction: float = Field(description="Goodput at the lower edge, as a fraction; included.")
+    to_fraction: float = Field(description="Goodput at the upper edge, as a fraction; included in the last bin only.")
+    num_runs: int = Field(description="Simulated runs whose goodput lies between the edges.")
+
+
+class SimulationReport(BaseModel):
+    """What the runs did, and what the formula says."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    num_runs: int = Field(description="How many times the run was simulated.")
+    run_seconds: float = Field(description="Min seconds that each run lasted.")
+    seed: int = Field(description="Start of the random numbers.")
+    mtbf_seconds: float = Field(description="Mean seconds between failures of the whole job (MTBF).")
+    mean_failures: float = Field(description="Mean number of failures that strike one run.")
+    goodput_fraction: float = Field(
+        description="Fraction of the time that was useful work (goodput, ETTR), over all runs together."
+    )
+    standard_error_fraction: float = Field(description="Standard error of goodput_fraction, as a fraction of the time.")
+    formula_goodput_fraction: float = Field(
+        description="Goodput by the formula for the same intervals, as a fraction of the time."
+    )
+    difference_in_standard_errors: float = Field(
+        description="Simulated goodput less the formula's, in standard errors; within 3 they agree."
+    )
+    shares: Shares = Field(description="Where the wall time of all runs together went.")
+    formula_shares: Shares = Field(description="Where the wall time goes by the formula, for the same intervals.")
+    p5_goodput_fraction: float = Field(
+        description="Goodput that 5 in 100 runs stay below, as a fraction of their time."
+    )
+    p50_goodput_fraction: float = Field(description="Goodput of the median run, as a fraction of its time.")
+    p95_goodput_fraction: float = Field(
+        description="Goodput that 95 in 100 runs stay below, as a fraction of their time."
+    )
+    histogram: list[Bin] = Field(description="Runs by goodput, which shows how far luck alone spreads equal runs.")
+    notes: list[str] = Field(
+        description="Where the simulated run differs from the one asked for, such as a lengthened interval."
+    )
+
+
+def simulation_report(
+    run: RunFigures, request: SimulationRequest, *, progress: Callable[[float], None] | None = None
+) -> SimulationReport:
+    """Simulate the run of one answer.
+
+    Raises InvalidInput where write times or failures are not known, or where the failures are too many.
+    """
+    mtbf = run.report.interval.mtbf_seconds
+    if not run.levels or mtbf is None:
+        raise InvalidInput.of(
+            "the scenario",
+            "must have a write rate and reliability to be simulated",
+            value=None,
+            remedy="give storage and reliability",
+        )
+    _check_work(request, mtbf)
+    levels = with_whole_multiples(run.levels)
+    runs = simulate(
+        levels,
+        mtbf_seconds=mtbf,
+        run_seconds=request.run_seconds,
+        num_runs=request.num_runs,
+        seed=request.seed,
+        progress=progress,
+    )
+    formula = float(multilevel_goodput_fraction(levels, mtbf_seconds=mtbf))
+    low, median, high = np.quantile(runs.run_goodput_fractions, (0.05, 0.5, 0.95))
+    error = runs.standard_error_fraction
+    return SimulationReport(
+        num_runs=request.num_runs,
+        run_seconds=request.run_seconds,
+        seed=request.seed,
+        mtbf_seconds=mtbf,
+        mean_failures=float(runs.num_failures.mean()),
+        goodput_fraction=runs.goodput_fraction,
+        standard_error_fraction=error,
+        formula_goodput_fraction=formula,
+        difference_in_standard_errors=(runs.goodput_fraction - formula) / error if error else 0.0,
+        shares=runs.shares,
+        formula_shares=shares_of(levels, goodput=formula, mtbf_seconds=mtbf),
+        p5_goodput_fraction=float(low),
+        p50_goodput_fraction=float(median),
+        p95_goodput_fraction=float(high),
+        histogram=_histogram(runs),
+        notes=list(_notes(run.levels, levels)),
+    )
+
+
+def with_whole_multiples(levels: Sequence[Level]) -> list[Level]:
+    """The levels with each interval lengthened to a whole multiple of that of the level before."""
+    whole = [levels[0]]
+    for level in levels[1:]:
+        before = float(whole[-1].interval_seconds)
+        multiple = np.ceil(float(level.interval_seconds) / before * (1 - 1e-9))
+        whole.append(replace(level, interval_seconds=float(multiple) * before))
+    return whole
+
+
+def _check_work(request: SimulationRequest, mtbf_seconds: float) -> None:
+    failures = request.num_runs * (request.run_seconds / mtbf_seconds + 1)
+    if failures > MOST_FAILURES:
+        raise InvalidInput.of(
+            "the simulation",
+            f"must have at most {MOST_FAILURES:,} failures in all runs",
+            value=f"about {failures:,.0f}",
+            remedy="simulate fewer or shorter runs",
+        )
+
+
+def _histogram(runs: SimulatedRuns) -> list[Bin]:
+    counts, edges = np.histogram(runs.run_goodput_fractions, bins=NUM_BINS)
+    return [
+        Bin(from_fraction=float(low), to_fraction=float(high), num_runs=int(count))
+        for low, high, count in zip(edges, edges[1:], counts, strict=False)
+    ]
+
+
+def _notes(asked: Sequence[Level], simulated: Sequence[Level]) -> Iterator[str]:
+    for before, after in zip(asked, simulated, strict=True):
+        if not np.isclose(float(before.interval_seconds), float(after.interval_seconds), rtol=1e-6):
+            yield (
+                f"an interval of {seconds_text(float(before.interval_seconds))} was lengthened to "
+                f"{seconds_text(float(after.interval_seconds))}, a whole multiple of the one before"
+            )
