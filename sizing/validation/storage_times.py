@@ -10,11 +10,14 @@ from sizing.report import answer
 from sizing.scenario import scenario_from
 from sizing.storage.limits import transfer
 from sizing.storage.profile import StorageProfile
-from sizing.storage.terms import Demand, Direction
+from sizing.storage.rates import DIRECTIONS, Direction
+from sizing.storage.terms import Demand
 from sizing.units import parse_bytes, rate_text
 from sizing.validation.comparison import Comparison
 
 _MLPERF = "MLPerf Storage v3.0 results: bytes of the workload at the printed rate"
+_MLPERF_SECONDS: dict[Direction, str] = {"write": "write_seconds", "read": "read_seconds"}
+"""The fields of a published row."""
 _SAVES = "Save times of BLOOM and Megatron-DeepSpeed"
 _LOCKWOOD = "Lockwood 2025: three asynchronous tiers"
 _KNOWN_MISSES = {
@@ -36,15 +39,14 @@ def storage_times() -> Iterator[Comparison]:
 
 def _mlperf_times() -> Iterator[Comparison]:
     workloads = published("mlperf_storage_checkpoint")["workloads"]
-    directions: tuple[Direction, ...] = ("write", "read")
     for row in published("storage_guidance")["mlperf_storage_v3_results"]["rows"]:
-        for direction in directions:
-            if f"{direction}_seconds" in row:
+        for direction in DIRECTIONS:
+            if _MLPERF_SECONDS[direction] in row:
                 yield _mlperf_time(row, direction, workloads.get(row["model"]))
 
 
 def _mlperf_time(row: dict[str, Any], direction: Direction, workload: dict[str, Any] | None) -> Comparison:
-    fact, truth = f"{row['system']}: {direction} {row['model']}, seconds", row[f"{direction}_seconds"]
+    fact, truth = f"{row['system']}: {direction} {row['model']}, seconds", row[_MLPERF_SECONDS[direction]]
     if workload is None:
         missing = "the layers of this workload, and so its bytes, are not published with it"
         return Comparison(fact, None, truth, _WITHIN, _MLPERF, unpublished=missing)
@@ -94,7 +96,11 @@ def _drain_rate() -> Iterator[Comparison]:
 
 
 def _seconds(total_bytes: float, *, bytes_per_second: float, direction: Direction) -> float:
-    profile = StorageProfile.model_validate({f"{direction}_bytes_per_second": bytes_per_second})
+    is_write = direction == "write"
+    profile = StorageProfile(
+        write_bytes_per_second=bytes_per_second if is_write else None,
+        read_bytes_per_second=None if is_write else bytes_per_second,
+    )
     found = transfer(profile, [Demand(total_bytes, 1, 1, 1)], direction=direction)
     assert found is not None  # noqa: S101 - the profile has the rate
     return float(found.seconds)
