@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -35,6 +35,7 @@ from io_bench.target import run_files
 from io_bench.target.directory_target import DirectoryTarget
 from io_bench.target.run_directory import RunDirectory
 from sizing.layout.containers import CONTAINERS, Container, container_bytes, metadata_bytes
+from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 CPU = Device("cpu")
 INVENTORY = inventory_of(3 << 20)
@@ -364,18 +365,19 @@ class TestAsyncDcp(TestDcp):
         directory: RunDirectory,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        before = checksum(payload.state)
+        before, has_trained = checksum(payload.state), threading.Event()
 
         def save_and_train(*arguments: Any, **options: Any) -> Any:
             response = async_save(*arguments, **options)
             for _, tensor in tensors_of(payload.state):
                 tensor.zero_()
+            has_trained.set()
             return response
 
         create = directory.create
 
         def create_slowly(name: str) -> BinaryIO:
-            time.sleep(0.2)  # training goes on before the first byte is written
+            assert has_trained.wait(SECONDS_UNTIL_STUCK)  # before the first byte is written
             return create(name)
 
         monkeypatch.setattr("io_bench.engines.async_dcp.async_save", save_and_train)
