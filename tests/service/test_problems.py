@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from service.errors import MOST_PROBLEMS
-from service.problems import KINDS
+from service.http.problems import KINDS
 from tests.service.conftest import connected
 
 SIZINGS = "/v1/sizings"
