@@ -31,6 +31,7 @@ from service.routes import (
     scenarios,
     sizings,
     storage_systems,
+    validation,
 )
 from service.settings import Settings
 from service.storing import storing_turns
@@ -40,6 +41,7 @@ ROUTERS = (
     sizings.router,
     explorations.router,
     catalogs.router,
+    validation.router,
     storage_systems.router,
     runs.router,
     calibrations.router,
