@@ -20,10 +20,14 @@ class Cluster(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    node: str | None = Field(None, max_length=100, description=f"a name of the node catalog; {DEFAULT_NODE}")
-    node_spec: NodeSpec | None = None
+    node: str | None = Field(
+        None,
+        max_length=100,
+        description=f"Name of a published node type; `ckpt-size nodes` lists them. Default: {DEFAULT_NODE}.",
+    )
+    node_spec: NodeSpec | None = Field(None, description="GPUs, memory and links of a node that is not in the catalog.")
     num_gpus: Annotated[int, Field(ge=1, le=MOST_GPUS)] | None = Field(
-        None, description="a check: the degrees must multiply to it"
+        None, description="World size to check against the product of the degrees. Default: no check."
     )
 
     @model_validator(mode="after")

@@ -29,12 +29,22 @@ class Model(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    preset: str | None = Field(None, max_length=100, description="a name of the model catalog")
-    architecture: Architecture | None = None
-    huggingface_config: dict[str, JsonValue] | None = Field(
-        None, description="the content of a config.json", max_length=500
+    preset: str | None = Field(
+        None, max_length=100, description="Name of a published model; `ckpt-size models` lists them."
     )
-    num_parameters: Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**16)] | None = None
+    architecture: Architecture | None = Field(
+        None, description="Layers, widths and heads of a model that is not in the catalog."
+    )
+    huggingface_config: dict[str, JsonValue] | None = Field(
+        None,
+        max_length=500,
+        description="Content of a Hugging Face config.json. A model_type that is not known is refused.",
+    )
+    num_parameters: Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**16)] | None = Field(
+        None,
+        description="Parameter count, for a model of which nothing else is known. "
+        "Every rank is then taken to hold an equal share.",
+    )
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:

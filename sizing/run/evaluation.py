@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.cluster import ResolvedNode
 from sizing.layout import Layout
@@ -46,16 +46,26 @@ class RunReport(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    write: Write | None
-    restore: Restore
-    overhead: Overhead
-    interval: Interval
-    shares: Shares
-    required: Required
-    tiers: list[TierRow]
-    targets: list[TargetCheck]
-    capacity: Capacity
-    cost: Cost | None
+    write: Write | None = Field(description="Time and rate of one save. Null without a write rate of the storage.")
+    restore: Restore = Field(description="What a restart reads, and how long that takes.")
+    overhead: Overhead = Field(
+        description="Fraction of the time that saving stalls training, with the fraction that failures cost."
+    )
+    interval: Interval = Field(
+        description="Goodput (ETTR) at the interval asked for, and the interval that maximizes it."
+    )
+    shares: Shares = Field(
+        description="Where all of the wall time goes: useful work, saving, work done again, recovery."
+    )
+    required: Required = Field(description="Min rates that meet the targets.")
+    tiers: list[TierRow] = Field(
+        description="Figures of each tier and of the main storage. Empty when checkpoint.tiers is."
+    )
+    targets: list[TargetCheck] = Field(
+        description="Each target that was set, with the figure that it is compared with."
+    )
+    capacity: Capacity = Field(description="Storage that the kept checkpoints take.")
+    cost: Cost | None = Field(description="What storage and lost GPU time cost. Null without prices.")
 
 
 @dataclass(frozen=True, slots=True)

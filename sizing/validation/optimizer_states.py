@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sizing.layout.replication import group_bytes
+from sizing.layout.size import group_bytes
 from sizing.model import Architecture
 from sizing.model.inventory import inventory_of, num_parameters
 from sizing.published import published

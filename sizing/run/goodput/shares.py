@@ -17,18 +17,26 @@ _TINY = 1e-300
 
 
 class Shares(Figures):
-    """Shares of the wall time, which add to 1; None where write times or failures are not known.
+    """Shares of the wall time, which add to 1.
 
-    They also are None where saving takes all of the interval, as training then never advances.
+    They are None where write times or failures are not known, and where saving takes all of the interval.
     """
 
-    useful_fraction: float | None = Field(description="share of the wall time that advances training: the goodput")
-    saving_fraction: float | None = Field(description="share of the wall time that saves stall which count")
+    useful_fraction: float | None = Field(
+        description="Fraction of the wall time that advances training (goodput, ETTR). "
+        "Null without reliability or a write rate."
+    )
+    saving_fraction: float | None = Field(
+        description="Fraction of the wall time for which saves that complete stall training. "
+        "Null without reliability or a write rate."
+    )
     redone_fraction: float | None = Field(
-        description="share of the wall time that failures undo: work, and the saves of it, done again"
+        description="Fraction of the wall time that failures undo: work, and the saves of it, done again. "
+        "Null without reliability or a write rate."
     )
     recovering_fraction: float | None = Field(
-        description="share of the wall time from failures until training goes on: detection, relaunch, restore"
+        description="Fraction of the wall time from failures until training goes on: detection, relaunch, restore. "
+        "Null without reliability or a write rate."
     )
 
     @property
