@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from io_bench.configuration import Configuration
-from io_bench.target.manifest import Manifest
 from pydantic import BaseModel
 
 from io_bench.campaign.journal import Header
