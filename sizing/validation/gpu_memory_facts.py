@@ -16,12 +16,14 @@ from sizing.validation.comparison import Comparison, Source
 _ESTIMATORS = Source("tool", "State on a GPU, as Megatron-LM's, SimuMax' and llm-analysis' estimators say")
 _RECOMPUTED = Source("arithmetic", "State on a GPU, with what the estimators leave out reckoned in")
 _KORTHIKANTI = Source("arithmetic", "Korthikanti et al. 2022, arXiv 2205.05198: activations by its formulas")
+_ZERO = Source("arithmetic", "Rajbhandari et al. 2020, arXiv 1910.02054: ZeRO's state on a GPU by its formulas")
 _BUBBLES = Source("arithmetic", "Narayanan et al. 2021, section 2.2: bubbles by its formula")
 
 
 def gpu_memory_facts() -> Iterator[Comparison]:
     """State on the fullest GPU, what a layer keeps of attention's scores, and how long a pipeline idles."""
     yield from _gpu_state()
+    yield from _zero()
     yield from _scores()
     yield from _bubbles()
 
@@ -41,6 +43,19 @@ def _gpu_state() -> Iterator[Comparison]:
             yield _ESTIMATORS.compared(fact, found, said, within=1e-3, miss=row.get("note", ""))
             if said != whole:
                 yield _RECOMPUTED.compared(fact, found, whole, within=1e-3)
+
+
+def _zero() -> Iterator[Comparison]:
+    """The paper's example: 7.5 billion parameters in mixed precision on 64 GPUs."""
+    facts = published("zero_model_state_memory")
+    for stage, key in enumerate(("dp", "stage1", "stage2", "stage3")):
+        document = {
+            "model": {"num_parameters": 7.5e9},
+            "training": {"framework": "deepspeed", "precision": "fp16-mixed"},
+            "parallelism": {"data": 64, "zero_stage": stage},
+        }
+        found = answer(scenario_from(document)).training.gpu_state_bytes / 1e9
+        yield _ZERO.compared(f"state GB per GPU of 7.5B, ZeRO stage {stage}", found, facts[key], within=1e-9)
 
 
 def _scores() -> Iterator[Comparison]:

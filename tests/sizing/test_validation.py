@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -130,6 +131,14 @@ def test_each_part_counts_its_rows_and_none_is_left_out() -> None:
         assert (counts.unexplained, counts.no_prediction) == (verdicts["unexplained"], verdicts["no-prediction"])
         assert sum(counts.model_dump().values()) == len(part.comparisons) > 50
         assert {row.part for row in part.comparisons} == {part.part}
+
+
+def test_the_guide_tells_the_counts_as_they_are() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "validation.md").read_text()
+    for number, part in enumerate(REPORT.parts, start=1):
+        counts = (len(part.comparisons), *part.counts.model_dump().values())
+        name = part.title.partition(":")[0]
+        assert f"| {number}. {name} | {' | '.join(map(str, counts))} |" in guide
 
 
 def test_the_rows_of_a_source_stand_together() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 from sizing.report import answer
 from sizing.run.checkpoint import Checkpoint
+from sizing.run.goodput.levels import Level, overhead_of_levels_fraction
 from sizing.scenario import scenario_from
-from sizing.units import SECONDS_PER_HOUR
 from sizing.validation.comparison import Comparison
 from sizing.validation.incidents.book import (
     GIB,
@@ -29,15 +29,13 @@ PLANNING = (
 )
 _LINE_RATE = "the copy to the host is reckoned at the line rate of the GPU's link, with no time per tensor"
 _SOME_RATE = {"write_bytes_per_second": 1e10}
-"""The report publishes none; the stall of an asynchronous save does not depend on it."""
+"""These reports publish none; what a copy to the host or a plan takes does not depend on it."""
 
 
 def stalls() -> Iterator[Comparison]:
     """For how long asynchronous saves stopped the training, and how much longer saves took for want of cached plans."""
     yield from _staging_budget()
-    yield _copied_by_fsdp("automodel-635: Llama 8B stalled on 8 H100, seconds")
-    yield from _copied_by_dlrover()
-    yield _copied_by_pytorch()
+    yield from _copied()
     yield from _planned()
 
 
@@ -66,14 +64,9 @@ def _staging_budget() -> Iterator[Comparison]:
         lacks="the model stages the whole share at once: it lacks a budget of host memory, checkpoint.staging_bytes, "
         "beyond which a save waits for the upload",
     )
-    interval = row["interval_minutes"] / 60 * SECONDS_PER_HOUR
-    yield held(
-        RECKONED,
-        "marin-8514: share of the time stalled",
-        row["stall_seconds"] / interval,
-        row["stall_fraction_of_wall_clock"],
-        lacks="",
-    )
+    often = Level(60.0 * row["interval_minutes"], row["stall_seconds"], 0.0, 0.0, 1.0)
+    overhead, published = float(overhead_of_levels_fraction([often])), row["stall_fraction_of_wall_clock"]
+    yield held(RECKONED, "marin-8514: share of the time stalled", overhead, published, lacks="")
 
 
 def _budget(staging_bytes: int) -> dict[str, Any]:
@@ -81,43 +74,33 @@ def _budget(staging_bytes: int) -> dict[str, Any]:
     return {"staging_bytes": staging_bytes} if "staging_bytes" in Checkpoint.model_fields else {}
 
 
-def _copied_by_fsdp(fact: str) -> Comparison:
+def _copied() -> Iterator[Comparison]:
+    """How long FSDP's shards took from GPU to host."""
     row = reported("automodel-635")
-    scenario = {
-        "model": {"preset": "llama-3.1-8b"},
-        "training": {"framework": "fsdp2"},
-        "parallelism": {"data": row["gpus"]},
-        "cluster": {"node": "dgx-h100"},
-        "checkpoint": {"mode": "async"},
-        "storage": {"profile": _SOME_RATE},
-    }
-    stall = stall_seconds(answer(scenario_from(scenario)))
-    return held(REPORTED, fact, stall, row["blocked_seconds_async"], lacks=_LINE_RATE)
-
-
-def _copied_by_dlrover() -> Iterator[Comparison]:
+    stall = _fsdp_stall_seconds({"preset": "llama-3.1-8b"}, num_gpus=row["gpus"])
+    fact = "automodel-635: Llama 8B stalled on 8 H100, seconds"
+    yield held(REPORTED, fact, stall, row["blocked_seconds_async"], lacks=_LINE_RATE)
     row = measured("dlrover_glm")
-    scenario = {
-        "model": {"num_parameters": row["model_parameters_b"] * 1e9},
-        "training": {"framework": "fsdp2"},
-        "parallelism": {"data": row["gpus"]},
-        "cluster": {"node": "dgx-h100"},
-        "checkpoint": {"mode": "async"},
-        "storage": {"profile": _SOME_RATE},
-    }
-    stall = stall_seconds(answer(scenario_from(scenario)))
+    stall = _fsdp_stall_seconds({"num_parameters": row["model_parameters_b"] * 1e9}, num_gpus=row["gpus"])
     fact = "DLRover: GLM-65B copied on 1,536 H800, seconds"
     yield held(MEASURED, fact, stall, row["flash"]["blocked_seconds"], lacks=_LINE_RATE)
-
-
-def _copied_by_pytorch() -> Comparison:
-    """A model of 13B copies as fast as one of 7B did: bytes decide, whatever the GPUs."""
     seconds = measured("pytorch_async")["staging_seconds"]
-    copy_rate = 7e9 * 12 / seconds["7b"]
-    profile = {"write_bytes_per_second": 1e10, "device_to_host_bytes_per_second": copy_rate}
+    profile = _SOME_RATE | {"device_to_host_bytes_per_second": 7e9 * 12 / seconds["7b"]}
     report = sharded(13e9 * 12, num_nodes=1, gpus_per_node=1, profile=profile, mode="async")
     fact = "PyTorch and IBM: 13B copied at the rate of their 7B, seconds"
-    return held(MEASURED, fact, stall_seconds(report), seconds["13b"], lacks=_LINE_RATE)
+    yield held(MEASURED, fact, stall_seconds(report), seconds["13b"], lacks=_LINE_RATE)
+
+
+def _fsdp_stall_seconds(model: dict[str, Any], *, num_gpus: int) -> float:
+    scenario = {
+        "model": model,
+        "training": {"framework": "fsdp2"},
+        "parallelism": {"data": num_gpus},
+        "cluster": {"node": "dgx-h100"},
+        "checkpoint": {"mode": "async"},
+        "storage": {"profile": _SOME_RATE},
+    }
+    return stall_seconds(answer(scenario_from(scenario)))
 
 
 def _planned() -> Iterator[Comparison]:
