@@ -69,4 +69,4 @@ def test_the_first_ranks_of_the_first_nodes_write_node_by_node() -> None:
     placements = Group(num_nodes=3, ranks_per_node=4).placements
     two_by_two = Configuration(engine="direct", num_nodes=2, writers_per_node=2)
     assert writing_ranks(placements, two_by_two) == (0, 1, 4, 5)
-    assert writing_ranks(placements, two_by_two, most=3) == (0, 1, 4)
+    assert writing_ranks(placements, two_by_two, max_writers=3) == (0, 1, 4)
