@@ -121,7 +121,7 @@ def test_a_result_that_the_service_never_takes_is_set_aside(agent: Agent, tmp_pa
     done = agent.publish(write_result(tmp_path, "twice", seconds=3.0), write_result(tmp_path, "good"))
     assert done.returncode == 1
     assert "Published good." in done.stdout
-    assert "The service refused twice: run_id was published with another body" in done.stdout
+    assert "The service refused twice: run_id was already published with different content" in done.stdout
     (aside,) = agent.spool.glob("*/refused/*.json")
     assert json.loads(aside.read_text())["measurements"][0]["seconds"] == [3.0]
     assert agent.waiting() == []
