@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from sizing import charts
-from sizing.charts import chart as ingredients
 from sizing.charts.calibration import calibration_chart
 from sizing.charts.chart import Spec
 from sizing.charts.clusters import cluster_chart
@@ -36,6 +35,7 @@ from sizing.storage.calibration import calibrate
 from tests.sizing.charts.test_scan import SCAN
 from tests.sizing.storage.calibration.simulation import result
 
+INGREDIENTS = "sizing.charts.chart"
 REFERENCE = scenario_from(REFERENCE_SCENARIO)
 EXAMPLES: dict[Callable[..., Any], Callable[[], Spec | list[Spec]]] = {
     calibration_chart: lambda: calibration_chart(calibrate([result(noise=0.02, outliers=0)], num_draws=200)),
@@ -56,7 +56,7 @@ def public_charts() -> Iterator[Callable[..., Any]]:
     """Every function of the room that answers with specifications, but what charts are made of."""
     for found in pkgutil.iter_modules(charts.__path__, f"{charts.__name__}."):
         module = importlib.import_module(found.name)
-        if module is not ingredients:
+        if module.__name__ != INGREDIENTS:
             for name, member in inspect.getmembers(module, inspect.isfunction):
                 is_own = member.__module__ == module.__name__ and not name.startswith("_")
                 if is_own and inspect.signature(member).return_annotation in {"Spec", "list[Spec]"}:
