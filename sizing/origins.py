@@ -9,8 +9,8 @@ from sizing.run.demands.demands import Demands
 from sizing.run.evaluation import RunReport
 from sizing.scenario import Scenario
 from sizing.storage.calibration import predicted
+from sizing.storage.rates import Direction
 from sizing.storage.storage import ResolvedStorage
-from sizing.storage.terms import Direction
 from sizing.units import percent_text
 
 Intervals = dict[str, tuple[float, float]]

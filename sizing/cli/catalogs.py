@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rich import box
 from rich.table import Column, Table
 from rich.text import Text
 
 from sizing.cluster import node_catalog
-from sizing.layout.formats import FORMATS
+from sizing.layout import Parallelism
+from sizing.layout.formats import FORMATS, CheckpointFormat
 from sizing.model import catalog, num_parameters
 from sizing.model.inventory import inventory_of
+from sizing.state.saved_state import PartName
 from sizing.storage.catalog import storage_profiles
 from sizing.training.techniques import Technique, techniques
 from sizing.units import decimal_bytes_text, rate_text
@@ -26,25 +30,38 @@ def models_table() -> Table:
 
 
 def formats_table() -> Table:
-    """Every checkpoint format by what defines it; the last columns say who reads weights and optimizer."""
-    columns = (
-        "format",
+    """Every checkpoint format by what defines it; `takes` are the fields of a scenario that not every format knows."""
+    table = Table(
+        Column("format", no_wrap=True),
         "frameworks",
         "modes",
-        "ZeRO",
-        "files and source",
+        "takes",
+        Column("files and source", overflow="fold"),
         "writers",
         "gathers",
-        "weights",
-        "optimizer",
+        "read back by",
+        box=box.SIMPLE_HEAD,
+        show_lines=True,
     )
-    table = Table(*columns, box=box.SIMPLE_HEAD, show_lines=True)
-    for name, row in FORMATS.items():
-        stages, readers = map(str, row.zero_stages), (row.weights_read, row.optimizer_read)
-        files = Text(f"{row.files} ({row.source})")
-        runs = (", ".join(row.frameworks), "\n".join(row.modes), ", ".join(stages))
-        table.add_row(name, *runs, files, row.writers, row.gathers, *readers)
+    for each in FORMATS.values():
+        table.add_row(
+            each.name,
+            "\n".join(each.frameworks),
+            "\n".join(each.modes),
+            "\n".join(sorted(each.takes)),
+            Text(f"{each.files} ({each.source})"),
+            each.writers,
+            each.gathers,
+            "\n".join(_readers(each)),
+        )
     return table
+
+
+def _readers(saved_as: CheckpointFormat) -> Iterator[str]:
+    """Who reads which part, where every degree is at its default."""
+    parts: dict[str, PartName] = {"weights": "weights", "optimizer": "moments"}
+    for name, part in parts.items():
+        yield f"{name}: {saved_as.readers(part, Parallelism()).name}"
 
 
 def nodes_table() -> Table:

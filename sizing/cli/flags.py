@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import WithJsonSchema
 from pydantic.fields import FieldInfo
 
 from sizing.errors import model_in
@@ -133,8 +134,14 @@ def _field_at(path: str) -> FieldInfo:
 
 
 def _choices(annotation: Any) -> list[str]:
-    """The texts that a field may hold, where there are only few."""
+    """The texts that a field may hold, where there are only few: of a Literal, or of a registry."""
     if typing.get_origin(annotation) is typing.Literal:
-        choices = [str(choice) for choice in typing.get_args(annotation)]
-        return choices if len(choices) <= MOST_CHOICES else [*choices[: MOST_CHOICES - 1], "..."]
+        return _first(typing.get_args(annotation))
+    if isinstance(annotation, WithJsonSchema):
+        return _first((annotation.json_schema or {}).get("enum", ()))
     return next(filter(None, map(_choices, typing.get_args(annotation))), [])
+
+
+def _first(choices: Sequence[object]) -> list[str]:
+    texts = [str(choice) for choice in choices]
+    return texts if len(texts) <= MOST_CHOICES else [*texts[: MOST_CHOICES - 1], "..."]

@@ -6,18 +6,16 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
 from service_client.client import Client
-from tests.service.conftest import created_token, database_url, result_document, server, server_log, serving
-
-__all__ = ["database_url", "server", "server_log"]
+from tests.service.conftest import created_token, result_document, serving
+from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 PUBLISH = [sys.executable, "-m", "io_bench", "publish"]
 
@@ -39,13 +37,18 @@ class Agent:
     def link(self) -> str:
         return f"{self.address}/v1/storage-systems/{self.system}"
 
-    def publish(
+    def publish(self, *results: Path, **options: Any) -> subprocess.CompletedProcess[str]:
+        process = self.publishing(*results, **options)
+        out, err = process.communicate(timeout=SECONDS_UNTIL_STUCK)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def publishing(
         self, *results: Path, patience: str = "20s", token: str | None = None, system: str | None = None
-    ) -> subprocess.CompletedProcess[str]:
+    ) -> subprocess.Popen[str]:
         to = self.link if system is None else f"{self.address}/v1/storage-systems/{system}"
         command = [*PUBLISH, *map(str, results), "--to", to, "--spool", str(self.spool), "--patience", patience]
         environment = os.environ | {"CKPT_TOKEN": self.token if token is None else token}
-        return subprocess.run(command, capture_output=True, text=True, timeout=90, check=False, env=environment)
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
     def published(self) -> list[str]:
         with Client(self.address) as client:
@@ -95,14 +98,12 @@ def test_what_cannot_be_sent_waits_and_a_publisher_outlasts_a_restart(tmp_path: 
     assert "cannot be reached" in kept.stdout
     assert "Kept in the spool until ckpt-bench publish runs again: early." in kept.stdout
     assert agent.waiting() == ["early"]
-    with ThreadPoolExecutor(1) as pool:
-        publishing = pool.submit(agent.publish, write_result(tmp_path, "late"))
-        time.sleep(1)
-        with serving(tmp_path / "log", "--port", address.rpartition(":")[2], "--database-url", url):
-            done = publishing.result()
-            assert agent.published() == ["early", "late"]
-    assert "Trying again in" in done.stderr
-    assert (done.returncode, done.stdout) == (0, "Published early, late.\n")
+    publishing = agent.publishing(write_result(tmp_path, "late"), patience="10min")
+    assert any("Trying again in" in line for line in publishing.stderr or ())
+    with serving(tmp_path / "log", "--port", address.rpartition(":")[2], "--database-url", url):
+        said, _ = publishing.communicate(timeout=SECONDS_UNTIL_STUCK)
+        assert agent.published() == ["early", "late"]
+    assert (publishing.returncode, said) == (0, "Published early, late.\n")
     assert agent.waiting() == []
 
 

@@ -18,6 +18,7 @@ from sizing.explore.scenario_simulation import REFERENCE_SIMULATION, ScenarioSim
 from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+from sizing.validation import validation
 from tests.service.conftest import created_token
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, result
 
@@ -75,6 +76,7 @@ def ask_everything(client: Calls) -> None:
         first = getattr(client, many)()[0]
         assert getattr(client, one)(first.name) == first
     assert {technique.kind for technique in client.techniques()} > {"pipeline-schedule", "activations"}
+    assert client.validation() == validation()
     system = client.add_storage_system(SYSTEM)
     assert client.storage_system(SYSTEM) == system
     assert system in client.storage_systems()

@@ -1,18 +1,17 @@
 """Errors over HTTP: problem+json with the sentences of the command line, and nothing of the inside."""
 
 import json
-import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from service.errors import MOST_PROBLEMS
 from service.http.problems import KINDS
+from tests.service.conftest import connected
 
 SIZINGS = "/v1/sizings"
 JSON = {"content-type": "application/json"}
@@ -146,8 +145,7 @@ def test_a_body_of_undeclared_length_is_refused_when_it_becomes_too_large(client
 
 
 def test_a_body_that_is_declared_too_large_is_refused_before_it_arrives(server: str) -> None:
-    address = urlsplit(server)
-    with socket.create_connection((address.hostname, address.port or 0), timeout=10) as connection:
+    with connected(server) as connection:
         head = (
             f"POST {SIZINGS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {10**12}\r\n\r\n"
         )
@@ -158,8 +156,7 @@ def test_a_body_that_is_declared_too_large_is_refused_before_it_arrives(server: 
 def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_defect(
     server: str, client: httpx.Client, server_log: Path
 ) -> None:
-    address = urlsplit(server)
-    with socket.create_connection((address.hostname, address.port or 0), timeout=10) as connection:
+    with connected(server) as connection:
         head = f"POST {SIZINGS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
         connection.sendall(head.encode() + b"{")
     for _ in range(10):  # the server meets the end of the body before, or between, these

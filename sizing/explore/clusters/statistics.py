@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.explore.clusters.bandwidth import SharedBandwidth
 from sizing.explore.clusters.observed import Observed
+from sizing.storage.rates import Direction
 from sizing.units import SECONDS_PER_DAY
 
 PERCENTILES = (0, 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9, 100)
@@ -60,6 +61,10 @@ class Moment(BaseModel):
     at_seconds: float = Field(description="Seconds from the start of the simulation.")
     write_bytes_per_second: float = Field(description="Mean write rate until the next entry, in bytes per second.")
     read_bytes_per_second: float = Field(description="Mean read rate until the next entry, in bytes per second.")
+
+    def bytes_per_second(self, direction: Direction) -> float:
+        """Of the writes, or of the reads."""
+        return self.write_bytes_per_second if direction == "write" else self.read_bytes_per_second
 
 
 def stalls_of(observed: Observed, *, horizon_seconds: float) -> SimulatedStalls | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from sizing.explore.clusters.cluster_report import ClusterReport, JobFigures
+from sizing.explore.clusters.cluster_report import ClusterReport, JobFigures, RequiredBandwidth
 from sizing.explore.clusters.load import JobLoad
 from sizing.run.tier import ARCHIVE, NODE_KINDS
 from sizing.units import percent_text, rate_text, seconds_text
@@ -25,26 +25,41 @@ def cluster_warnings(report: ClusterReport, loads: Sequence[JobLoad]) -> Iterato
             f"the jobs ask to write {rate_text(write.mean_bytes_per_second)} on average, more than the "
             f"{rate_text(write.bytes_per_second)} there are: every checkpoint waits, and intervals grow"
         )
+    is_weighted = len({load.write.weight for load in loads}) > 1
     for job, load in zip(report.jobs, loads, strict=True):
-        drain = load.write.alone_seconds(write.bytes_per_second)
-        if drain >= job.interval_seconds:
-            yield (
-                f"{job.name}: writing takes {seconds_text(drain)} even alone, longer than the interval of "
-                f"{seconds_text(job.interval_seconds)}: training {_consequence(load)}"
-            )
-        elif job.simulated_stalls is None:
-            yield f"{job.name}: no save was completed in the simulation: its jobs fail before, or never get so far"
-        yield from _formula_warnings(job, is_weighted=len({each.write.weight for each in loads}) > 1)
+        yield from _save_warnings(job, load, write_bytes_per_second=write.bytes_per_second)
+        yield from _formula_warnings(job, is_weighted=is_weighted)
         yield from _tier_warnings(load)
-        if load.mtbf_seconds is None:
-            yield f"{job.name}: without reliability its jobs never fail in the simulation"
-        elif job.goodput_alone_fraction is not None:
-            loss = job.goodput_alone_fraction - job.simulated_goodput_fraction
-            if loss > NOTABLE_GOODPUT_LOSS:
-                yield f"{job.name}: the other jobs cost it {percent_text(loss)} of its time"
+        yield from _failure_warnings(job, load)
     if report.read is None:
         yield "no read rate of the storage is known: restores take no time in the simulation, and storms are unknown"
-    required = report.required
+    yield from _target_warnings(report.required, loads)
+
+
+def _save_warnings(job: JobFigures, load: JobLoad, *, write_bytes_per_second: float) -> Iterator[str]:
+    """Saves that never end in time, or that the simulation has none of."""
+    drain = load.write.alone_seconds(write_bytes_per_second)
+    if drain >= job.interval_seconds:
+        yield (
+            f"{job.name}: writing takes {seconds_text(drain)} even alone, longer than the interval of "
+            f"{seconds_text(job.interval_seconds)}: training {_consequence(load)}"
+        )
+    elif job.simulated_stalls is None:
+        yield f"{job.name}: no save was completed in the simulation: its jobs fail before, or never get so far"
+
+
+def _failure_warnings(job: JobFigures, load: JobLoad) -> Iterator[str]:
+    """Failures that are not known, and else what goodput the other jobs cost."""
+    if load.mtbf_seconds is None:
+        yield f"{job.name}: without reliability its jobs never fail in the simulation"
+    elif job.goodput_alone_fraction is not None:
+        loss = job.goodput_alone_fraction - job.simulated_goodput_fraction
+        if loss > NOTABLE_GOODPUT_LOSS:
+            yield f"{job.name}: the other jobs cost it {percent_text(loss)} of its time"
+
+
+def _target_warnings(required: RequiredBandwidth, loads: Sequence[JobLoad]) -> Iterator[str]:
+    """Targets that no rate meets."""
     if required.p99_stall_seconds is not None and required.write_bytes_per_second is None:
         slowest = max(loads, key=lambda load: load.stall_alone_seconds(math.inf))
         is_slow = slowest.stall_alone_seconds(math.inf) >= required.p99_stall_seconds

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 
 from sizing.errors import InvalidInput
-from sizing.explore.layouts.layouts_report import LayoutsReport
+from sizing.explore.layouts.layouts_report import LayoutsReport, LeastMemory
 from sizing.explore.layouts.layouts_request import MOST_HEADROOM_FRACTION, LayoutsRequest, layouts_request_from
 from sizing.explore.layouts.objectives import ranking
 from sizing.explore.layouts.search import Search, Tally
@@ -59,6 +59,18 @@ def layouts_of(request: LayoutsRequest, *, progress: Progress | None = None) -> 
 
 
 def _warnings(search: Search, tally: Tally) -> Iterator[str]:
+    yield from _left_out(search)
+    if tally.fitting:
+        yield from _gathered(search, tally)
+    elif tally.least is not None:
+        yield _nearest(search, tally.least)
+    else:
+        because = f": {tally.refusal}" if tally.refusal else ""
+        yield f"no degrees that multiply to {search.num_gpus:,} GPUs go with the scenario{because}"
+
+
+def _left_out(search: Search) -> Iterator[str]:
+    """What the search does not count, and what of the scenario it does not keep."""
     if search.scenario.training.micro_batch_size is None:
         yield "activations are not counted: give training.micro_batch_size and sequence_length"
     elif search.question.model(tensor=1).architecture is None:
@@ -67,16 +79,12 @@ def _warnings(search: Search, tally: Tally) -> Iterator[str]:
     dropped = [f"{name} {degree:,}" for name in SEARCHED_DEGREES if (degree := getattr(given, name)) > 1]
     if dropped:
         yield f"the scenario's {', '.join(dropped)} are not kept: all such degrees are tried"
-    if tally.fitting:
-        yield from _gathered(search, tally)
-        return
-    if tally.least is None:
-        because = f": {tally.refusal}" if tally.refusal else ""
-        yield f"no degrees that multiply to {search.num_gpus:,} GPUs go with the scenario{because}"
-        return
-    least = tally.least
+
+
+def _nearest(search: Search, least: LeastMemory) -> str:
+    """What comes nearest where nothing fits."""
     recomputed = f" and recomputation {least.recomputation}" if least.recomputation else ""
-    yield (
+    return (
         f"nothing fits: {degrees_text(least.parallelism)}{recomputed} comes nearest and needs "
         f"{decimal_bytes_text(least.gpu_bytes)} of {decimal_bytes_text(search.room_bytes)}; "
         f"{search.question.remedies(search.num_gpus)}, or other nodes"

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sizing.errors import broken_rule
 from sizing.storage.profile import StorageProfile
-from sizing.storage.terms import Demand, Direction, Resource
+from sizing.storage.rates import Direction
+from sizing.storage.terms import Demand, Resource
 from sizing.units import MOST_BYTES
 
 INTERVAL_TAIL = 0.05
@@ -49,8 +50,9 @@ class LimitEstimate(BaseModel):
         "overlaps."
     )
     verdict: Verdict = Field(
-        description="How sure it is: measured binds in three or more configurations, lower-bound is at least so much, "
-        "unknown no run shows."
+        description="How sure the limit is. "
+        "Measured: it binds in three or more configurations; lower-bound: it is at least so much; unknown: no run "
+        "shows it."
     )
     value: _Positive | None = Field(
         None, description="Limit in the unit of the field; for a lower bound the min that it can be. Null when unknown."
@@ -134,6 +136,10 @@ class DirectionFit(BaseModel):
     points: tuple[FittedPoint, ...] = Field(
         max_length=MOST_POINTS, description="Every measurement that was fitted, with its prediction."
     )
+
+    def holds(self, resource: Resource) -> bool:
+        """Whether the limit of a resource was fitted, and so is part of every prediction."""
+        return any(limit.resource == resource and limit.field in self.draws for limit in self.limits)
 
 
 class Calibration(BaseModel):
