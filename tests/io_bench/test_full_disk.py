@@ -40,7 +40,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused_before_anything_is_written(
     bench: Bench, small_filesystem: Path, tree: Callable[[Path], Tree]
 ) -> None:
     before = tree(small_filesystem)
-    done = bench.run("run", "--target", str(small_filesystem), "--bytes-per-rank", "60MiB")
+    done = bench.run_here("run", "--target", str(small_filesystem), "--bytes-per-rank", "60MiB")
     assert done.returncode == 2
     (sentence,) = done.stderr.splitlines()
     # 60 MiB, container and 5 % on top.

@@ -149,7 +149,7 @@ def test_a_damaged_database_is_named_and_restored_once_it_is_out_of_the_way(
         code, _, errors = terminal(*command, "--database-url", url)
         assert (code, errors.count("\n")) == (2, 1)
         assert errors.startswith(f"error: {file} is damaged (")
-        assert "move it away" in errors
+        assert "move the file away" in errors
     file.rename(tmp_path / "damaged")
     assert terminal("restore", str(copy), "--database-url", url)[0] == 0
     assert "kept" in terminal("token", "list", "--database-url", url)[1]

@@ -74,8 +74,8 @@ def test_a_flag_goes_before_the_environment(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--database-url", "nonsense"], "database_url is not the URL of a database"),
-        (["--database-url", "mysql://a/b"], "database_url is not the URL of a database"),
+        (["--database-url", "nonsense"], "database_url must be the URL of a SQLite or PostgreSQL database"),
+        (["--database-url", "mysql://a/b"], "database_url must be the URL of a SQLite or PostgreSQL database"),
         (["--database-url", "sqlite://"], "database_url must name a file"),
         (["--database-url", "sqlite:///a%00b"], "database_url must name a file"),
         (["--database-url", "sqlite:////proc/nowhere/x.sqlite3"], "is in a directory that cannot be created"),
