@@ -80,7 +80,7 @@ def test_results_are_published_once_and_leave_the_spool(agent: Agent, tmp_path: 
     done = agent.publish(*results)
     assert (done.returncode, done.stdout) == (0, "Published run-0, run-1, run-2.\n")
     again = agent.publish(*results)
-    assert (again.returncode, again.stdout) == (0, "Published before: run-0, run-1, run-2.\n")
+    assert (again.returncode, again.stdout) == (0, "Already published: run-0, run-1, run-2.\n")
     assert agent.published() == ["run-0", "run-1", "run-2"]
     assert agent.waiting() == []
     with Client(agent.address) as client:

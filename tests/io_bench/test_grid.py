@@ -58,7 +58,11 @@ def test_the_seed_alone_decides_the_order() -> None:
 
 @pytest.mark.parametrize(
     ("flags", "words"),
-    [(("--nodes", "1,4"), "the 3 nodes"), (("--writers", "3"), "the 2 ranks on each"), (("--writers", "0"), "least 1")],
+    [
+        (("--nodes", "1,4"), "at most 3, the nodes"),
+        (("--writers", "3"), "at most 2, the ranks on each"),
+        (("--writers", "0"), "least 1"),
+    ],
 )
 def test_more_than_was_started_is_refused(flags: tuple[str, str], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):

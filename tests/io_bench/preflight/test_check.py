@@ -82,7 +82,7 @@ def test_the_checkpoint_of_a_scenario_is_what_is_looked_for(bench: Bench, small_
     done = bench.run_here("check", *flags)
     assert done.returncode == 0, done.stderr
     of_rank = [round(0.01 * row.bytes) for row in sorted(manifest_of(scenario), key=lambda row: row.rank)][:4]
-    size = f"{bytes_text(sum(of_rank))} from 4 ranks, the largest with {bytes_text(max(of_rank))}:"
+    size = f"{bytes_text(sum(of_rank))} from 4 ranks, max {bytes_text(max(of_rank))}:"
     assert size in done.stdout.replace("\n", " ")
     assert bench.run_here("check", *flags[:4], "--ranks", "4").returncode == 2
 
