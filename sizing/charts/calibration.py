@@ -104,9 +104,9 @@ def _misses(fit: DirectionFit, direction: Direction) -> Spec:
 def _predicted_rows(
     calibration: Calibration, direction: Direction, fit: DirectionFit, *, ranks: float, size: float
 ) -> Iterator[dict[str, object]]:
-    least, most = fit.covered.num_nodes
-    count = round(np.log2(2 * most / least) * _STEPS_PER_DOUBLING) + 1
-    nodes = np.geomspace(least, 2 * most, count)
+    low, high = fit.covered.num_nodes
+    count = round(np.log2(2 * high / low) * _STEPS_PER_DOUBLING) + 1
+    nodes = np.geomspace(low, 2 * high, count)
     total_bytes = nodes * ranks * size
     found = predicted(calibration, [Demand(total_bytes, nodes * ranks, nodes, nodes * ranks)], direction=direction)
     assert found is not None  # noqa: S101 - the direction was fitted

@@ -23,7 +23,7 @@ def dcp_container(path: Path) -> Container:
 
     Raises UnreadableFile where the file is refused, or where the data files are cut short or partly missing.
     """
-    content = bounded_content(path, most_bytes=MOST_PICKLE_BYTES, what="metadata")
+    content = bounded_content(path, max_bytes=MOST_PICKLE_BYTES, what="metadata")
     try:
         metadata = dcp_metadata(content)
     except RefusedPickle as error:

@@ -37,7 +37,7 @@ def index_container(path: Path) -> Container:
 
 
 def _index(path: Path) -> dict[str, Any]:
-    content = bounded_content(path, most_bytes=MOST_INDEX_BYTES, what="an index")
+    content = bounded_content(path, max_bytes=MOST_INDEX_BYTES, what="an index")
     try:
         index = json_object(content)
     except ValueError as error:

@@ -38,7 +38,10 @@ LAYOUTS_OPTIONS: dict[str, tuple[Any, Any]] = {
         typer.Option(None, "--contexts", metavar="N,N,...", help="Context degrees to try: 1,2,4"),
     ),
     "even_stages": (bool, typer.Option(False, "--even-stages", help="Only pipeline degrees that divide the layers")),
-    "most": (str | None, typer.Option(None, "--most", metavar="N", help="Layouts to show: 20")),
+    "max_layouts": (
+        str | None,
+        typer.Option(None, "--max-layouts", "--most", metavar="N", help="Max layouts to show. Default: 20"),
+    ),
     "chart": (Path | None, typer.Option(None, "--chart", help="Draw into FILE.html, .png, .svg or .json")),
     "as_json": AS_JSON,
     "check": (bool, typer.Option(False, "--check", help="Exit with 1 where nothing fits")),
@@ -98,7 +101,7 @@ def _request(given: dict[str, Any]) -> dict[str, Any]:
         "headroom_fraction": given.pop("headroom"),
         "contexts": contexts.split(",") if contexts else None,
         "even_stages": given.pop("even_stages") or None,
-        "most_layouts": given.pop("most"),
+        "max_layouts": given.pop("max_layouts"),
     }
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -127,8 +130,8 @@ def _cells(layout: FoundLayout, report: LayoutsReport) -> Iterator[tuple[str, st
     yield "write", "-" if layout.write_seconds is None else seconds_text(layout.write_seconds)
     yield "stall", "-" if layout.stall_seconds is None else seconds_text(layout.stall_seconds)
     yield "restore", "-" if layout.restore_seconds is None else seconds_text(layout.restore_seconds)
-    least = layout.required_write_bytes_per_second
-    yield "write, at least", "-" if least is None else rate_text(least)
+    required = layout.required_write_bytes_per_second
+    yield "write, at least", "-" if required is None else rate_text(required)
 
 
 def _notes(report: LayoutsReport, rows: list[dict[str, str]], differing: list[str]) -> Iterator[str]:

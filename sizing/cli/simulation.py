@@ -96,10 +96,10 @@ def _shares(report: SimulationReport) -> Table:
 
 def _histogram(report: SimulationReport) -> Table:
     table = Table("goodput of a run", "runs", "", box=box.SIMPLE_HEAD)
-    most = max(one.num_runs for one in report.histogram)
+    highest = max(one.num_runs for one in report.histogram)
     for one in report.histogram:
         span = f"{100 * one.from_fraction:.2f} to {100 * one.to_fraction:.2f} %"
-        table.add_row(span, f"{one.num_runs:,}", "#" * round(BAR_WIDTH * one.num_runs / most))
+        table.add_row(span, f"{one.num_runs:,}", "#" * round(BAR_WIDTH * one.num_runs / highest))
     return table
 
 

@@ -90,7 +90,7 @@ def layout_of(
         num_replicas=parallelism.num_replicas,
         num_writers=num_writers,
         num_writing_nodes=placement.num_nodes,
-        max_writers_per_node=placement.most_per_node,
+        max_writers_per_node=placement.max_per_node,
         max_rank_bytes=largest,
         mean_rank_bytes=round(size.written_bytes / num_writers),
         largest_over_mean=largest * num_writers / size.written_bytes,

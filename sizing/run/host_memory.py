@@ -41,11 +41,11 @@ def host_memory(laid_out: LaidOut, *, node: ResolvedNode, checkpoint: Checkpoint
     tier in memory keeps its checkpoints, of which one is in flight, and is drained from.
     Source: the formats' own, `layout/formats`; an upper estimate where the writers' files differ.
     """
-    most_writers = laid_out.layout.max_writers_per_node
+    max_writers = laid_out.layout.max_writers_per_node
     parts = laid_out.saved_as.gathered_parts
     largest = max(file.bytes_of(parts) for writer in laid_out.writers for file in writer.files)
-    gathered, capacity = largest * most_writers, node.spec.host_memory_bytes
-    written = most_writers * laid_out.layout.max_rank_bytes
+    gathered, capacity = largest * max_writers, node.spec.host_memory_bytes
+    written = max_writers * laid_out.layout.max_rank_bytes
     kept = sum(written * tier.num_copies * (tier.keep + 1) for tier in checkpoint.tiers if tier.kind in MEMORY_KINDS)
     staged = written if checkpoint.mode == "async" and not kept else 0
     return HostMemory(

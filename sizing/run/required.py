@@ -18,9 +18,9 @@ from sizing.run.figures import Figures
 from sizing.run.restore.exchange import exchange_of
 from sizing.run.targets import Targets
 from sizing.run.tier import ARCHIVE
-from sizing.run.tiers.saved import SavedTier, longest_stall_seconds, saved_tiers
+from sizing.run.tiers.saved import SavedTier, max_save_stall_seconds, saved_tiers
 from sizing.run.tiers.times import TierTimes
-from sizing.storage.limits import Demand, Direction, longest, serial_steps
+from sizing.storage.limits import Demand, Direction, name_of_max, serial_steps
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
 
@@ -53,12 +53,12 @@ class Required(Figures):
     )
 
 
-def least_bytes_per_second(total_bytes: Numbers, *, seconds: Numbers, serial_seconds: Numbers = 0.0) -> Numbers:
+def min_bytes_per_second(total_bytes: Numbers, *, seconds: Numbers, serial_seconds: Numbers = 0.0) -> Numbers:
     """Rate at which B bytes pass in t seconds of which s are serial: B / (t - s); inf where t <= s.
 
     Source: `storage.transfer.transfer_seconds`, solved for the rate.
 
-    >>> round(float(least_bytes_per_second(13.8e12, seconds=0.05 * 14400)) / 1e9, 2)
+    >>> round(float(min_bytes_per_second(13.8e12, seconds=0.05 * 14400)) / 1e9, 2)
     19.17
     """
     left = np.subtract(seconds, serial_seconds)
@@ -84,12 +84,12 @@ def required_of(
         if is_async
         else _allowed_stalls(targets, tiers, periods=[checkpoint.interval_seconds])
     )
-    seconds = _least(allowed)
+    seconds = _min_of(allowed)
     write = _rate(_writing(profile, demands, checkpoint), [demands.write], seconds, direction="write")
     return Required.of(
         write_bytes_per_second=write,
         write_per_node_bytes_per_second=write / demands.num_writing_nodes,
-        write_target=longest({name: -limit for name, limit in allowed.items()}),
+        write_target=name_of_max({name: -limit for name, limit in allowed.items()}),
         write_seconds=seconds,
         device_to_host_bytes_per_second=_copy_rate(targets, demands, checkpoint, tiers) if is_async else None,
         restore_bytes_per_second=_restore_rate(targets, demands, profile, checkpoint, reliability),
@@ -114,8 +114,8 @@ def _allowed_stalls(
     }
     limit = targets.max_stall_seconds
     if limit is not None:
-        longest_other = longest_stall_seconds(others)
-        is_kept = True if longest_other is None else np.less_equal(longest_other, limit)
+        max_other_seconds = max_save_stall_seconds(others)
+        is_kept = True if max_other_seconds is None else np.less_equal(max_other_seconds, limit)
         allowed["max_stall_seconds"] = np.where(is_kept, limit, 0.0)
     return allowed
 
@@ -131,8 +131,8 @@ def _copy_rate(
     if not periods:
         return None
     others = list(compress(tiers, map(operator.not_, copies)))
-    seconds = _least(_allowed_stalls(targets, others, periods=periods))
-    rate = least_bytes_per_second(demands.written_bytes / demands.write.num_streams, seconds=seconds)
+    seconds = _min_of(_allowed_stalls(targets, others, periods=periods))
+    rate = min_bytes_per_second(demands.written_bytes / demands.write.num_streams, seconds=seconds)
     return np.where(np.isfinite(rate), rate, np.nan)
 
 
@@ -179,7 +179,7 @@ def _restore_rate(
     return _rate(profile, plan.demands, reading, direction="read")
 
 
-def _least(limits: Mapping[WriteTarget, Numbers]) -> Numbers:
+def _min_of(limits: Mapping[WriteTarget, Numbers]) -> Numbers:
     return functools.reduce(np.minimum, limits.values())
 
 
@@ -189,5 +189,5 @@ def _rate(
     """The least rate, NaN where none is enough."""
     serial = sum(serial_steps(profile, demands, direction=direction).values(), start=0.0) if profile else 0.0
     total_bytes = sum(demand.total_bytes for demand in demands)
-    rate = least_bytes_per_second(total_bytes, seconds=seconds, serial_seconds=serial)
+    rate = min_bytes_per_second(total_bytes, seconds=seconds, serial_seconds=serial)
     return np.where(np.isfinite(rate), rate, np.nan)

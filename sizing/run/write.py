@@ -14,7 +14,7 @@ from sizing.layout import Layout
 from sizing.run.checkpoint import Checkpoint
 from sizing.run.demands.demands import Demands
 from sizing.run.figures import Figures
-from sizing.storage.limits import Limit, Resource, Transfer, longest, transfer
+from sizing.storage.limits import Limit, Resource, Transfer, name_of_max, transfer
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
 from sizing.units import rate_text, seconds_text
@@ -82,7 +82,7 @@ def write_of(profile: StorageProfile | None, *, demands: Demands, checkpoint: Ch
         stall_seconds=stall,
         drain_seconds=moved.seconds - stall,
         last_rank_seconds=moved.serial_seconds + functools.reduce(np.maximum, last.values()),
-        last_rank_bottleneck=longest(last),
+        last_rank_bottleneck=name_of_max(last),
         bytes_per_second=rate,
         per_writer_bytes_per_second=rate / demands.write.num_streams,
         per_node_bytes_per_second=rate / demands.num_writing_nodes,

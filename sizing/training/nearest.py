@@ -81,7 +81,7 @@ def _nearest(
     recomputations: Sequence[Recomputation],
 ) -> str:
     """The nearest that runs and leaves the layout search's headroom free, in words."""
-    least: tuple[int, str] | None = None
+    lowest: tuple[int, str] | None = None
     for parallelism in itertools.chain([given], _by_distance(question, given)):
         try:
             found = question.memory(parallelism, room_bytes=room_bytes, recomputations=recomputations)
@@ -92,9 +92,9 @@ def _nearest(
             words += f" and recomputation {found.recomputation}"
         if found.needed_bytes <= room_bytes:
             return f"the nearest that can has {words}: {decimal_bytes_text(found.needed_bytes)}"
-        if least is None or found.needed_bytes < least[0]:
-            least = found.needed_bytes, words
-    needed, words = least or (memory.needed_bytes, degrees_text(given))
+        if lowest is None or found.needed_bytes < lowest[0]:
+            lowest = found.needed_bytes, words
+    needed, words = lowest or (memory.needed_bytes, degrees_text(given))
     nearest = f"{words} comes nearest with {decimal_bytes_text(needed)}"
     return (
         f"none of the degrees tried on these GPUs can with {percent_text(HEADROOM_FRACTION)} to spare, and {nearest}: "

@@ -21,15 +21,15 @@ def in_flight_microbatches(
     >>> in_flight_microbatches("interleaved", stage=0, num_stages=8, num_chunks=2, num_microbatches=16)
     11.5
     """
-    most = float("inf") if num_microbatches is None else float(num_microbatches)
+    all_of_them = float("inf") if num_microbatches is None else float(num_microbatches)
     match schedule:
         case "gpipe":
-            return most
+            return all_of_them
         case "1f1b":
-            return min(float(num_stages - stage), most)
+            return min(float(num_stages - stage), all_of_them)
         case "interleaved":
             chunks = 2 * (num_stages - stage - 1) + (num_chunks - 1) * num_stages + 1
-            return min(chunks / num_chunks, most)
+            return min(chunks / num_chunks, all_of_them)
 
 
 def bubble_fraction(*, num_stages: int, num_chunks: int = 1, num_microbatches: int) -> float:

@@ -46,7 +46,7 @@ def cluster_report(scenario: ClusterScenario, *, progress: Progress = unseen) ->
         progress=lambda done: progress(share * done),
     )
     shared = elastic(
-        [Traffic(f.num_jobs, f.mean_bytes_per_second, f.most_bytes_per_second) for f in writes(loads)],
+        [Traffic(f.num_jobs, f.mean_bytes_per_second, f.max_bytes_per_second) for f in writes(loads)],
         bytes_per_second=write_rate,
     )
     windows = _windows(loads, write_rate)
@@ -82,10 +82,13 @@ def cluster_report(scenario: ClusterScenario, *, progress: Progress = unseen) ->
 
 
 def _require_simulable(loads: Sequence[JobLoad], horizon_seconds: float) -> None:
-    longest = max(load.interval_seconds for load in loads)
-    if horizon_seconds < longest:
+    max_interval = max(load.interval_seconds for load in loads)
+    if horizon_seconds < max_interval:
         raise InvalidInput.of(
-            "horizon_seconds", "must cover the longest interval", value=horizon_seconds, remedy=f"give {longest:g}"
+            "horizon_seconds",
+            "must cover the max interval of the jobs",
+            value=horizon_seconds,
+            remedy=f"give {max_interval:g}",
         )
     per_second = sum(
         load.group.count * (1 / load.interval_seconds + (1 / load.mtbf_seconds if load.mtbf_seconds else 0.0))

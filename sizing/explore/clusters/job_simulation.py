@@ -56,4 +56,4 @@ def simulate(
 
 
 def _sharer(load: TransferLoad) -> Sharer:
-    return Sharer(load.most_bytes_per_second, load.weight)
+    return Sharer(load.max_bytes_per_second, load.weight)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 class Sharer(NamedTuple):
     """One kind of equal transfers: what each can draw at most, and its weight where bandwidth is short."""
 
-    most_bytes_per_second: float
+    max_bytes_per_second: float
     weight: float
 
 
@@ -27,7 +27,7 @@ def fair_rates(bytes_per_second: float, sharers: Sequence[Sharer], *, counts: Se
     """Rate of each transfer of each kind: weighted max-min fair, r_i = min(m_i, w_i L).
 
     The level L is the one at which the file system is full, or all draw their most: whoever cannot use an equal
-    share leaves the rest to the others. With one weight and no `most_bytes_per_second` this is processor sharing.
+    share leaves the rest to the others. With one weight and no `max_bytes_per_second` this is processor sharing.
     Source: Bertsekas and Gallager, Data Networks, section 6.5.2.
 
     >>> fair_rates(100.0, [Sharer(10.0, 1.0), Sharer(float("inf"), 1.0)], counts=[2, 4])

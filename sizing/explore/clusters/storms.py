@@ -75,7 +75,7 @@ def back_seconds(loads: Sequence[JobLoad], counts: Sequence[int], *, read_bytes_
     """When the jobs train again that a failure stops, so many of each group; each reads once it has restarted."""
     batches = [
         Batch(
-            Sharer(load.restore.most_bytes_per_second, load.restore.weight),
+            Sharer(load.restore.max_bytes_per_second, load.restore.weight),
             count,
             load.restore.num_bytes,
             load.before_reading_seconds(read_bytes_per_second) + load.restore.lead_seconds,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from sizing.errors import explain
 from sizing.layout.parallelism import Degree
@@ -24,7 +24,7 @@ REFERENCE_SEARCH: dict[str, Any] = {
         "storage": {"profile": {"write_bytes_per_second": "1 TB/s", "node_write_bytes_per_second": "8 GB/s"}},
     },
     "objective": "bubble",
-    "most_layouts": 5,
+    "max_layouts": 5,
 }
 """Llama 3.1 405B on the GPUs and with the batch of its first phase at 8,192 tokens, arXiv 2407.21783, table 4."""
 
@@ -52,8 +52,10 @@ class LayoutsRequest(BaseModel):
         None, description="Context degrees to try. Default: the scenario's alone."
     )
     even_stages: bool = Field(False, description="Whether only pipeline degrees that divide the layers are tried.")
-    most_layouts: Annotated[int, Field(ge=1, le=1000)] = Field(
-        20, description="Max layouts in the report, the best first."
+    max_layouts: Annotated[int, Field(ge=1, le=1000)] = Field(
+        20,
+        validation_alias=AliasChoices("max_layouts", "most_layouts"),
+        description="Max layouts in the report, the best first.",
     )
 
 

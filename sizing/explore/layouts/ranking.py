@@ -52,8 +52,8 @@ def layouts_of(request: LayoutsRequest, *, progress: Progress | None = None) -> 
         num_refused=tally.num_refused,
         num_too_large=tally.num_too_large,
         num_fitting=len(ranked),
-        layouts=ranked[: request.most_layouts],
-        least_memory=tally.least,
+        layouts=ranked[: request.max_layouts],
+        min_memory=tally.lowest,
         warnings=list(_warnings(search, tally)),
     )
 
@@ -70,15 +70,15 @@ def _warnings(search: Search, tally: Tally) -> Iterator[str]:
     if tally.fitting:
         yield from _gathered(search, tally)
         return
-    if tally.least is None:
+    if tally.lowest is None:
         because = f": {tally.refusal}" if tally.refusal else ""
         yield f"no degrees that multiply to {search.num_gpus:,} GPUs go with the scenario{because}"
         return
-    least = tally.least
-    recomputed = f" and recomputation {least.recomputation}" if least.recomputation else ""
+    lowest = tally.lowest
+    recomputed = f" and recomputation {lowest.recomputation}" if lowest.recomputation else ""
     yield (
-        f"nothing fits: {degrees_text(least.parallelism)}{recomputed} comes nearest and needs "
-        f"{decimal_bytes_text(least.gpu_bytes)} of {decimal_bytes_text(search.room_bytes)}; "
+        f"nothing fits: {degrees_text(lowest.parallelism)}{recomputed} comes nearest and needs "
+        f"{decimal_bytes_text(lowest.gpu_bytes)} of {decimal_bytes_text(search.room_bytes)}; "
         f"{search.question.remedies(search.num_gpus)}, or other nodes"
     )
 
@@ -86,11 +86,11 @@ def _warnings(search: Search, tally: Tally) -> Iterator[str]:
 def _gathered(search: Search, tally: Tally) -> Iterator[str]:
     """Whether the headroom is too small for what FSDP or ZeRO 3 gathers in a layout that fits."""
     found = [each for layout in tally.fitting if (each := search.question.gathered(layout.parallelism)) is not None]
-    most, capacity = max(found, default=None), search.gpu_memory_bytes
+    largest, capacity = max(found, default=None), search.gpu_memory_bytes
     headroom = capacity - search.room_bytes
-    if most is not None and most.num_bytes > headroom:
-        enough = min(math.ceil(100 * most.num_bytes / capacity) / 100, MOST_HEADROOM_FRACTION)
+    if largest is not None and largest.num_bytes > headroom:
+        enough = min(math.ceil(100 * largest.num_bytes / capacity) / 100, MOST_HEADROOM_FRACTION)
         yield (
-            f"{most.text}, {decimal_bytes_text(most.num_bytes)} that are not counted and more than the headroom of "
+            f"{largest.text}, {decimal_bytes_text(largest.num_bytes)} that are not counted and more than the headroom of "
             f"{decimal_bytes_text(headroom)}: give a headroom_fraction of {enough}"
         )

@@ -175,4 +175,4 @@ def _one_replica(laid_out: LaidOut, parallelism: Parallelism) -> tuple[int, floa
     if ranks == laid_out.layout.num_writers:
         return ranks, ranks / laid_out.layout.max_writers_per_node
     placed = place_writers(parallelism, writers_per_stage=per_stage, gpus_per_node=laid_out.layout.gpus_per_node)
-    return ranks, ranks / placed.most_per_node
+    return ranks, ranks / placed.max_per_node

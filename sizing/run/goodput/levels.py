@@ -65,11 +65,11 @@ def first_order_level_intervals(levels: Sequence[Level], *, mtbf_seconds: Number
     """
     intervals: list[Numbers] = []
     for k, level in enumerate(levels):
-        shortest = (
+        suffix_min = (
             functools.reduce(np.minimum, (_together(levels[i : j + 1], mtbf_seconds) for j in range(k, len(levels))))
             for i in range(k + 1)
         )
-        spaced = functools.reduce(np.maximum, shortest)
+        spaced = functools.reduce(np.maximum, suffix_min)
         spaced = np.where(np.isfinite(spaced), spaced, level.interval_seconds)
         needed = level.stall_seconds + level.drain_seconds
         intervals.append(np.maximum(np.maximum(spaced, needed), intervals[-1] if intervals else 0.0))

@@ -140,12 +140,12 @@ def stalled_fraction(saved: Sequence[SavedTier]) -> Numbers | None:
     return sum((one.stalled_fraction for one in saved), 0.0) if saved else None
 
 
-def longest_stall_seconds(saved: Sequence[SavedTier]) -> Numbers | None:
+def max_save_stall_seconds(saved: Sequence[SavedTier]) -> Numbers | None:
     """The longest time for which one save stalls training; None where not known.
 
     Source: definition.
 
-    >>> longest_stall_seconds([])
+    >>> max_save_stall_seconds([])
     """
     return functools.reduce(np.maximum, (one.times.stall_seconds for one in saved)) if saved else None
 

@@ -61,7 +61,7 @@ def calibrate(
 
 
 def _profile(fits: Iterable[DirectionFit]) -> StorageProfile:
-    """The limits that the data need; where two cannot be told apart, both at the least that they can be."""
+    """The limits that the data need; where two cannot be told apart, both at their min."""
     fields: dict[str, float] = {}
     for fit in fits:
         rivals = {field for rival in fit.rivals for field in rival}
@@ -85,10 +85,10 @@ def _too_few(series: Sequence[Series]) -> InvalidInput:
 
 def _one_size(fit: DirectionFit) -> Iterator[str]:
     """Without a second size the rates may hold the times that do not grow with bytes."""
-    least, most = fit.covered.bytes_per_stream
-    if most < LEAST_RATIO_OF_SIZES * least:
+    low, high = fit.covered.bytes_per_stream
+    if high < LEAST_RATIO_OF_SIZES * low:
         yield (
-            f"one size: all runs moved about {decimal_bytes_text(most)} per rank, so times that do not grow with bytes "
+            f"one size: all runs moved about {decimal_bytes_text(high)} per rank, so times that do not grow with bytes "
             "are hard to tell from the rates"
         )
 

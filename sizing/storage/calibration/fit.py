@@ -109,7 +109,7 @@ def _shared_limit(
         field=name.field,
         resource=name.resource,
         verdict="lower-bound",
-        value=least_rate(design, explanation, column),
+        value=min_rate(design, explanation, column),
         interval=None,
         num_binding=num_binding,
         reason=reason,
@@ -144,8 +144,8 @@ def _serial_limit(
     )
 
 
-def least_rate(design: Design, explanation: Explanation, column: int) -> float:
-    """The least rate of a shared resource at which no explanation of the data would look different.
+def min_rate(design: Design, explanation: Explanation, column: int) -> float:
+    """The min rate of a shared resource at which no explanation of the data would look different.
 
     Its term is nowhere longer than the slowest, so the rate is at least the largest coefficient over slowest; of rival
     explanations the one that asks least. Of a resource that is in none of them only the whole time is sure to be

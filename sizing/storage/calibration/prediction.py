@@ -48,15 +48,15 @@ def predicted(calibration: Calibration, demands: Sequence[Demand], *, direction:
     rates = calibration.profile.rates()
     seconds = total_seconds(rates, demands, direction=direction)
     centre, low, high = _drawn_log_seconds({**rates, **_draws(fit, demands)}, demands, direction)
-    least = functools.reduce(
+    shortest = functools.reduce(
         np.minimum, (total_seconds(reading, demands, direction=direction) for reading in _readings(fit)), seconds
     )
-    most = _unseen_seconds(fit, rates, demands, direction)
+    unseen = _unseen_seconds(fit, rates, demands, direction)
     spread = NORMAL_QUANTILE**2 * (fit.noise_fraction**2 + _extrapolation_variance(fit, demands))
     return Prediction(
         seconds=seconds,
-        low_seconds=least * np.exp(-np.sqrt((centre - low) ** 2 + spread)),
-        high_seconds=np.maximum(most, seconds) * np.exp(np.sqrt((high - centre) ** 2 + spread)),
+        low_seconds=shortest * np.exp(-np.sqrt((centre - low) ** 2 + spread)),
+        high_seconds=np.maximum(unseen, seconds) * np.exp(np.sqrt((high - centre) ** 2 + spread)),
         extrapolated=_extrapolated(fit, demands),
     )
 
@@ -82,7 +82,7 @@ def _readings(fit: DirectionFit) -> Iterator[Rates]:
 
 
 def _unseen_seconds(fit: DirectionFit, rates: Rates, demands: Sequence[Demand], direction: Direction) -> Numbers:
-    """What the limits that were never reached would take alone, at the least that they can be."""
+    """What the limits that were never reached would take alone, at their min."""
     bounds = {
         limit.field: limit.value
         for limit in fit.limits
@@ -115,6 +115,6 @@ def _doublings(fit: DirectionFit, demand: Demand) -> dict[str, Numbers]:
         "files per rank": (np.divide(demand.num_files, demand.num_streams), covered.files_per_stream),
     }
     return {
-        name: np.maximum(0.0, np.maximum(np.log2(np.divide(value, most)), np.log2(np.divide(least, value))))
-        for name, (value, (least, most)) in figures.items()
+        name: np.maximum(0.0, np.maximum(np.log2(np.divide(value, high)), np.log2(np.divide(low, value))))
+        for name, (value, (low, high)) in figures.items()
     }

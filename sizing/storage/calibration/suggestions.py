@@ -76,8 +76,8 @@ def _to_vary(fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:
 
 
 def _has_one_size(fit: DirectionFit) -> bool:
-    least, most = fit.covered.bytes_per_stream
-    return most < 2 * least
+    low, high = fit.covered.bytes_per_stream
+    return high < 2 * low
 
 
 def _to_narrow(calibration: Calibration, fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:
@@ -117,9 +117,9 @@ def _grid(fit: DirectionFit) -> Iterator[tuple[int, int, int]]:
 
 
 def _doubled(span: tuple[float, float]) -> list[int]:
-    least, most = math.ceil(span[0]), round(span[1])
-    count = int(math.log2(most / least)) + 1 if most > least else 1
-    return sorted({*(least * 2**power for power in range(count)), most})
+    low, high = math.ceil(span[0]), round(span[1])
+    count = int(math.log2(high / low)) + 1 if high > low else 1
+    return sorted({*(low * 2**power for power in range(count)), high})
 
 
 def _either_way(ratio: float, narrowed_by: float) -> str:

@@ -31,7 +31,7 @@ def test_json_is_the_document_of_the_library_from_flags_or_a_document(tmp_path: 
     assert json.loads(drawn.stdout) == expected
     assert "memory of a GPU" in (tmp_path / "found.svg").read_text()
     (tmp_path / "scenario.json").write_text(json.dumps(REFERENCE_SEARCH["scenario"]))
-    flags = ("--objective", "bubble", "--most", "5", "--headroom", "0.1", "--contexts", "1")
+    flags = ("--objective", "bubble", "--max-layouts", "5", "--headroom", "0.1", "--contexts", "1")
     assert json.loads(ckpt_size("layouts", "scenario.json", *flags, "--json", cwd=tmp_path).stdout) == expected
 
 

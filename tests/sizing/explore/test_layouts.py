@@ -28,7 +28,7 @@ def question(model: str, num_gpus: int, **blocks: Any) -> dict[str, Any]:
 
 
 def search(model: str, num_gpus: int, *, asked: dict[str, Any] | None = None, **blocks: Any) -> LayoutsReport:
-    options = {"most_layouts": 1000} | (asked or {})
+    options = {"max_layouts": 1000} | (asked or {})
     return find_layouts({"scenario": question(model, num_gpus, **blocks)} | options)
 
 
@@ -114,7 +114,7 @@ def test_published_layouts_are_among_those_found() -> None:
 
 def test_the_layout_of_llama_405b_is_found() -> None:
     """Tensor 8, pipeline 16, data 128 on 16,384 GPUs: arXiv 2407.21783, table 4."""
-    found = find_layouts(REFERENCE_SEARCH | {"most_layouts": 100})
+    found = find_layouts(REFERENCE_SEARCH | {"max_layouts": 100})
     assert (8, 16, 128, 1) in {degrees(layout) for layout in found.layouts}
 
 
@@ -191,10 +191,10 @@ def test_only_even_stages_where_asked() -> None:
 def test_where_nothing_fits_the_least_need_is_said() -> None:
     found = search("megatron-1t", 64)
     assert found.layouts == []
-    assert found.least_memory is not None
-    assert (found.least_memory.parallelism.tensor, found.least_memory.parallelism.pipeline) == (8, 8)
+    assert found.min_memory is not None
+    assert (found.min_memory.parallelism.tensor, found.min_memory.parallelism.pipeline) == (8, 8)
     nearest = question("megatron-1t", 64, parallelism={"tensor": 8, "pipeline": 8})
-    assert found.least_memory.gpu_bytes == answer(scenario_from(nearest)).training.gpu_state_bytes
+    assert found.min_memory.gpu_bytes == answer(scenario_from(nearest)).training.gpu_state_bytes
     assert any("nothing fits: tensor 8, pipeline 8 comes nearest and needs 287.1 GB" in w for w in found.warnings)
 
 
@@ -206,7 +206,7 @@ def test_contexts_that_do_not_divide_the_gpus_leave_nothing() -> None:
 
 def test_where_no_degrees_go_with_the_model_the_reason_is_said() -> None:
     found = search("gpt2", 13, training=BATCH | {"global_batch_size": 5})
-    assert (found.num_refused, found.num_fitting, found.least_memory) == (found.num_candidates, 0, None)
+    assert (found.num_refused, found.num_fitting, found.min_memory) == (found.num_candidates, 0, None)
     assert any("training.global_batch_size must be a multiple" in warning for warning in found.warnings)
 
 

@@ -42,7 +42,7 @@ def met_and_found(asked: dict[str, Any], requirement: Requirement, value: float)
     return (check.met, check.found) if check else (None, None)
 
 
-def of(report: RequirementsReport, field: str, target: str, sense: str = "least") -> Requirement:
+def of(report: RequirementsReport, field: str, target: str, sense: str = "min") -> Requirement:
     return next(r for r in report.requirements if (r.field, r.target, r.sense) == (field, target, sense))
 
 
@@ -89,7 +89,7 @@ def test_every_answer_meets_its_target_and_a_hair_less_does_not(
         met, found = met_and_found(asked, requirement, requirement.value)
         assert met is True
         assert found == pytest.approx(requirement.wanted, rel=1e-9)
-        hair = 1 - HAIR if requirement.sense == "least" else 1 + HAIR
+        hair = 1 - HAIR if requirement.sense == "min" else 1 + HAIR
         less = requirement.value * hair
         met_with_less, found_with_less = met_and_found(asked, requirement, less)
         assert not met_with_less or found_with_less == pytest.approx(requirement.wanted, rel=1e-9)
@@ -137,7 +137,7 @@ def test_in_every_mode_and_with_tiers_what_is_met_as_given_is_what_the_answer_me
                 met, found = met_and_found(asked, row, row.value)
                 assert met is True
                 met_with_less, found = met_and_found(
-                    asked, row, row.value * (1 - HAIR if row.sense == "least" else 1 + HAIR)
+                    asked, row, row.value * (1 - HAIR if row.sense == "min" else 1 + HAIR)
                 )
                 assert not met_with_less or found == pytest.approx(row.wanted, rel=1e-9)
 
@@ -178,7 +178,7 @@ def test_an_asynchronous_save_must_drain_in_its_interval_and_stalls_for_the_copy
     drained = of(report, WRITE, "interval_seconds")
     assert drained.value is not None
     assert drained.value == pytest.approx(13.8e12 / (600 - share / 10e9))
-    assert report.least.write_bytes_per_second == drained.value
+    assert report.needed.write_bytes_per_second == drained.value
     assert of(report, WRITE, "max_stall_seconds").status == "any"
     assert of(report, COPY, "max_stall_seconds").value == pytest.approx(share / 3)
     assert of(report, INTERVAL, "interval_seconds").value == pytest.approx(13.8e12 / 273e9 + share / 10e9)
@@ -209,7 +209,7 @@ def test_with_tiers_the_main_storage_is_written_between_them() -> None:
             assert met or requirement.target == "interval_seconds"
             if met:
                 assert found == pytest.approx(requirement.wanted, rel=1e-9)
-    longest = of(report, INTERVAL, "min_goodput_fraction", "most").value
+    longest = of(report, INTERVAL, "min_goodput_fraction", "max").value
     assert longest is None or 600 < longest <= 12 * 3600
     assert report.at_free_interval is not None
     assert 600 < report.at_free_interval.interval_seconds <= 12 * 3600
@@ -220,7 +220,7 @@ def test_with_tiers_a_goodput_just_below_the_highest_is_reached(below: float) ->
     asked = tiered()
     highest = highest_goodput(asked)
     report = requirements(tiered(min_goodput_fraction=highest - below))
-    for sense in ("least", "most"):
+    for sense in ("min", "max"):
         requirement = of(report, INTERVAL, "min_goodput_fraction", sense)
         assert requirement.status in ("solved", "any")
         if requirement.value is not None:
@@ -275,11 +275,11 @@ def test_the_part_of_the_retention_that_decides_the_capacity_is_named() -> None:
 
 def test_the_reference_run_needs_19_gigabytes_per_second_for_5_percent_of_4_hours() -> None:
     report = requirements(document(targets={"recovery_seconds": "82.8 s"}))
-    assert report.least.write_bytes_per_second == pytest.approx(13.8e12 / (0.05 * 14_400), rel=1e-12)
-    assert report.least.read_bytes_per_second == pytest.approx(1e12, rel=1e-12)
-    assert report.least.capacity_bytes == 2 * 13_800_000_000_000
-    assert report.least.shortest_interval_seconds == pytest.approx(13.8e12 / 273e9 / 0.05, rel=1e-12)
-    assert report.least.longest_interval_seconds is None
+    assert report.needed.write_bytes_per_second == pytest.approx(13.8e12 / (0.05 * 14_400), rel=1e-12)
+    assert report.needed.read_bytes_per_second == pytest.approx(1e12, rel=1e-12)
+    assert report.needed.capacity_bytes == 2 * 13_800_000_000_000
+    assert report.needed.min_interval_seconds == pytest.approx(13.8e12 / 273e9 / 0.05, rel=1e-12)
+    assert report.needed.max_interval_seconds is None
     assert of(report, WRITE, "max_overhead_fraction").binds
 
 
@@ -287,7 +287,7 @@ def test_of_two_targets_the_stricter_one_decides() -> None:
     report = requirements(document(targets={"max_stall_seconds": 60, "max_overhead_fraction": 0.01}))
     stall, overhead = of(report, WRITE, "max_stall_seconds"), of(report, WRITE, "max_overhead_fraction")
     assert (stall.binds, overhead.binds) == (True, False)
-    assert report.least.write_bytes_per_second == stall.value == pytest.approx(13.8e12 / 60)
+    assert report.needed.write_bytes_per_second == stall.value == pytest.approx(13.8e12 / 60)
     assert overhead.value == pytest.approx(13.8e12 / 144)
 
 
@@ -295,13 +295,13 @@ def test_goodput_allows_the_intervals_between_two_that_lie_around_the_best() -> 
     asked = document(targets={"min_goodput_fraction": 0.9})
     report = requirements(asked)
     shortest = of(report, INTERVAL, "min_goodput_fraction").value
-    longest = of(report, INTERVAL, "min_goodput_fraction", "most").value
+    longest = of(report, INTERVAL, "min_goodput_fraction", "max").value
     best = answer(scenario_from(asked)).interval.optimal_period_seconds
     assert shortest is not None
     assert longest is not None
     assert best is not None
     assert shortest < best < longest
-    assert report.least.longest_interval_seconds == longest
+    assert report.needed.max_interval_seconds == longest
 
 
 def test_where_no_rate_is_enough_the_limit_that_stands_in_the_way_is_named() -> None:
@@ -312,7 +312,7 @@ def test_where_no_rate_is_enough_the_limit_that_stands_in_the_way_is_named() -> 
     assert file_system.status == "none"
     assert file_system.found == pytest.approx(13.8e12 / 64e9)
     assert "the stall is 215.62 s, decided by node" in file_system.reason
-    assert report.least.write_bytes_per_second is None
+    assert report.needed.write_bytes_per_second is None
     node = of(report, "storage.profile.node_write_bytes_per_second", "max_stall_seconds")
     assert node.value == pytest.approx(13.8e12 / 64 / 60)
     assert not report.met_as_given
@@ -411,8 +411,8 @@ def test_without_storage_the_rates_are_solved_as_if_nothing_else_limited() -> No
     asked = document(targets={"max_stall_seconds": 60, "recovery_seconds": 60})
     del asked["storage"]
     report = requirements(asked)
-    assert report.least.write_bytes_per_second == pytest.approx(13.8e12 / 60)
-    assert report.least.read_bytes_per_second == pytest.approx(6 * 13.8e12 / 60)
+    assert report.needed.write_bytes_per_second == pytest.approx(13.8e12 / 60)
+    assert report.needed.read_bytes_per_second == pytest.approx(6 * 13.8e12 / 60)
     assert {r.given for r in report.requirements if r.field in (WRITE, READ)} == {None}
 
 
@@ -446,6 +446,6 @@ def test_the_edge_is_found_to_the_last_digits_from_either_side() -> None:
 def test_the_report_of_a_sizing_agrees() -> None:
     asked = document(targets={"max_stall_seconds": 30, "recovery_seconds": 60})
     sized: SizingReport = answer(scenario_from(asked))
-    least = requirements(asked).least
-    assert least.write_bytes_per_second == pytest.approx(sized.required.write_bytes_per_second, rel=1e-9)
-    assert least.read_bytes_per_second == pytest.approx(sized.required.restore_bytes_per_second, rel=1e-9)
+    needed = requirements(asked).needed
+    assert needed.write_bytes_per_second == pytest.approx(sized.required.write_bytes_per_second, rel=1e-9)
+    assert needed.read_bytes_per_second == pytest.approx(sized.required.restore_bytes_per_second, rel=1e-9)
