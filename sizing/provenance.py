@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 Kind = Literal["exact", "calibrated", "measured", "published", "given", "assumed", "unknown"]
 """`exact`: counted from what the scenario says. `calibrated`: by limits fitted to many runs. `measured`: by the rates
 of one run. `published`: by figures that a source states. `given`: by figures that the scenario states. `assumed`: by
-defaults that nobody has confirmed. `unknown`: there is no figure for want of an input. The firmest come first."""
+defaults that nobody has confirmed. `unknown`: no figure, as an input is missing. The most reliable come first."""
 
 _WEAKNESS: dict[Kind, int] = {kind: place for place, kind in enumerate(get_args(Kind))}
 
@@ -37,7 +37,7 @@ class Origin(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Kind = Field(
-        description="How firm the figures are, the firmest first: exact, calibrated, measured, published, given, "
+        description="How reliable the figures are, the most reliable first: exact, calibrated, measured, published, given, "
         "assumed, unknown. "
         "Exact is counted; calibrated rests on many benchmark runs, measured on one, assumed on defaults; unknown "
         "lacks an input."

@@ -57,7 +57,7 @@ def _data_files(path: Path, metadata: DcpMetadata) -> tuple[tuple[Path, ...], tu
 def _notes(metadata: DcpMetadata, absent: tuple[str, ...]) -> list[str]:
     notes = []
     if absent:
-        notes.append("no data file stands beside .metadata: sizes are those that it states")
+        notes.append("No data file is in the folder of .metadata: the sizes are those that .metadata states")
     if metadata.is_transformed:
-        notes.append("the data files are compressed or encrypted: tensor bytes are those in memory")
+        notes.append("The data files are compressed or encrypted: tensor bytes are those in memory")
     return notes

@@ -72,7 +72,7 @@ def bounded_content(path: Path, *, max_bytes: int, what: str) -> bytes:
 
 def too_large(path: Path, what: str, *, size: int, max_bytes: int) -> UnreadableFile:
     """The error for a part of a file that would take too much memory and time to read."""
-    wrong = f"has {what} of {bytes_text(size)}, and at most {bytes_text(max_bytes)} is read"
+    wrong = f"has {what} of {bytes_text(size)}, more than the max of {bytes_text(max_bytes)}"
     return refusal(path, wrong, "measure the checkpoint's files instead and give --observed-bytes")
 
 

@@ -31,11 +31,11 @@ LAYOUTS_OPTIONS: dict[str, tuple[Any, Any]] = {
     ),
     "headroom": (
         str | None,
-        typer.Option(None, "--headroom", metavar="FRACTION", help="Of a GPU's memory, kept free: 0.1"),
+        typer.Option(None, "--headroom", metavar="FRACTION", help="Fraction of GPU memory kept free. Default: 0.1"),
     ),
     "contexts": (
         str | None,
-        typer.Option(None, "--contexts", metavar="N,N,...", help="Context degrees to try: 1,2,4"),
+        typer.Option(None, "--contexts", metavar="N,N,...", help="Context degrees to try, such as 1,2,4"),
     ),
     "even_stages": (bool, typer.Option(False, "--even-stages", help="Only pipeline degrees that divide the layers")),
     "max_layouts": (
@@ -59,9 +59,9 @@ def layouts_verb(
     check: bool,
     **given: Any,
 ) -> None:
-    """Find the degrees by which a model fits on --gpus, with what each asks of the storage, the best first.
+    """Find the degrees with which a model fits on --gpus, and the storage that each needs. The best comes first.
 
-    Everything else is taken from the scenario; with --micro-batch and --sequence-length activations count too.
+    Everything else comes from the scenario. With --micro-batch and --sequence-length, activations count too.
     """
     if chart is not None:
         require_chart_name(chart)
@@ -121,17 +121,17 @@ def _cells(layout: FoundLayout, report: LayoutsReport) -> Iterator[tuple[str, st
     yield "shard group", "-" if degrees.shard_group is None else f"{degrees.shard_group:,}"
     yield "recomputation", layout.recomputation or "-"
     yield "GPU memory", decimal_bytes_text(layout.gpu_bytes)
-    yield "of it", percent_text(layout.gpu_bytes / report.gpu_memory_bytes)
+    yield "used", percent_text(layout.gpu_bytes / report.gpu_memory_bytes)
     yield "bubble", "-" if layout.bubble_fraction is None else percent_text(layout.bubble_fraction)
     yield "writers", f"{layout.num_writers:,}"
-    yield "on nodes", f"{layout.num_writing_nodes:,}"
+    yield "writing nodes", f"{layout.num_writing_nodes:,}"
     yield "checkpoint", decimal_bytes_text(layout.total_bytes)
     yield "largest rank", decimal_bytes_text(layout.max_rank_bytes)
     yield "write", "-" if layout.write_seconds is None else seconds_text(layout.write_seconds)
     yield "stall", "-" if layout.stall_seconds is None else seconds_text(layout.stall_seconds)
     yield "restore", "-" if layout.restore_seconds is None else seconds_text(layout.restore_seconds)
     required = layout.required_write_bytes_per_second
-    yield "write, at least", "-" if required is None else rate_text(required)
+    yield "min write bandwidth", "-" if required is None else rate_text(required)
 
 
 def _notes(report: LayoutsReport, rows: list[dict[str, str]], differing: list[str]) -> Iterator[str]:
@@ -142,8 +142,7 @@ def _notes(report: LayoutsReport, rows: list[dict[str, str]], differing: list[st
         yield f"The same in all of them: {', '.join(same)}."
     tried = counted_text(report.num_candidates, "combination")
     yield (
-        f"Of {tried} of degrees {report.num_refused:,} do not go with the model or the batch, and "
-        f"{report.num_too_large:,} need more than {decimal_bytes_text(report.room_bytes)} of a GPU's "
-        f"{decimal_bytes_text(report.gpu_memory_bytes)}."
+        f"{tried} of degrees tried: {report.num_refused:,} not allowed by the model or the batch, "
+        f"{report.num_too_large:,} too large for {decimal_bytes_text(report.room_bytes)} of a GPU's {decimal_bytes_text(report.gpu_memory_bytes)}."
     )
     yield from (f"warning: {warning}" for warning in report.warnings)

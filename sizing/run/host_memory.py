@@ -35,7 +35,7 @@ class HostMemory(BaseModel):
 
 
 def host_memory(laid_out: LaidOut, *, node: ResolvedNode, checkpoint: Checkpoint) -> HostMemory:
-    """What one node's writers gather (the largest file that is gathered x the most writers on a node), stage and keep.
+    """What one node's writers gather (the largest file that is gathered x the max writers on a node), stage and keep.
 
     Asynchronous saving stages what each of them writes, once: the next save waits until the last one has drained. A
     tier in memory keeps its checkpoints, of which one is in flight, and is drained from.
@@ -61,11 +61,11 @@ def host_memory_warnings(memory: HostMemory) -> Iterator[str]:
     """What a reader must know before believing that the state can be gathered or staged."""
     if memory.fits is False:
         remedy = (
-            "spread the writing over more nodes, keep less in tiers of memory, or save synchronously"
+            "Spread the writers over more nodes, keep less in memory tiers, or save with mode sync"
             if memory.staged_bytes or memory.tier_bytes
-            else "choose a format in which every rank writes its share"
+            else "Choose a format in which every rank writes its own share"
         )
         yield (
-            f"saving needs {decimal_bytes_text(memory.needed_bytes)} of the host memory of a node, which has "
-            f"{decimal_bytes_text(memory.node_bytes or 0)}: {remedy}"
+            f"A save needs {decimal_bytes_text(memory.needed_bytes)} of host memory per node, and a node has "
+            f"{decimal_bytes_text(memory.node_bytes or 0)}. {remedy}"
         )

@@ -1,4 +1,4 @@
-"""The least rates that meet the targets."""
+"""The min rates that meet the targets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Required(Figures):
         description="Share of one writing node in that rate, in bytes per second. Null when no rate does."
     )
     write_target: WriteTarget = Field(
-        description="Target that asks for the highest write rate; interval_seconds with mode async, as a save must "
+        description="Target that needs the highest write rate; interval_seconds with mode async, as a save must "
         "drain before the next."
     )
     write_seconds: float = Field(description="Max seconds that this target leaves for a write.")
@@ -73,7 +73,7 @@ def required_of(
     checkpoint: Checkpoint,
     reliability: Reliability | None,
 ) -> Required:
-    """The least write rate for the overhead and stall targets, and read rate for the recovery target.
+    """The min write rate for the overhead and stall targets, and read rate for the recovery target.
 
     What the tiers stall, the main storage cannot.
     """
@@ -123,7 +123,7 @@ def _allowed_stalls(
 def _copy_rate(
     targets: Targets, demands: Demands, checkpoint: Checkpoint, tiers: Sequence[SavedTier]
 ) -> Numbers | None:
-    """The least rate of one GPU to its host, where a save stalls for that copy; NaN where none is enough."""
+    """The min rate of one GPU to its host, where a save stalls for that copy; NaN where none is enough."""
     copies = [_stalls_for_copy(one, is_first=index == 0) for index, one in enumerate(tiers)]
     periods = [one.effective_interval_seconds for one in compress(tiers, copies)]
     if not checkpoint.front_tiers:
@@ -153,12 +153,12 @@ def _writing(profile: StorageProfile | None, demands: Demands, checkpoint: Check
 
 def required_warnings(required: Required, targets: Targets) -> Iterator[str]:
     """Which targets no rate can meet."""
-    no_rate = "no rate meets it: what comes before or beside the transfer alone takes longer"
+    no_rate = "not met at any bandwidth: the steps that do not depend on it already take longer"
     if required.write_bytes_per_second is None:
         block = "checkpoint" if required.write_target == "interval_seconds" else "targets"
-        yield f"{block}.{required.write_target}: {no_rate}"
+        yield f"{block}.{required.write_target} is {no_rate}"
     if targets.recovery_seconds is not None and required.restore_bytes_per_second is None:
-        yield f"targets.recovery_seconds: {no_rate}"
+        yield f"targets.recovery_seconds is {no_rate}"
 
 
 def _restore_rate(
@@ -168,7 +168,7 @@ def _restore_rate(
     checkpoint: Checkpoint,
     reliability: Reliability | None,
 ) -> Numbers | None:
-    """The least read rate for the recovery target, if there is one."""
+    """The min read rate for the recovery target, if there is one."""
     if targets.recovery_seconds is None:
         return None
     plan = demands.restores[checkpoint.restore]
@@ -186,7 +186,7 @@ def _min_of(limits: Mapping[WriteTarget, Numbers]) -> Numbers:
 def _rate(
     profile: StorageProfile | None, demands: Sequence[Demand], seconds: Numbers, *, direction: Direction
 ) -> Numbers:
-    """The least rate, NaN where none is enough."""
+    """The min rate, NaN where none is enough."""
     serial = sum(serial_steps(profile, demands, direction=direction).values(), start=0.0) if profile else 0.0
     total_bytes = sum(demand.total_bytes for demand in demands)
     rate = min_bytes_per_second(total_bytes, seconds=seconds, serial_seconds=serial)

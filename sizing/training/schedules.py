@@ -8,7 +8,7 @@ from sizing.state.training import Schedule
 def in_flight_microbatches(
     schedule: Schedule, *, stage: int, num_stages: int, num_chunks: int = 1, num_microbatches: int | None
 ) -> float:
-    """Microbatches whose activations a stage holds when it holds most.
+    """Microbatches whose activations a stage holds at its max.
 
     gpipe: m. 1f1b: min(p - i, m). interleaved, in microbatches of the whole stage: min(2 (p - i - 1) + (v - 1) p + 1,
     v m) / v, on the first stage p (1 + (p - 1)/(p v)). Stage i of p, m microbatches (as many as it takes where None),

@@ -49,7 +49,9 @@ def write_bytes_per_second_for_p99(
     near = _min_rate(partial(meets, seconds=first), floor=mean, start=mean, factor=2.0, tolerance=TOLERANCE)
     if near is None or first == last:
         return near
-    return _min_rate(partial(meets, seconds=last), floor=mean, start=near, factor=1 + 5 * TOLERANCE, tolerance=TOLERANCE)
+    return _min_rate(
+        partial(meets, seconds=last), floor=mean, start=near, factor=1 + 5 * TOLERANCE, tolerance=TOLERANCE
+    )
 
 
 def _covering(loads: Sequence[JobLoad], num_checkpoints: int, horizon_seconds: float) -> float:

@@ -97,7 +97,7 @@ def _require_simulable(loads: Sequence[JobLoad], horizon_seconds: float) -> None
     if per_second * horizon_seconds > MOST_EVENTS:
         raise InvalidInput.of(
             "horizon_seconds",
-            f"must not ask for more than {MOST_EVENTS:,} checkpoints and failures",
+            f"must give at most {MOST_EVENTS:,} checkpoints and failures",
             value=horizon_seconds,
             remedy=f"give at most {seconds_text(MOST_EVENTS / per_second)}",
         )

@@ -41,7 +41,7 @@ class LayoutsRequest(BaseModel):
     objective: Objective = Field(
         "model-parallel-gpus",
         description="What makes a layout good; the lowest is best. "
-        "Default: model-parallel GPUs, which leaves the most replicas.",
+        "Default: model-parallel GPUs, which leaves the max of replicas.",
     )
     headroom_fraction: Annotated[float, Field(ge=0, le=MOST_HEADROOM_FRACTION)] = Field(
         HEADROOM_FRACTION,

@@ -60,26 +60,26 @@ def layouts_of(request: LayoutsRequest, *, progress: Progress | None = None) -> 
 
 def _warnings(search: Search, tally: Tally) -> Iterator[str]:
     if search.scenario.training.micro_batch_size is None:
-        yield "activations are not counted: give training.micro_batch_size and sequence_length"
+        yield "Activations not counted: give training.micro_batch_size and sequence_length"
     elif search.question.model(tensor=1).architecture is None:
         yield UNKNOWN_ACTIVATIONS
     given = search.scenario.parallelism
     dropped = [f"{name} {degree:,}" for name in SEARCHED_DEGREES if (degree := getattr(given, name)) > 1]
     if dropped:
-        yield f"the scenario's {', '.join(dropped)} are not kept: all such degrees are tried"
+        yield f"The scenario's {', '.join(dropped)} are ignored: the search tries all such degrees"
     if tally.fitting:
         yield from _gathered(search, tally)
         return
     if tally.lowest is None:
         because = f": {tally.refusal}" if tally.refusal else ""
-        yield f"no degrees that multiply to {search.num_gpus:,} GPUs go with the scenario{because}"
+        yield f"No degrees of {search.num_gpus:,} GPUs are allowed by the scenario{because}"
         return
     lowest = tally.lowest
     recomputed = f" and recomputation {lowest.recomputation}" if lowest.recomputation else ""
     yield (
-        f"nothing fits: {degrees_text(lowest.parallelism)}{recomputed} comes nearest and needs "
-        f"{decimal_bytes_text(lowest.gpu_bytes)} of {decimal_bytes_text(search.room_bytes)}; "
-        f"{search.question.remedies(search.num_gpus)}, or other nodes"
+        f"No layout fits: {degrees_text(lowest.parallelism)}{recomputed} is the nearest and needs "
+        f"{decimal_bytes_text(lowest.gpu_bytes)}, and "
+        f"{decimal_bytes_text(search.room_bytes)} is free. {search.question.remedies(search.num_gpus)}, or other nodes"
     )
 
 
@@ -91,6 +91,6 @@ def _gathered(search: Search, tally: Tally) -> Iterator[str]:
     if largest is not None and largest.num_bytes > headroom:
         enough = min(math.ceil(100 * largest.num_bytes / capacity) / 100, MOST_HEADROOM_FRACTION)
         yield (
-            f"{largest.text}, {decimal_bytes_text(largest.num_bytes)} that are not counted and more than the headroom of "
-            f"{decimal_bytes_text(headroom)}: give a headroom_fraction of {enough}"
+            f"{largest.text}, {decimal_bytes_text(largest.num_bytes)} that are not counted. "
+            f"This exceeds the headroom of {decimal_bytes_text(headroom)}. Give a headroom_fraction of {enough}"
         )

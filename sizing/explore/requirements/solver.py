@@ -109,12 +109,10 @@ def _warnings(asked: Asked, found: Sequence[Requirement], free: AtFreeInterval |
         if any(requirement.target == "min_goodput_fraction" for requirement in found):
             yield "No write bandwidth meets the targets for stall, overhead and goodput, at any interval"
         else:
-            yield (
-                "targets.min_goodput_fraction is not checked: goodput is unknown. Give reliability and the storage bandwidth"
-            )
+            yield ("targets.min_goodput_fraction is not checked: goodput is unknown. Give reliability and storage")
     low, high = (_value(found, INTERVAL, sense) for sense in ("min", "max"))
     if low is not None and high is not None and low > high:
         yield (
-            f"No interval meets all targets: the min interval of {seconds_text(low)} is longer than the max interval of "
-            f"{seconds_text(high)}. Raise the write bandwidth or relax a target"
+            f"No interval meets all targets: the min interval of {seconds_text(low)} is longer than the max interval "
+            f"of {seconds_text(high)}. Raise the write bandwidth or relax a target"
         )

@@ -117,8 +117,10 @@ def _read_once(restoring: _Restoring, name: PartName, copies: Ranks, strategy: R
     received = _scaled(laid_out, held) / num_nodes if num_nodes > 1 else 0.0
     if strategy == "read-once-broadcast":
         return _PartReading(name, "one-replica", *reading, _largest(restoring, name, Ranks()), received)
-    most = max(copies)
-    return _PartReading(name, "everyone", *reading, _largest(restoring, name, copies), received * (most - 1) / most)
+    highest = max(copies)
+    return _PartReading(
+        name, "everyone", *reading, _largest(restoring, name, copies), received * (highest - 1) / highest
+    )
 
 
 def _read(restoring: _Restoring, name: PartName, copies: Ranks) -> Reading:

@@ -70,7 +70,7 @@ class Restore(Figures):
         "Null without a write rate."
     )
     bottleneck: Resource | None = Field(
-        description="Resource that takes longest while reading. Null without a read rate."
+        description="Resource with the longest time while reading. Null without a read rate."
     )
     limits: list[Limit] = Field(
         default_factory=list, description="Time and slack of each resource while reading. Empty without a read rate."
@@ -150,13 +150,13 @@ def _alternatives(
 
 
 def restore_warnings(restore: Restore, profile: StorageProfile | None, *, demands: Demands) -> Iterator[str]:
-    """What a reader must know beside the time to restore."""
+    """What a reader must know together with the time to restore."""
     if demands.restores[restore.strategy].exchanged_bytes_per_node and demands.network_bytes_per_second is None:
         yield (
-            "the node's compute network is not published, so passing on what was read takes no time: give "
+            "The node's compute network is not published, so the exchange between nodes counts as 0 s. Give "
             "cluster.node_spec.compute_network_bytes_per_second"
         )
     if profile is not None and restore.seconds is None:
         wanted = restore.bytes_per_second_for_write_time
-        hint = f"; as fast as the write would be {rate_text(wanted)}" if wanted else ""
-        yield f"no read rate of the storage is known, so the restore has no time{hint}"
+        hint = f". {rate_text(wanted)} would read in the same time as the write" if wanted else ""
+        yield f"No read bandwidth given: restore time not computed. Pass --read-bandwidth{hint}"

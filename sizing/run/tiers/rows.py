@@ -62,7 +62,7 @@ class TierRow(Figures):
         "Null without reliability."
     )
     mean_bytes_per_second: float = Field(
-        description="Mean rate that saves to it bring over time, in bytes per second: bytes / interval."
+        description="Mean write rate of the saves to it over time, in bytes per second: bytes / interval."
     )
     stored_bytes: float = Field(
         description="Max bytes that it holds: kept checkpoints with replicas, and the one in flight."
@@ -107,18 +107,18 @@ def tier_warnings(rows: Sequence[TierRow]) -> Iterator[str]:
     for row in rows:
         if row.kind != "storage" and row.effective_interval_seconds > row.interval_seconds:
             yield (
-                f"the {row.kind} tier drains for {seconds_text(row.drain_seconds)}: it is saved to every "
+                f"The {row.kind} tier drains for {seconds_text(row.drain_seconds)}. Saves to it start every "
                 f"{seconds_text(row.effective_interval_seconds)}, not every {seconds_text(row.interval_seconds)}"
             )
         if row.fits is False:
             held = row.node_bytes if row.kind in NODE_KINDS else row.stored_bytes
             yield (
-                f"the {row.kind} tier has to hold {decimal_bytes_text(held or 0.0)}"
-                f"{' on the fullest node' if row.kind in NODE_KINDS else ''}, and has "
+                f"The {row.kind} tier must hold {decimal_bytes_text(held or 0.0)}"
+                f"{' on the fullest node' if row.kind in NODE_KINDS else ''}, and its capacity is "
                 f"{decimal_bytes_text(row.capacity_bytes or 0.0)}"
             )
         if row.kind not in ("storage", ARCHIVE) and row.used_fraction == 0:
-            yield f"the {row.kind} tier recovers no failure that a faster one does not: leave it out"
+            yield f"The {row.kind} tier is not needed: a faster tier recovers every failure that it recovers. Remove it"
 
 
 def _row(

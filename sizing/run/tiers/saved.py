@@ -123,9 +123,9 @@ def recovered_fraction(tier: Tier | None, reliability: Reliability, *, index: in
     if fraction is None:
         raise InvalidInput.of(
             f"checkpoint.tiers.{index}.recovered_fraction",
-            "is needed, as reliability does not say which parts fail",
+            "is required: reliability does not say which parts fail",
             value=None,
-            remedy="give the share of failures that it survives, or reliability.components with their loss_domain",
+            remedy="give the fraction of failures that it survives, or reliability.components with their loss_domain",
         )
     return fraction
 
@@ -141,7 +141,7 @@ def stalled_fraction(saved: Sequence[SavedTier]) -> Numbers | None:
 
 
 def max_save_stall_seconds(saved: Sequence[SavedTier]) -> Numbers | None:
-    """The longest time for which one save stalls training; None where not known.
+    """The max time for which one save stalls training; None where not known.
 
     Source: definition.
 

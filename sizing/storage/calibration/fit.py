@@ -1,4 +1,4 @@
-"""One direction fitted: limits with verdicts, errors, draws, and every measurement beside its prediction."""
+"""One direction fitted: limits with verdicts, errors, draws, and every measurement with its prediction."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ LEAST_BINDING = 3
 MOST_RATIO_OF_A_TIME = 20.0
 """Of an interval's ends, from which on a time that adds up was not seen."""
 
-_UNCHECKED = "there are no more configurations than limits, so none checks it"
+_UNCHECKED = "as many limits as configurations, so no configuration checks it"
 
-_ONE_SIZE = "runs of one size cannot tell it from the"
+_ONE_SIZE = "all runs have one size, so it cannot be separated from the"
 
 _KEPT_DRAWS = 200
 _DIGITS = 5
@@ -96,13 +96,13 @@ def _shared_limit(
             reason=f"binds in {num_binding} configurations",
         )
     if taken_by:
-        reason = f"these runs cannot tell it from {' and '.join(others)}"
+        reason = f"these runs cannot separate it from {' and '.join(others)}"
     elif explanation.kept[column] and explanation.fixed_in_rates:
-        reason = f"{_ONE_SIZE} fixed time, which counts in it"
+        reason = f"{_ONE_SIZE} fixed time, which it contains"
     elif explanation.kept[column] and num_binding >= LEAST_BINDING:
         reason = _UNCHECKED
     elif explanation.kept[column]:
-        reason = f"binds in {num_binding} configuration(s), {LEAST_BINDING} are needed"
+        reason = f"binds in {num_binding} configuration(s), {LEAST_BINDING} are required"
     else:
         reason = "never reached: no run was limited by it"
     return LimitEstimate(
@@ -128,11 +128,11 @@ def _serial_limit(
     elif is_narrow:
         reason = _UNCHECKED
     elif explanation.fixed_in_rates and name.resource == "fixed":
-        reason = f"{_ONE_SIZE} rates, which hold it"
+        reason = f"{_ONE_SIZE} rates, which contain it"
     elif column in explanation.twins:
-        reason = f"these runs cannot tell it from {names[explanation.twins[column]].resource}"
+        reason = f"these runs cannot separate it from {names[explanation.twins[column]].resource}"
     else:
-        reason = "too small to be seen beside the noise"
+        reason = "smaller than the noise"
     return LimitEstimate(
         field=name.field,
         resource=name.resource,
@@ -148,7 +148,7 @@ def min_rate(design: Design, explanation: Explanation, column: int) -> float:
     """The min rate of a shared resource at which no explanation of the data would look different.
 
     Its term is nowhere longer than the slowest, so the rate is at least the largest coefficient over slowest; of rival
-    explanations the one that asks least. Of a resource that is in none of them only the whole time is sure to be
+    explanations the one with the min. Of a resource that is in none of them only the whole time is sure to be
     longer, as it may stand in what they take for time that adds up.
     """
     if not any(np.isfinite(parameters[column]) for parameters in (explanation.parameters, *explanation.rivals)):

@@ -81,7 +81,7 @@ class Series:
 
 
 def series_of(results: Sequence[BenchmarkResult], direction: Direction, *, engine: str | None = None) -> Series:
-    """The measurements of a direction that can be fitted together: those of the setting with most configurations.
+    """The measurements of a direction that can be fitted together: those of the setting with the max of configurations.
 
     Args: `engine`, where another than that with most configurations is wanted.
     Raises InvalidInput where rows of one configuration contradict each other.
@@ -101,7 +101,7 @@ def series_of(results: Sequence[BenchmarkResult], direction: Direction, *, engin
             left_out[f"have other settings ({setting_text(setting)})"] += len(others)
     fastest = list(_with_fastest_threads(chosen))
     if len(fastest) < len(chosen):
-        left_out["had another number of threads and were slower"] += len(chosen) - len(fastest)
+        left_out["used another number of threads and were slower"] += len(chosen) - len(fastest)
     chosen = fastest
     _refuse_contradictions(chosen, direction)
     reasons = (f"{count} {OPERATIONS[direction]} measurement(s) {reason}" for reason, count in left_out.items())
@@ -152,7 +152,7 @@ def _refuse_contradictions(rows: Sequence[Row], direction: Direction) -> None:
                 f"contradict each other: the {OPERATIONS[direction]} of {configuration_text(configuration)} took "
                 f"{fast.seconds:.3g} s in run {fast.run_id} and {slow.seconds:.3g} s in run {slow.run_id}",
                 value=None,
-                remedy="leave out the run that is not of this storage as it is now, or measure again",
+                remedy="remove the run that was measured on another state of the storage, or measure again",
             )
 
 

@@ -1,4 +1,4 @@
-"""Which further runs would tell most: they make a limit bind that was not seen, or narrow the widest interval."""
+"""Which further runs help the most: they make an unseen limit bind, or narrow the widest interval."""
 
 from __future__ import annotations
 
@@ -70,7 +70,9 @@ def _to_vary(fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:
     """A second size, where all runs had one."""
     if _has_one_size(fit):
         covered = fit.covered
-        reason = f"one size cannot tell the rates of {OPERATIONS[direction]}s from times that do not grow with bytes"
+        reason = (
+            f"one size cannot separate the rates of {OPERATIONS[direction]}s from times that do not grow with bytes"
+        )
         nodes, ranks = round(covered.num_nodes[1]), round(covered.streams_per_node[1])
         yield Suggestion(direction, nodes, ranks, 4 * round(covered.bytes_per_stream[1]), reason)
 
@@ -102,7 +104,7 @@ def _to_narrow(calibration: Calibration, fit: DirectionFit, direction: Direction
     best = int(left.argmin())
     low, high = widest.interval or (0.0, 0.0)
     reason = (
-        f"it would narrow the {widest.resource} limit of {OPERATIONS[direction]}s, the widest interval, from "
+        f"narrows the {widest.resource} limit of {OPERATIONS[direction]}s, the widest interval, from "
         f"{_either_way(high / low, 1.0)} to {_either_way(high / low, math.sqrt(left[best]))} either way"
     )
     yield Suggestion(direction, int(nodes[best]), int(ranks[best]), int(size[best]), reason)
