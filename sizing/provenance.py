@@ -37,9 +37,9 @@ class Origin(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Kind = Field(
-        description="How reliable the figures are, the most reliable first: exact, calibrated, measured, published, given, "
-        "assumed, unknown. "
-        "Exact is counted; calibrated rests on many benchmark runs, measured on one, assumed on defaults; unknown "
+        description="How reliable the figures are, the most reliable first: exact, calibrated, measured, published, "
+        "given, assumed, unknown. Exact is counted; calibrated rests on many "
+        "benchmark runs, measured on one, assumed on defaults; unknown "
         "lacks an input."
     )
     source: str = Field(description="Input, publication or calibration that the figures rest on, in words.")

@@ -104,10 +104,10 @@ def _checked_tensors(path: Path, index: dict[str, Any], shards: list[str]) -> li
     for shard in shards:
         for tensor in safetensors_tensors(path.parent / shard):
             if weight_map.get(tensor.name) != shard:
-                wrong = f"does not list that {printable(tensor.name)!r} stands in {shard}, where it is"
+                wrong = f"does not list {printable(tensor.name)!r} in {shard}, which holds it"
                 raise refusal(path, wrong, DAMAGED_REMEDY)
             tensors.append(tensor)
     if len(tensors) != len(weight_map):
         missing = len(weight_map) - len(tensors)
-        raise refusal(path, f"names {missing} tensors that no shard holds", DAMAGED_REMEDY)
+        raise refusal(path, f"lists {missing} tensors that no shard holds", DAMAGED_REMEDY)
     return tensors

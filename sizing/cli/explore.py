@@ -30,7 +30,7 @@ SWEEP_OPTIONS: dict[str, tuple[Any, Any]] = {
     "objective": (
         list[str] | None,
         typer.Option(
-            None, "--objective", metavar="NAME", help=f"What the Pareto front compares: {', '.join(OBJECTIVES)}"
+            None, "--objective", metavar="NAME", help=f"Compared by the Pareto front: {', '.join(OBJECTIVES)}"
         ),
     ),
     "figure": (
@@ -39,7 +39,7 @@ SWEEP_OPTIONS: dict[str, tuple[Any, Any]] = {
     ),
     "zip_lists": (
         bool,
-        typer.Option(False, "--zip", help="Combine the first values of all lists, then the second, ..."),
+        typer.Option(False, "--zip", help="Combine first values with first, second with second, ..."),
     ),
     "front": (
         bool,

@@ -143,6 +143,7 @@ def _notes(report: LayoutsReport, rows: list[dict[str, str]], differing: list[st
     tried = counted_text(report.num_candidates, "combination")
     yield (
         f"{tried} of degrees tried: {report.num_refused:,} not allowed by the model or the batch, "
-        f"{report.num_too_large:,} too large for {decimal_bytes_text(report.room_bytes)} of a GPU's {decimal_bytes_text(report.gpu_memory_bytes)}."
+        f"{report.num_too_large:,} too large for {decimal_bytes_text(report.room_bytes)} of a GPU's "
+        f"{decimal_bytes_text(report.gpu_memory_bytes)}."
     )
     yield from (f"warning: {warning}" for warning in report.warnings)

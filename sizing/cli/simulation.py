@@ -27,7 +27,7 @@ SIMULATE_OPTIONS: dict[str, tuple[Any, Any]] = {
     "lasting": (str, typer.Option("30d", "--lasting", help="Min length of a run", metavar="TIME")),
     "seed": (
         str,
-        typer.Option("1", "--seed", help="Seed of the failures: the same seed gives the same runs", metavar="N"),
+        typer.Option("1", "--seed", help="Seed of the failures; the same one repeats the runs", metavar="N"),
     ),
     "as_json": (bool, typer.Option(False, "--json", help="Print the report as JSON")),
 }

@@ -119,14 +119,14 @@ def check_tiers(tiers: tuple[Tier, ...], *, interval_seconds: float) -> None:
         raise broken_rule("must have tiers in the order of their intervals", "put the shortest interval first")
     if front and intervals[-1] >= interval_seconds:
         raise broken_rule(
-            f"has a {front[-1].kind} tier with an interval of {intervals[-1]:g} s, not below the {interval_seconds:g} s "
-            "of the main storage",
+            f"has a {front[-1].kind} tier with an interval of {intervals[-1]:g} s, not below the "
+            f"{interval_seconds:g} s of the main storage",
             "raise checkpoint.interval_seconds or lower the tier's interval_seconds",
         )
     if behind and behind[0].interval_seconds < interval_seconds:
         raise broken_rule(
-            f"has an object-store with an interval of {behind[0].interval_seconds:g} s, below the {interval_seconds:g} s "
-            "of the main storage",
+            f"has an object-store with an interval of {behind[0].interval_seconds:g} s, below the "
+            f"{interval_seconds:g} s of the main storage",
             "give it the same interval_seconds or a longer one",
         )
     fractions = [tier.recovered_fraction for tier in front if tier.recovered_fraction is not None]

@@ -115,7 +115,7 @@ def test_a_calibration_gives_its_runs_date_and_error(calibrated: SizingReport) -
 
 
 def test_readers_are_told_the_runs_in_a_few_words(calibrated: SizingReport) -> None:
-    error = r"median error of others [\d.]+ %"
+    error = r"held-out error [\d.]+ %"
     said = [row[3] for row in origins(calibrated).rows if row[3]]
     assert re.fullmatch(f"20261121T120000Z-abc, measured on 2026-11-21, {error}", said[0])
     many = Provenance(figures=("",), kind="measured", source="a", runs=Runs(run_ids=tuple("abcde")))
@@ -159,5 +159,5 @@ def test_layouts_outside_of_what_was_measured_are_named_with_what_was_not_seen()
     found = calibrate([result(cells, noise=0.02, outliers=0)], num_draws=200)
     storage = {"calibration": found.model_dump(mode="json")}
     warnings = " ".join(report_of(MINIMAL | {"storage": storage, "parallelism": {"tensor": 8, "pipeline": 8}}).warnings)
-    assert "the time to write is extrapolated beyond the nodes, ranks per node" in warnings
-    assert "the file-system limit of writes is at least" in warnings
+    assert "The write time is extrapolated: nodes, ranks per node" in warnings
+    assert "The file-system limit of writes is not known, only its lower bound" in warnings

@@ -70,9 +70,7 @@ def _to_vary(fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:
     """A second size, where all runs had one."""
     if _has_one_size(fit):
         covered = fit.covered
-        reason = (
-            f"one size cannot separate the rates of {OPERATIONS[direction]}s from times that do not grow with bytes"
-        )
+        reason = f"one size cannot separate the {OPERATIONS[direction]} rates from times that do not grow with bytes"
         nodes, ranks = round(covered.num_nodes[1]), round(covered.streams_per_node[1])
         yield Suggestion(direction, nodes, ranks, 4 * round(covered.bytes_per_stream[1]), reason)
 

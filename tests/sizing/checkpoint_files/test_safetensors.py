@@ -115,7 +115,7 @@ def test_an_index_alone_tells_its_totals_and_says_so(tmp_path: Path) -> None:
     assert contents.overhead_bytes is None
     assert contents.tensors == ()
     assert len(contents.absent_files) == len(set(index["weight_map"].values()))
-    assert "no shard stands beside" in contents.notes[0]
+    assert "No shard is in the folder" in contents.notes[0]
 
 
 def test_an_index_without_total_parameters_leaves_them_unknown(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_missing_shard_is_refused(tmp_path: Path) -> None:
         (b'{"weight_map": {"a": "/etc/passwd"}}', "not a file name in its folder"),
         (b'{"weight_map": {"a": 3}}', "not a file name in its folder"),
         (b'{"weight_map": {"a": "pytorch_model-00001.bin"}}', "no safetensors file: give the folder"),
-        (b'{"weight_map": {"a": "x.safetensors"}, "weight_map": {"a": "y.safetensors"}}', "stands twice"),
+        (b'{"weight_map": {"a": "x.safetensors"}, "weight_map": {"a": "y.safetensors"}}', "given twice"),
         (b'{"weight_map": {"a": "x.safetensors"}}', "no metadata.total_size"),
         (b'{"weight_map": {"a": "x.safetensors"}, "metadata": {"total_size": -4}}', "no metadata.total_size"),
         (

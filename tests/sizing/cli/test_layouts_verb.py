@@ -40,7 +40,7 @@ def test_where_nothing_fits_the_nearest_is_said_and_check_fails() -> None:
     found = ckpt_size(*flags)
     assert found.returncode == 0
     assert "0 layouts fit on 64 GPUs" in found.stdout
-    assert "tensor 8, pipeline 8 comes nearest and needs 287.1 GB" in found.stdout
+    assert "tensor 8, pipeline 8 is the nearest and needs 287.1 GB" in found.stdout
     assert ckpt_size(*flags, "--check").returncode == 1
 
 

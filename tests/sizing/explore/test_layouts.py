@@ -170,15 +170,15 @@ def test_a_bare_count_says_that_activations_are_not_known() -> None:
     model = {"num_parameters": 8_000_000_000}
     found = find_layouts(question("gpt2", 8, training=BATCH) | {"model": model})
     assert {(layout.recomputation, layout.activation_bytes) for layout in found.layouts} == {(None, None)}
-    assert any("activations are not known: they need the model's architecture" in w for w in found.warnings)
+    assert any("Activations not counted: only a number of parameters is given" in w for w in found.warnings)
 
 
 def test_degrees_that_are_given_are_not_kept_and_that_is_said() -> None:
     given = {"tensor": 4, "pipeline": 2, "virtual_pipeline": 2}
     found = search("llama-3.1-8b", 64, parallelism=given)
     assert len({layout.parallelism.tensor for layout in found.layouts}) > 1
-    assert "the scenario's tensor 4, pipeline 2 are not kept: all such degrees are tried" in found.warnings
-    assert not any("not kept" in warning for warning in search("llama-3.1-8b", 64).warnings)
+    assert "The scenario's tensor 4, pipeline 2 are ignored: the search tries all such degrees" in found.warnings
+    assert not any("are ignored" in warning for warning in search("llama-3.1-8b", 64).warnings)
 
 
 def test_only_even_stages_where_asked() -> None:
@@ -195,13 +195,13 @@ def test_where_nothing_fits_the_least_need_is_said() -> None:
     assert (found.min_memory.parallelism.tensor, found.min_memory.parallelism.pipeline) == (8, 8)
     nearest = question("megatron-1t", 64, parallelism={"tensor": 8, "pipeline": 8})
     assert found.min_memory.gpu_bytes == answer(scenario_from(nearest)).training.gpu_state_bytes
-    assert any("nothing fits: tensor 8, pipeline 8 comes nearest and needs 287.1 GB" in w for w in found.warnings)
+    assert any("No layout fits: tensor 8, pipeline 8 is the nearest and needs 287.1 GB" in w for w in found.warnings)
 
 
 def test_contexts_that_do_not_divide_the_gpus_leave_nothing() -> None:
     found = search("gpt2", 9, asked={"contexts": [2]})
     assert (found.num_candidates, found.layouts) == (0, [])
-    assert any("no degrees that multiply to 9 GPUs" in warning for warning in found.warnings)
+    assert any("No degrees of 9 GPUs" in warning for warning in found.warnings)
 
 
 def test_where_no_degrees_go_with_the_model_the_reason_is_said() -> None:
@@ -244,6 +244,16 @@ def test_questions_without_an_answer_are_refused(document: dict[str, Any], sente
     with pytest.raises(InvalidInput) as caught:
         find_layouts(document)
     assert sentence in str(caught.value)
+
+
+def test_former_names_are_still_read() -> None:
+    assert layouts_request_from({"scenario": question("gpt2", 8), "most_layouts": 3}).max_layouts == 3
+    report = find_layouts({"scenario": question("gpt2", 8), "max_layouts": 1})
+    document = report.model_dump(mode="json")
+    assert document["least_memory"] == document["min_memory"] is not None
+    assert LayoutsReport.model_validate(document) == report
+    former = {name: value for name, value in document.items() if name != "min_memory"}
+    assert LayoutsReport.model_validate(former) == report
 
 
 def test_a_scenario_alone_is_a_question() -> None:

@@ -227,7 +227,7 @@ def test_with_tiers_a_goodput_just_below_the_highest_is_reached(below: float) ->
             assert goodput_at(asked, requirement.value) == pytest.approx(highest - below, abs=1e-9)
     above = requirements(tiered(min_goodput_fraction=highest + 1e-4))
     assert of(above, INTERVAL, "min_goodput_fraction").status == "none"
-    assert "even the best interval has" in of(above, INTERVAL, "min_goodput_fraction").reason
+    assert "not met at any interval: the best one has" in of(above, INTERVAL, "min_goodput_fraction").reason
 
 
 def goodput_at(asked: dict[str, Any], interval: float) -> float:
@@ -311,7 +311,7 @@ def test_where_no_rate_is_enough_the_limit_that_stands_in_the_way_is_named() -> 
     file_system = of(report, WRITE, "max_stall_seconds")
     assert file_system.status == "none"
     assert file_system.found == pytest.approx(13.8e12 / 64e9)
-    assert "the stall is 215.62 s, decided by node" in file_system.reason
+    assert "not met at any value: the stall is still 215.62 s, limited by node" in file_system.reason
     assert report.needed.write_bytes_per_second is None
     node = of(report, "storage.profile.node_write_bytes_per_second", "max_stall_seconds")
     assert node.value == pytest.approx(13.8e12 / 64 / 60)
@@ -331,9 +331,9 @@ def test_a_goodput_that_this_interval_cannot_reach_names_one_that_can() -> None:
 def test_where_no_rate_reaches_the_goodput_the_best_interval_is_judged_too() -> None:
     asked = document(targets={"min_goodput_fraction": 0.97}, reliability={"failures_per_node_day": 0.0065})
     report = requirements(asked)
-    wanted = "a goodput of 97.0 %: with no limit here it is 80.4 % at this interval and"
-    assert of(report, WRITE, "min_goodput_fraction").reason == f"{wanted} 99.8 % at the best one"
-    assert of(report, READ, "min_goodput_fraction").reason == f"{wanted} 94.7 % even at the best one"
+    wanted = "min goodput (ETTR) 97.0 %: not met at any value: goodput is still 80.4 % at this interval and"
+    assert of(report, WRITE, "min_goodput_fraction").reason == f"{wanted} 99.8 % at the best interval"
+    assert of(report, READ, "min_goodput_fraction").reason == f"{wanted} 94.7 % at the best interval"
     unlimited = answer(scenario_from(with_field(asked, READ, 1e21))).interval
     assert unlimited.goodput_at_optimum_fraction == pytest.approx(0.947, abs=5e-4)
 
@@ -343,8 +343,8 @@ def test_a_goodput_beyond_every_rate_and_interval_is_said_to_be_so() -> None:
         document(targets={"min_goodput_fraction": 0.9999}, reliability={"failures_per_node_day": 0.0065})
     )
     assert report.at_free_interval is None
-    assert report.warnings == ["no write rate meets the targets on stall, overhead and goodput, whatever the interval"]
-    assert of(report, WRITE, "min_goodput_fraction").reason.startswith("a goodput of 99.99 %: ")
+    assert report.warnings == ["No write bandwidth meets the targets for stall, overhead and goodput, at any interval"]
+    assert of(report, WRITE, "min_goodput_fraction").reason.startswith("min goodput (ETTR) 99.99 %: ")
 
 
 def test_what_drains_in_the_background_is_not_named_for_the_stall() -> None:
@@ -355,7 +355,7 @@ def test_what_drains_in_the_background_is_not_named_for_the_stall() -> None:
     asked["storage"]["profile"] |= {"planning_seconds_per_rank": 0.01, "device_to_host_bytes_per_second": "10 GB/s"}
     report = requirements(asked)
     assert answer(scenario_from(with_field(asked, WRITE, 1e21))).write.bottleneck == "planning"  # type: ignore[union-attr]
-    assert of(report, WRITE, "max_stall_seconds").reason.endswith("decided by device-to-host")
+    assert of(report, WRITE, "max_stall_seconds").reason.endswith("limited by device-to-host")
 
 
 def test_a_copy_that_the_link_of_the_gpu_is_too_slow_for_is_not_met_as_given() -> None:
@@ -387,12 +387,12 @@ def test_a_tier_that_holds_up_the_main_storage_is_what_is_named() -> None:
     assert effective > 1000
     assert found.write is not None
     assert found.write.seconds < 60
-    assert any(warning.startswith("a tier in front cannot be saved to as often") for warning in found.warnings)
-    assert not any(warning.startswith("a save drains for") for warning in found.warnings)
+    assert any(warning.startswith("A burst buffer (tier in front) drains longer") for warning in found.warnings)
+    assert not any(warning.startswith("A save drains for") for warning in found.warnings)
     report = requirements(asked)
     drained = of(report, WRITE, "interval_seconds")
     assert drained.status == "none"
-    assert "a tier in front is saved to every" in drained.reason
+    assert "the burst buffer allows one save every" in drained.reason
     assert report.at_free_interval is not None
     assert report.at_free_interval.interval_seconds >= effective
 
@@ -421,15 +421,27 @@ def test_a_goodput_target_without_failures_is_said_to_be_unanswered() -> None:
     del asked["reliability"]
     report = requirements(asked)
     assert {r.target for r in report.requirements} == {"max_overhead_fraction"}
-    assert any("give reliability" in warning for warning in report.warnings)
+    assert any("Give reliability" in warning for warning in report.warnings)
     assert report.at_free_interval is None
 
 
 def test_targets_that_contradict_each_other_are_named() -> None:
     wanted = {"max_overhead_fraction": 0.001, "min_goodput_fraction": 0.9}
     assert any(
-        "no interval meets all targets" in warning for warning in requirements(document(targets=wanted)).warnings
+        "No interval meets all targets" in warning for warning in requirements(document(targets=wanted)).warnings
     )
+
+
+def test_former_names_are_still_read() -> None:
+    report = requirements(document(targets={"min_goodput_fraction": 0.8}))
+    written = report.model_dump(mode="json")
+    assert written["least"]["write_bytes_per_second"] == written["needed"]["write_bytes_per_second"]
+    assert written["least"]["longest_interval_seconds"] == written["needed"]["max_interval_seconds"] is not None
+    assert RequirementsReport.model_validate(written) == report
+    former = {name: value for name, value in written.items() if name != "needed"}
+    senses = {"min": "least", "max": "most"}
+    former["requirements"] = [row | {"sense": senses[row["sense"]]} for row in written["requirements"]]
+    assert RequirementsReport.model_validate(former) == report
 
 
 def test_bad_input_is_refused_as_in_a_sizing() -> None:

@@ -90,6 +90,6 @@ def test_failures_that_make_no_sense_are_refused(fields: dict[str, Any], message
 
 def test_a_checkpoint_or_a_recovery_longer_than_the_mtbf_is_said_to_be_impossible() -> None:
     found = report(reliability={"failures_per_node_day": 10})
-    assert any("most saves are broken off" in warning for warning in found.warnings)
+    assert any("most saves are interrupted" in warning for warning in found.warnings)
     slow = report(reliability={"restart_seconds": "1d"})
-    assert any("most recoveries are broken off" in warning for warning in slow.warnings)
+    assert any("most recoveries are interrupted" in warning for warning in slow.warnings)
