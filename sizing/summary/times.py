@@ -51,7 +51,7 @@ def time_rows(report: SizingReport) -> Iterator[Row]:
         yield from _faster_restore(restore)
     if restore.bytes_per_second_for_write_time is not None:
         yield Row(
-            "",
+            "read to match write",
             rate_text(restore.bytes_per_second_for_write_time),
             "read bandwidth for a restore as fast as the write",
         )
@@ -65,4 +65,4 @@ def _faster_restore(restore: Restore) -> Iterator[Row]:
     fastest = min(restore.strategies, key=lambda alternative: alternative.seconds, default=None)
     if fastest is not None and restore.seconds is not None and fastest.seconds < restore.seconds:
         parts = f"{seconds_text(fastest.read_seconds)} read, {seconds_text(fastest.exchange_seconds)} exchange"
-        yield Row("", seconds_text(fastest.seconds), f"with restore {fastest.strategy}: {parts}")
+        yield Row("fastest restore", seconds_text(fastest.seconds), f"with restore {fastest.strategy}: {parts}")
