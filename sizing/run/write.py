@@ -108,7 +108,7 @@ def copy_bytes_per_second(profile: StorageProfile | None, demands: Demands) -> N
     if rate is None:
         raise InvalidInput.of(
             "storage.profile.device_to_host_bytes_per_second",
-            "is required for the copy to host memory: the node's GPU-to-host links are not published",
+            "is required for the copy to host memory, as the node's GPU-to-host links are not published",
             value=None,
             remedy="give the bandwidth of one GPU to host memory, such as 20 GB/s",
         )

@@ -146,7 +146,7 @@ def test_what_the_runs_did_not_see_is_taken_as_it_is_beside_the_interval(calibra
     for waits, copies in zip(*(r.prediction_intervals["write.seconds"] for r in found.values()), strict=True):
         assert copies == pytest.approx(waits + copied)
     unplanned = [warning for warning in found["sync"].warnings if "planning of 8 ranks" in warning]
-    assert [warning.split(" has ")[0] for warning in unplanned] == ["the time to write", "the time to read"]
+    assert [warning.split(" leaves ")[0] for warning in unplanned] == ["The write time", "The restore time"]
     assert not any("planning" in warning for warning in report_of(MINIMAL | whole).warnings)
 
 

@@ -153,7 +153,7 @@ def scenario_with(scenario: Scenario, parallelism: Parallelism, recomputation: R
 
 def _required(value: int | None, path: str, what: str) -> int:
     if value is None:
-        raise InvalidInput.of(path, "is needed", value=None, remedy=f"give {what}")
+        raise InvalidInput.of(path, "is required", value=None, remedy=f"give {what}")
     return value
 
 

@@ -51,22 +51,22 @@ def _obstacle(asked: Asked, question: Question) -> str:
     if question.target == DRAINED:
         effective, takes = figures.interval.effective_interval_seconds or 0.0, write.stall_seconds + write.drain_seconds
         if takes < effective:
-            return f"not met at any value: the burst buffer allows one save every {seconds_text(effective)}"
-        return f"not met at any value: a save still takes {seconds_text(takes)}, limited by {write.bottleneck}"
+            return f"not met at any value; the burst buffer allows one save every {seconds_text(effective)}"
+        return f"not met at any value; a save still takes {seconds_text(takes)}, limited by {write.bottleneck}"
     if asked.inputs.checkpoint.tiers:
         share = percent_text(figures.overhead.fraction or 0.0)
         max_stall = seconds_text(max(row.stall_seconds for row in figures.tiers))
-        return f"not met at any value: overhead is still {share} and max stall {max_stall}, all tiers included"
+        return f"not met at any value; overhead is still {share} and max stall {max_stall}, all tiers included"
     limit = "device-to-host" if asked.is_async else write.bottleneck
-    return f"not met at any value: the stall is still {seconds_text(write.stall_seconds)}, limited by {limit}"
+    return f"not met at any value; the stall is still {seconds_text(write.stall_seconds)}, limited by {limit}"
 
 
 def _obstacle_to_goodput(asked: Asked, question: Question, at_interval: float) -> str:
     if question.field == INTERVAL:
-        return f"not met at any interval: the best one has {percent_text(at_interval)}"
+        return f"not met at any interval; the best one has {percent_text(at_interval)}"
     best = best_goodput_fraction(asked) or 0.0
     return (
-        f"not met at any value: goodput is still {percent_text(at_interval)} at this interval and {percent_text(best)} "
+        f"not met at any value; goodput is still {percent_text(at_interval)} at this interval and {percent_text(best)} "
         "at the best interval"
     )
 
@@ -74,6 +74,6 @@ def _obstacle_to_goodput(asked: Asked, question: Question, at_interval: float) -
 def _obstacle_to_recovery(asked: Asked, restore: Restore) -> str:
     measured = asked.inputs.reliability.restart_seconds if asked.inputs.reliability else None
     if measured is not None and measured > (restore.seconds or 0.0):
-        return f"not met at any value: reliability.restart_seconds alone is {seconds_text(measured)}"
+        return f"not met at any value; reliability.restart_seconds alone is {seconds_text(measured)}"
     reading = seconds_text(restore.seconds or 0.0)
-    return f"not met at any value: the restore still takes {reading}, limited by {restore.bottleneck}"
+    return f"not met at any value; the restore still takes {reading}, limited by {restore.bottleneck}"

@@ -58,7 +58,7 @@ def check_resharding(saved_as: CheckpointFormat, saved: Parallelism, restored: P
             field = degree.removesuffix("_degree")
             raise InvalidInput.of(
                 f"checkpoint.restore_parallelism.{field}",
-                f"must equal parallelism.{field} {before} with format {saved_as.name}: its files "
+                f"must equal parallelism.{field} {before} with format {saved_as.name}, whose files "
                 "cannot be resharded over this degree",
                 value=after,
                 remedy=f"{_resharding(saved_as)}convert the checkpoint first",

@@ -123,7 +123,7 @@ def recovered_fraction(tier: Tier | None, reliability: Reliability, *, index: in
     if fraction is None:
         raise InvalidInput.of(
             f"checkpoint.tiers.{index}.recovered_fraction",
-            "is required: reliability does not say which parts fail",
+            "is required, as reliability does not say which parts fail",
             value=None,
             remedy="give the fraction of failures that it survives, or reliability.components with their loss_domain",
         )

@@ -143,7 +143,7 @@ def test_weights_in_two_formats_are_pointed_out(tmp_path: Path) -> None:
     saved(tmp_path / "pytorch_model.bin", weights)
     contents = contents_of(tmp_path)
     assert contents.num_parameters == 8
-    assert "safetensors and torch-save: if these are copies" in contents.notes[0]
+    assert "safetensors and torch-save. If these are copies" in contents.notes[0]
 
 
 @pytest.mark.filterwarnings("ignore")

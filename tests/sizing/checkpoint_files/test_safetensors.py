@@ -161,7 +161,7 @@ def test_an_index_that_contradicts_its_shards_is_refused(tmp_path: Path) -> None
         safetensors.torch.save_file({name: torch.zeros(2)}, tmp_path / f"{name}.safetensors")
     index: dict[str, Any] = {"weight_map": {"a": "b.safetensors", "b": "a.safetensors"}}
     path = tmp_path / "model.safetensors.index.json"
-    assert "does not say" in refusal_of(path, json.dumps(index).encode())
+    assert "does not list" in refusal_of(path, json.dumps(index).encode())
     index = {"weight_map": {"a": "a.safetensors", "b": "b.safetensors", "c": "b.safetensors"}}
     assert "1 tensors that no shard holds" in refusal_of(path, json.dumps(index).encode())
 
@@ -209,7 +209,7 @@ def test_a_header_beyond_the_limit_is_refused_unread(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.write(struct.pack("<Q", MOST_HEADER_BYTES + 1))
         file.truncate(10 * MOST_HEADER_BYTES)
-    with pytest.raises(UnreadableFile, match=r"at most 33.55 MB \(32.00 MiB\) is read"):
+    with pytest.raises(UnreadableFile, match=r"more than the max of 33.55 MB"):
         contents_of(path)
 
 

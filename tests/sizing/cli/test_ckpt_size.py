@@ -135,7 +135,7 @@ def test_check_exits_with_1_where_a_target_is_missed() -> None:
     assert ckpt_size(*REFERENCE_FLAGS, "--check").returncode == 0
     missed = ckpt_size(*REFERENCE_FLAGS, "--check", "--max-overhead", "0.001")
     assert missed.returncode == 1
-    assert "MISSES 0.100 %" in missed.stdout
+    assert "MISSES max 0.100 %" in missed.stdout
     assert ckpt_size(*REFERENCE_FLAGS, "--max-overhead", "0.001").returncode == 0
 
 
@@ -147,9 +147,9 @@ def test_check_exits_with_1_where_a_target_is_missed() -> None:
         (["broken.json"], "broken.json cannot be parsed"),
         (["list.json"], "list.json must hold an object with named fields, found list."),
         (["binary.json"], "binary.json is not a text file"),
-        (["twice.json"], "the field 'model' stands twice"),
+        (["twice.json"], "the field 'model' is given twice"),
         (["deep.json"], "deep.json cannot be parsed"),
-        (["twice.yaml"], "the field 'model' stands twice"),
+        (["twice.yaml"], "the field 'model' is given twice"),
         (["/dev/zero"], "/dev/zero is larger than 64.00 MiB"),
         (["surrogate.json"], "model.preset must be"),
         (["nan.json"], "targets.max_overhead_fraction must be a finite number, got nan"),

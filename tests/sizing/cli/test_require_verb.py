@@ -22,9 +22,9 @@ def test_a_row_for_each_question_and_the_rate_for_a_free_interval() -> None:
         "230.0 GB/s",
         "19.17 GB/s",
         "828.0 GB/s",
-        "decides",
+        "strictest",
         "27.60 TB",
-        "If the interval may change: 230.0 GB/s",
+        "If the interval may change: min write bandwidth 230.0 GB/s",
     ):
         assert text in found.stdout
 

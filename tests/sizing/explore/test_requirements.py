@@ -227,7 +227,7 @@ def test_with_tiers_a_goodput_just_below_the_highest_is_reached(below: float) ->
             assert goodput_at(asked, requirement.value) == pytest.approx(highest - below, abs=1e-9)
     above = requirements(tiered(min_goodput_fraction=highest + 1e-4))
     assert of(above, INTERVAL, "min_goodput_fraction").status == "none"
-    assert "not met at any interval: the best one has" in of(above, INTERVAL, "min_goodput_fraction").reason
+    assert "not met at any interval; the best one has" in of(above, INTERVAL, "min_goodput_fraction").reason
 
 
 def goodput_at(asked: dict[str, Any], interval: float) -> float:
@@ -311,7 +311,7 @@ def test_where_no_rate_is_enough_the_limit_that_stands_in_the_way_is_named() -> 
     file_system = of(report, WRITE, "max_stall_seconds")
     assert file_system.status == "none"
     assert file_system.found == pytest.approx(13.8e12 / 64e9)
-    assert "not met at any value: the stall is still 215.62 s, limited by node" in file_system.reason
+    assert "not met at any value; the stall is still 215.62 s, limited by node" in file_system.reason
     assert report.needed.write_bytes_per_second is None
     node = of(report, "storage.profile.node_write_bytes_per_second", "max_stall_seconds")
     assert node.value == pytest.approx(13.8e12 / 64 / 60)
@@ -331,7 +331,7 @@ def test_a_goodput_that_this_interval_cannot_reach_names_one_that_can() -> None:
 def test_where_no_rate_reaches_the_goodput_the_best_interval_is_judged_too() -> None:
     asked = document(targets={"min_goodput_fraction": 0.97}, reliability={"failures_per_node_day": 0.0065})
     report = requirements(asked)
-    wanted = "min goodput (ETTR) 97.0 %: not met at any value: goodput is still 80.4 % at this interval and"
+    wanted = "min goodput (ETTR) 97.0 %: not met at any value; goodput is still 80.4 % at this interval and"
     assert of(report, WRITE, "min_goodput_fraction").reason == f"{wanted} 99.8 % at the best interval"
     assert of(report, READ, "min_goodput_fraction").reason == f"{wanted} 94.7 % at the best interval"
     unlimited = answer(scenario_from(with_field(asked, READ, 1e21))).interval

@@ -236,7 +236,7 @@ def test_an_objective_that_is_unknown_everywhere_is_said() -> None:
     del asked["reliability"]
     report = sweep({"scenario": asked, "objectives": ["goodput", "stall"]})
     assert report.front == []
-    assert any("objective goodput is not known" in warning for warning in report.warnings)
+    assert any("objective goodput is unknown" in warning for warning in report.warnings)
 
 
 BILLION = {"from": 1, "to": 1e6, "num": 1_000_000}

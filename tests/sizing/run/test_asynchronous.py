@@ -71,7 +71,7 @@ def test_a_node_without_a_published_link_needs_a_copy_rate() -> None:
         "storage": {"profile": {"write_bytes_per_second": "100 GB/s"}},
         "cluster": {"node": None, "node_spec": {"gpus_per_node": 8}},
     }
-    with pytest.raises(InvalidInput, match="device_to_host_bytes_per_second is needed for copies to host memory"):
+    with pytest.raises(InvalidInput, match="device_to_host_bytes_per_second is required for the copy to host memory"):
         report(ASYNC, **blocks)
 
 

@@ -70,7 +70,7 @@ def test_reading_counts_unless_a_restart_was_measured() -> None:
 
 
 def test_a_restart_shorter_than_the_reading_is_doubted() -> None:
-    assert any("is shorter than the 82.80 s that reading takes" in warning for warning in report().warnings)
+    assert any("is shorter than the restore, which reads for 82.80 s" in warning for warning in report().warnings)
 
 
 @pytest.mark.parametrize(

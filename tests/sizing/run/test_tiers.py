@@ -146,7 +146,10 @@ def test_three_tiers_as_published_need_an_average_rate() -> None:
         ([PEERS | {"replicas": 1}], "must have replicas of 2 or more with kind peer-memory"),
         ([{"kind": "host-memory", "interval_seconds": 1, "replicas": 2}], "must have replicas 1 with kind host-memory"),
         ([{"kind": "local-nvme", "interval_seconds": 60}], "needs the rates of a local-nvme"),
-        ([{"kind": "host-memory", "interval_seconds": 60}], r"tiers\.0\.recovered_fraction is needed, as reliability"),
+        (
+            [{"kind": "host-memory", "interval_seconds": 60}],
+            r"tiers\.0\.recovered_fraction is required, as reliability",
+        ),
         ([PEERS | {"interval_seconds": 0}], "interval_seconds must be at least 0.001"),
         ([PEERS | {"recovered_fraction": 1.5}], "recovered_fraction must be at most 1"),
     ],

@@ -275,7 +275,7 @@ def test_what_a_step_is_taken_to_do_is_said() -> None:
         ({"schedule": "1f1b"}, {}, "training has schedule without micro_batch_size"),
         (BATCH, {"context": 3}, "training.sequence_length must be a multiple of parallelism.context 3"),
         (BATCH | {"global_batch_size": 7}, {"data": 2}, "training.global_batch_size must be a multiple of"),
-        (BATCH | {"schedule": "gpipe"}, {}, "training.global_batch_size is needed with schedule gpipe"),
+        (BATCH | {"schedule": "gpipe"}, {}, "training.global_batch_size is required with schedule gpipe"),
         (BATCH | {"schedule": "interleaved"}, {}, "training.schedule must be interleaved with virtual_pipeline > 1"),
         (
             BATCH | {"global_batch_size": 5},

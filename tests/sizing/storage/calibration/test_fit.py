@@ -60,7 +60,7 @@ def test_limits_that_runs_cannot_tell_apart_are_both_lower_bounds() -> None:
     for seed in range(5):
         found = limits(calibrate([result(cells, seed=seed, operations=["write"])], num_draws=50))
         assert {found[name].verdict for name in SHARED} == {"lower-bound"}
-        assert "cannot tell it from writer" in found["node"].reason
+        assert "cannot separate it from writer" in found["node"].reason
         assert found["node"].value == pytest.approx(8e9, rel=0.3)
         assert found["writer"].value == pytest.approx(1e9, rel=0.3)
 
