@@ -51,7 +51,7 @@ class Provenance(Origin):
 
     figures: tuple[str, ...] = Field(
         description="Dotted paths in the report. "
-        "The longest path that leads to a figure counts; the empty path stands for all others."
+        "The longest matching path counts; the empty path stands for all others."
     )
 
     @property
@@ -65,7 +65,7 @@ class Provenance(Origin):
 
 
 def weakest(*origins: Origin) -> Origin:
-    """The origin of a figure that rests on several others: the least firm.
+    """The origin of a figure that rests on several others: the least reliable one.
 
     >>> weakest(Origin(kind="exact", source="a"), Origin(kind="assumed", source="b")).source
     'b'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -10,7 +10,8 @@ from sizing.charts.chart import Spec, chart, quantity, series
 from sizing.charts.theme import BAND_OPACITY, HEIGHT, WIDTH
 from sizing.storage.calibration import Calibration, predicted
 from sizing.storage.calibration.calibration import DirectionFit, FittedPoint
-from sizing.storage.terms import Demand, Direction
+from sizing.storage.rates import DIRECTIONS, Direction
+from sizing.storage.terms import Demand
 from sizing.units import bytes_text, percent_text
 
 _MOST_SERIES = 5
@@ -20,10 +21,9 @@ _NAMES: dict[Direction, str] = {"write": "write", "read": "restore"}
 
 def calibration_chart(calibration: Calibration) -> Spec:
     """For writes and for reads: measured rates over nodes with prediction, interval and limits; and each miss."""
-    directions: tuple[Direction, ...] = ("write", "read")
     views = [
         {"hconcat": [_scaling(calibration, fit, direction), _misses(fit, direction)]}
-        for direction in directions
+        for direction in DIRECTIONS
         if (fit := calibration.fit(direction)) is not None
     ]
     return chart(
@@ -47,15 +47,7 @@ def _scaling(calibration: Calibration, fit: DirectionFit, direction: Direction) 
     line = {"x": x, "y": y}
     by_ranks = series("ranks", "ranks per node", names)
     lines = [row for count in ranks for row in _predicted_rows(calibration, direction, fit, ranks=count, size=size)]
-    points = [
-        {
-            "num_nodes": point.num_nodes,
-            "bytes_per_second": point.bytes_per_second,
-            "ranks": _ranks_name(point.num_streams / point.num_nodes),
-        }
-        for point in fit.points
-        if point.num_streams / point.num_nodes in ranks and _bytes_per_stream(point) > size / 1.5
-    ]
+    points = list(_measured_rows(fit, ranks=ranks, size=size))
     band = {"x": x, "y": y | {"field": "low_bytes_per_second"}, "y2": {"field": "high_bytes_per_second"}}
     return {
         "width": WIDTH,
@@ -99,6 +91,18 @@ def _misses(fit: DirectionFit, direction: Direction) -> Spec:
             ),
         ],
     }
+
+
+def _measured_rows(fit: DirectionFit, *, ranks: Sequence[float], size: float) -> Iterator[dict[str, object]]:
+    """The measurements of about that size, with one of those numbers of ranks per node."""
+    for point in fit.points:
+        count = point.num_streams / point.num_nodes
+        if count in ranks and _bytes_per_stream(point) > size / 1.5:
+            yield {
+                "num_nodes": point.num_nodes,
+                "bytes_per_second": point.bytes_per_second,
+                "ranks": _ranks_name(count),
+            }
 
 
 def _predicted_rows(

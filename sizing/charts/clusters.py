@@ -8,6 +8,7 @@ from sizing.charts.chart import Spec, chart, quantity, series
 from sizing.charts.theme import HEIGHT, WIDTH
 from sizing.explore.clusters.cluster_report import ClusterReport
 from sizing.explore.clusters.statistics import PERCENTILES
+from sizing.storage.rates import DIRECTIONS
 from sizing.units import SECONDS_PER_HOUR, rate_text
 
 _LOW = HEIGHT * 2 // 3
@@ -25,12 +26,12 @@ def cluster_chart(report: ClusterReport) -> Spec:
 
 
 def _day(report: ClusterReport) -> Spec:
-    directions = ["write", "read"] if report.read else ["write"]
+    directions = DIRECTIONS if report.read else ("write",)
     rows = [
         {
             "hour": moment.at_seconds / SECONDS_PER_HOUR,
             "direction": direction,
-            "bytes_per_second": getattr(moment, f"{direction}_bytes_per_second"),
+            "bytes_per_second": moment.bytes_per_second(direction),
         }
         for moment in report.busiest_day
         for direction in directions

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import typer
 from rich import box
@@ -20,6 +20,8 @@ from sizing.explore.layouts.layouts_report import FoundLayout, LayoutsReport
 from sizing.explore.layouts.layouts_request import Objective
 from sizing.explore.layouts.ranking import find_layouts
 from sizing.units import counted_text, decimal_bytes_text, percent_text, rate_text, seconds_text
+
+_Number = TypeVar("_Number", int, float)
 
 _WIDE = 200
 _ALWAYS = ("tensor", "pipeline", "data", "GPU memory")
@@ -83,14 +85,24 @@ def layouts_verb(
 def layouts_text(report: LayoutsReport) -> RenderableType:
     """The layouts as a table; what is the same in all of them below it."""
     rows = [dict(_cells(layout, report)) for layout in report.layouts]
+    differing = _differing(rows)
+    title = Text(_title(report), style="bold cyan")
+    tables = [_table(rows, differing)] if rows else []
+    return Group(title, *tables, *(Text(line) for line in _notes(report, rows, differing)))
+
+
+def _differing(rows: list[dict[str, str]]) -> list[str]:
+    """The columns to show: those in which layouts differ, and some always."""
+    return [name for name in (rows[0] if rows else ()) if name in _ALWAYS or len({row[name] for row in rows}) > 1]
+
+
+def _table(rows: list[dict[str, str]], names: list[str]) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
-    differing = [name for name in rows[0] if name in _ALWAYS or len({row[name] for row in rows}) > 1] if rows else []
-    for name in differing:
+    for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
-        table.add_row(*(row[name] for name in differing))
-    title = Text(_title(report), style="bold cyan")
-    return Group(title, *([table] if rows else []), *(Text(line) for line in _notes(report, rows, differing)))
+        table.add_row(*(row[name] for name in names))
+    return table
 
 
 def _request(given: dict[str, Any]) -> dict[str, Any]:
@@ -117,21 +129,24 @@ def _cells(layout: FoundLayout, report: LayoutsReport) -> Iterator[tuple[str, st
     degrees = layout.parallelism
     for name in ("tensor", "pipeline", "context", "data", "expert"):
         yield name, f"{getattr(degrees, name):,}"
-    yield "ZeRO", "-" if degrees.zero_stage is None else str(degrees.zero_stage)
-    yield "shard group", "-" if degrees.shard_group is None else f"{degrees.shard_group:,}"
+    yield "ZeRO", _known(degrees.zero_stage, str)
+    yield "shard group", _known(degrees.shard_group, "{:,}".format)
     yield "recomputation", layout.recomputation or "-"
     yield "GPU memory", decimal_bytes_text(layout.gpu_bytes)
     yield "used", percent_text(layout.gpu_bytes / report.gpu_memory_bytes)
-    yield "bubble", "-" if layout.bubble_fraction is None else percent_text(layout.bubble_fraction)
+    yield "bubble", _known(layout.bubble_fraction, percent_text)
     yield "writers", f"{layout.num_writers:,}"
     yield "writing nodes", f"{layout.num_writing_nodes:,}"
     yield "checkpoint", decimal_bytes_text(layout.total_bytes)
     yield "largest rank", decimal_bytes_text(layout.max_rank_bytes)
-    yield "write", "-" if layout.write_seconds is None else seconds_text(layout.write_seconds)
-    yield "stall", "-" if layout.stall_seconds is None else seconds_text(layout.stall_seconds)
-    yield "restore", "-" if layout.restore_seconds is None else seconds_text(layout.restore_seconds)
-    required = layout.required_write_bytes_per_second
-    yield "min write bandwidth", "-" if required is None else rate_text(required)
+    yield "write", _known(layout.write_seconds, seconds_text)
+    yield "stall", _known(layout.stall_seconds, seconds_text)
+    yield "restore", _known(layout.restore_seconds, seconds_text)
+    yield "min write bandwidth", _known(layout.required_write_bytes_per_second, rate_text)
+
+
+def _known(value: _Number | None, text: Callable[[_Number], str]) -> str:
+    return "-" if value is None else text(value)
 
 
 def _notes(report: LayoutsReport, rows: list[dict[str, str]], differing: list[str]) -> Iterator[str]:

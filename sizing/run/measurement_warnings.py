@@ -10,8 +10,9 @@ from sizing.layout import Layout
 from sizing.run.demands.demands import Demands
 from sizing.run.demands.readings import RestoreStrategy
 from sizing.storage.calibration import Calibration, predicted
+from sizing.storage.rates import Direction
 from sizing.storage.storage import ResolvedStorage
-from sizing.storage.terms import Demand, Direction, planning_field
+from sizing.storage.terms import Demand
 from sizing.units import rate_text
 
 _TIMES: dict[Direction, str] = {"write": "write time", "read": "restore time"}
@@ -82,7 +83,7 @@ def _unseen(calibration: Calibration, direction: Direction) -> Iterator[str]:
 
 def _unplanned(calibration: Calibration, steps: Sequence[Demand], direction: Direction) -> Iterator[str]:
     fit, num_ranks = calibration.fit(direction), max(int(np.max(step.num_planned_ranks)) for step in steps)
-    if fit is not None and num_ranks and planning_field(direction) not in fit.draws:
+    if fit is not None and num_ranks and not fit.holds("planning"):
         yield (
             f"The {_TIMES[direction]} leaves out the planning of {num_ranks:,} ranks: the calibration's "
             f"runs (engine {calibration.engine}) show no planning time"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -114,6 +115,18 @@ def check_tiers(tiers: tuple[Tier, ...], *, interval_seconds: float) -> None:
     behind = [tier for tier in tiers if tier.kind == ARCHIVE]
     if tiers != (*front, *behind):
         raise broken_rule("has a tier after an object-store", "put object stores last")
+    _check_front_intervals(front, interval_seconds)
+    if behind and behind[0].interval_seconds < interval_seconds:
+        raise broken_rule(
+            f"has an object-store with an interval of {behind[0].interval_seconds:g} s, below the "
+            f"{interval_seconds:g} s of the main storage",
+            "give it the same interval_seconds or a longer one",
+        )
+    _check_survival(front)
+
+
+def _check_front_intervals(front: Sequence[Tier], interval_seconds: float) -> None:
+    """That the intervals grow from each tier in front to the next, up to the main storage."""
     intervals = [tier.interval_seconds for tier in front]
     if intervals != sorted(set(intervals)):
         raise broken_rule("must have tiers in the order of their intervals", "put the shortest interval first")
@@ -123,12 +136,10 @@ def check_tiers(tiers: tuple[Tier, ...], *, interval_seconds: float) -> None:
             f"{interval_seconds:g} s of the main storage",
             "raise checkpoint.interval_seconds or lower the tier's interval_seconds",
         )
-    if behind and behind[0].interval_seconds < interval_seconds:
-        raise broken_rule(
-            f"has an object-store with an interval of {behind[0].interval_seconds:g} s, below the "
-            f"{interval_seconds:g} s of the main storage",
-            "give it the same interval_seconds or a longer one",
-        )
+
+
+def _check_survival(front: Sequence[Tier]) -> None:
+    """That each tier in front survives more than the one before, as far as they say."""
     fractions = [tier.recovered_fraction for tier in front if tier.recovered_fraction is not None]
     domains = [LOSS_DOMAINS.index(tier.domain) for tier in front]
     if fractions != sorted(fractions) or (not fractions and domains != sorted(domains)):

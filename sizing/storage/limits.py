@@ -11,7 +11,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.storage.profile import StorageProfile
-from sizing.storage.terms import Demand, Direction, Rates, Resource, Terms, once_terms, serial_terms, shared_terms
+from sizing.storage.rates import Direction, Rates
+from sizing.storage.terms import Demand, Resource, Terms, once_terms, serial_terms, shared_terms
 from sizing.storage.transfer import Numbers, transfer_seconds
 
 __all__ = ["Demand", "Direction", "Limit", "Resource", "Transfer", "name_of_max", "serial_steps", "transfer"]
@@ -84,11 +85,11 @@ def transfer(profile: StorageProfile, demands: Sequence[Demand], *, direction: D
 
     The profile's fields may hold arrays that broadcast together, set by `model_copy`.
     """
-    rates = profile.rates()
-    steps = tuple(shared_terms(rates, demand, direction=direction) for demand in demands)
+    rates = profile.rates(direction)
+    steps = tuple(shared_terms(rates, demand) for demand in demands)
     if not steps[0]:
         return None
-    serial = _serial_steps(rates, demands, direction)
+    serial = _serial_steps(rates, demands)
     serial_seconds = sum(serial.values(), start=0.0)
     slowest = sum(functools.reduce(np.maximum, step.values()) for step in steps)
     total_bytes = sum(demand.total_bytes for demand in demands)
@@ -109,13 +110,13 @@ def name_of_max(seconds: Mapping[_Name, Numbers]) -> _Name:
 
 def serial_steps(profile: StorageProfile, demands: Sequence[Demand], *, direction: Direction) -> Terms:
     """Seconds of each step that nothing overlaps, whatever rates are known."""
-    return _serial_steps(profile.rates(), demands, direction)
+    return _serial_steps(profile.rates(direction), demands)
 
 
-def _serial_steps(rates: Rates, demands: Sequence[Demand], direction: Direction) -> Terms:
-    seconds = once_terms(rates, direction=direction)
+def _serial_steps(rates: Rates, demands: Sequence[Demand]) -> Terms:
+    seconds = once_terms(rates)
     for demand in demands:
-        for resource, step in serial_terms(rates, demand, direction=direction).items():
+        for resource, step in serial_terms(rates, demand).items():
             seconds[resource] = seconds.get(resource, 0.0) + step
     return seconds
 

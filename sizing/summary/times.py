@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from sizing.report import SizingReport
 from sizing.run.restore.restore import Restore
+from sizing.run.write import Write
 from sizing.summary.rows import UNKNOWN, Row
 from sizing.units import bytes_text, rate_text, seconds_text
 
@@ -21,34 +22,12 @@ def _interval_row(report: SizingReport, block: str) -> Iterator[Row]:
 
 def time_rows(report: SizingReport) -> Iterator[Row]:
     """Write, stall, restore and the way to the first step."""
-    write, restore = report.write, report.restore
-    if write is None:
+    if report.write is None:
         yield Row("write", UNKNOWN, "pass --write-bandwidth or --storage")
     else:
-        per_writer = rate_text(write.per_writer_bytes_per_second)
-        per_node = rate_text(write.per_node_bytes_per_second)
-        yield Row(
-            "write",
-            seconds_text(write.seconds),
-            f"{rate_text(write.bytes_per_second)}, {per_writer} per writer, {per_node} per writing node; "
-            f"limit: {write.bottleneck}",
-        )
-        yield from _interval_row(report, "write")
-        if write.drain_seconds:
-            yield Row(
-                "stall",
-                seconds_text(write.stall_seconds),
-                f"for the copy to host memory; then drains for {seconds_text(write.drain_seconds)}",
-            )
-    times = ", ".join(f"{name} x{part.num_readings:g}" for name, part in restore.parts.items())
-    reading = f"{bytes_text(restore.read_bytes)}: {times}"
-    if restore.seconds is None:
-        yield Row("restore", UNKNOWN, f"reads {reading}; pass --read-bandwidth or --storage")
-    else:
-        exchange = f" and {seconds_text(restore.exchange_seconds)} of exchange" if restore.exchange_seconds else ""
-        yield Row("restore", seconds_text(restore.seconds), f"reads {reading}{exchange}; limit: {restore.bottleneck}")
-        yield from _interval_row(report, "restore")
-        yield from _faster_restore(restore)
+        yield from _write_rows(report, report.write)
+    yield from _restore_rows(report)
+    restore = report.restore
     if restore.bytes_per_second_for_write_time is not None:
         yield Row(
             "read to match write",
@@ -58,6 +37,37 @@ def time_rows(report: SizingReport) -> Iterator[Row]:
     if restore.time_to_first_step_seconds is not None and restore.time_to_first_step_seconds != restore.seconds:
         meaning = "RTO: detection, relaunch, restore"
         yield Row("time to first step", seconds_text(restore.time_to_first_step_seconds), meaning)
+
+
+def _write_rows(report: SizingReport, write: Write) -> Iterator[Row]:
+    per_writer = rate_text(write.per_writer_bytes_per_second)
+    per_node = rate_text(write.per_node_bytes_per_second)
+    yield Row(
+        "write",
+        seconds_text(write.seconds),
+        f"{rate_text(write.bytes_per_second)}, {per_writer} per writer, {per_node} per writing node; "
+        f"limit: {write.bottleneck}",
+    )
+    yield from _interval_row(report, "write")
+    if write.drain_seconds:
+        yield Row(
+            "stall",
+            seconds_text(write.stall_seconds),
+            f"for the copy to host memory; then drains for {seconds_text(write.drain_seconds)}",
+        )
+
+
+def _restore_rows(report: SizingReport) -> Iterator[Row]:
+    restore = report.restore
+    times = ", ".join(f"{name} x{part.num_readings:g}" for name, part in restore.parts.items())
+    reading = f"{bytes_text(restore.read_bytes)}: {times}"
+    if restore.seconds is None:
+        yield Row("restore", UNKNOWN, f"reads {reading}; pass --read-bandwidth or --storage")
+        return
+    exchange = f" and {seconds_text(restore.exchange_seconds)} of exchange" if restore.exchange_seconds else ""
+    yield Row("restore", seconds_text(restore.seconds), f"reads {reading}{exchange}; limit: {restore.bottleneck}")
+    yield from _interval_row(report, "restore")
+    yield from _faster_restore(restore)
 
 
 def _faster_restore(restore: Restore) -> Iterator[Row]:

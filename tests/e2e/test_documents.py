@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.conftest import database_url, result_document, server, server_log
-
-__all__ = ["database_url", "server", "server_log"]
+from tests.service.conftest import result_document
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from io_bench.cli.main import main
 from sizing.report import answer
 from sizing.scenario import scenario_from
 from sizing.storage.calibration import Calibration
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, GB, TRUTH, result
+from tests.testbed.terminal import typed
 
 
 def ckpt_bench(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "io_bench", "calibrate", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return typed(main, "ckpt-bench", "calibrate", *map(str, arguments))
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,7 @@ from io_bench.target.directory.run_directory import RunDirectory
 from io_bench.target.lifecycle.heartbeat import SECONDS_UNTIL_PRESUMED_DEAD, beating
 from io_bench.target.lifecycle.manifest import MANIFEST, Manifest
 from io_bench.target.lifecycle.run_place import made
+from tests.testbed.processes import until
 from tests.testbed.seaweedfs import ObjectServer, seaweedfs
 
 if TYPE_CHECKING:
@@ -164,12 +166,9 @@ def test_a_run_that_beats_is_alive(target: Path, left: Callable[..., Path]) -> N
         beats.append(1)
 
     with beating(beat, every_seconds=0.001):
-        while not beats:
-            time.sleep(0.001)
+        until(lambda: beats)
     assert place_of(checked, "far").state == "running"
-    count = len(beats)
-    time.sleep(0.01)
-    assert len(beats) == count
+    assert "heartbeat" not in [thread.name for thread in threading.enumerate()]
     files.close()
 
 
@@ -181,8 +180,7 @@ def test_a_heart_that_cannot_beat_does_not_end_the_run(target: Path) -> None:
         raise PermissionError
 
     with beating(fail, every_seconds=0.001):
-        while len(calls) < 2:
-            time.sleep(0.001)
+        until(lambda: len(calls) >= 2)
     assert target.exists()
 
 

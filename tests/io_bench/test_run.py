@@ -126,7 +126,7 @@ def test_a_result_that_cannot_be_written_is_shown_all_the_same(
 
 
 def test_a_kept_checkpoint_loads_and_is_the_only_thing_left(bench: Bench, target: Path) -> None:
-    done = bench.run("run", "--target", str(target), *SMALL, "--keep")
+    done = bench.run_here("run", "--target", str(target), *SMALL, "--keep")
     assert done.returncode == 0, done.stderr
     (directory,) = target.glob("ckpt-bench-*")
     assert f"kept in {directory}" in done.stderr
@@ -139,7 +139,7 @@ def test_a_kept_checkpoint_loads_and_is_the_only_thing_left(bench: Bench, target
 def test_a_target_behind_a_symbolic_link_is_measured_and_named(bench: Bench, target: Path) -> None:
     link = target.parent / "link"
     link.symlink_to(target)
-    done = bench.run("run", "--target", str(link), *SMALL)
+    done = bench.run_here("run", "--target", str(link), *SMALL)
     assert done.returncode == 0, done.stderr
     assert f"{link} is a symbolic link to {target}." in done.stderr
 
@@ -147,9 +147,9 @@ def test_a_target_behind_a_symbolic_link_is_measured_and_named(bench: Bench, tar
 def test_a_result_replaces_an_older_one_at_once(bench: Bench, target: Path) -> None:
     output = bench.directory / "r.json"
     output.write_text("old")
-    done = bench.run("run", "--target", str(target / "missing"), "--output", "r.json")
+    done = bench.run_here("run", "--target", str(target / "missing"), "--output", "r.json")
     assert (done.returncode, output.read_text()) == (2, "old")
-    done = bench.run("run", "--target", str(target), *SMALL, "--output", "r.json")
+    done = bench.run_here("run", "--target", str(target), *SMALL, "--output", "r.json")
     assert done.returncode == 0, done.stderr
     assert BenchmarkResult.model_validate_json(output.read_text())
     assert [path.name for path in bench.directory.iterdir()] == ["r.json"]
@@ -230,7 +230,7 @@ def test_a_restore_from_pages_that_cannot_be_dropped_is_called_cached(
 
 @pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="needs a tmpfs")  # noqa: S108 - to be read back
 def test_a_target_in_memory_is_called_cached(bench: Bench) -> None:
-    done = bench.run("run", "--target", "/dev/shm", *SMALL, "--output", "r.json")  # noqa: S108
+    done = bench.run_here("run", "--target", "/dev/shm", *SMALL, "--output", "r.json")  # noqa: S108
     assert done.returncode == 0, done.stderr
     result = BenchmarkResult.model_validate_json((bench.directory / "r.json").read_text())
     assert result.measurements[1].cache_policy == "cached"

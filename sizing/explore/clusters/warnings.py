@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from sizing.explore.clusters.cluster_report import ClusterReport, JobFigures
+from sizing.explore.clusters.cluster_report import ClusterReport, JobFigures, RequiredBandwidth
 from sizing.explore.clusters.load import JobLoad
 from sizing.run.tier import ARCHIVE, NODE_KINDS
 from sizing.units import percent_text, rate_text, seconds_text
@@ -25,26 +25,41 @@ def cluster_warnings(report: ClusterReport, loads: Sequence[JobLoad]) -> Iterato
             f"The file system is overloaded: the jobs write {rate_text(write.mean_bytes_per_second)} on average, and "
             f"its write bandwidth is {rate_text(write.bytes_per_second)}. Every checkpoint waits, and intervals grow"
         )
+    is_weighted = len({load.write.weight for load in loads}) > 1
     for job, load in zip(report.jobs, loads, strict=True):
-        drain = load.write.alone_seconds(write.bytes_per_second)
-        if drain >= job.interval_seconds:
-            yield (
-                f"{job.name}: one job alone writes for {seconds_text(drain)}, longer than the interval of "
-                f"{seconds_text(job.interval_seconds)}. Training {_consequence(load)}"
-            )
-        elif job.simulated_stalls is None:
-            yield f"{job.name}: no save completed in the simulation. Its jobs fail first, or the horizon is too short"
-        yield from _formula_warnings(job, is_weighted=len({each.write.weight for each in loads}) > 1)
+        yield from _save_warnings(job, load, write_bytes_per_second=write.bytes_per_second)
+        yield from _formula_warnings(job, is_weighted=is_weighted)
         yield from _tier_warnings(load)
-        if load.mtbf_seconds is None:
-            yield f"{job.name}: no reliability given, so its jobs never fail in the simulation"
-        elif job.goodput_alone_fraction is not None:
-            loss = job.goodput_alone_fraction - job.simulated_goodput_fraction
-            if loss > NOTABLE_GOODPUT_LOSS:
-                yield f"{job.name}: the other jobs lower its goodput by {percent_text(loss)}"
+        yield from _failure_warnings(job, load)
     if report.read is None:
         yield "No read bandwidth given: restores take 0 s in the simulation, and restore storms are not computed"
-    required = report.required
+    yield from _target_warnings(report.required, loads)
+
+
+def _save_warnings(job: JobFigures, load: JobLoad, *, write_bytes_per_second: float) -> Iterator[str]:
+    """Saves that never end in time, or that the simulation has none of."""
+    drain = load.write.alone_seconds(write_bytes_per_second)
+    if drain >= job.interval_seconds:
+        yield (
+            f"{job.name}: one job alone writes for {seconds_text(drain)}, longer than the interval of "
+            f"{seconds_text(job.interval_seconds)}. Training {_consequence(load)}"
+        )
+    elif job.simulated_stalls is None:
+        yield f"{job.name}: no save completed in the simulation. Its jobs fail first, or the horizon is too short"
+
+
+def _failure_warnings(job: JobFigures, load: JobLoad) -> Iterator[str]:
+    """Failures that are not known, and else what goodput the other jobs cost."""
+    if load.mtbf_seconds is None:
+        yield f"{job.name}: no reliability given, so its jobs never fail in the simulation"
+    elif job.goodput_alone_fraction is not None:
+        loss = job.goodput_alone_fraction - job.simulated_goodput_fraction
+        if loss > NOTABLE_GOODPUT_LOSS:
+            yield f"{job.name}: the other jobs lower its goodput by {percent_text(loss)}"
+
+
+def _target_warnings(required: RequiredBandwidth, loads: Sequence[JobLoad]) -> Iterator[str]:
+    """Targets that no rate meets."""
     if required.p99_stall_seconds is not None and required.write_bytes_per_second is None:
         slowest = max(loads, key=lambda load: load.stall_alone_seconds(math.inf))
         is_slow = slowest.stall_alone_seconds(math.inf) >= required.p99_stall_seconds

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 
 from sizing.errors import InvalidInput
-from sizing.explore.layouts.layouts_report import LayoutsReport
+from sizing.explore.layouts.layouts_report import LayoutsReport, MinMemory
 from sizing.explore.layouts.layouts_request import MOST_HEADROOM_FRACTION, LayoutsRequest, layouts_request_from
 from sizing.explore.layouts.objectives import ranking
 from sizing.explore.layouts.search import Search, Tally
@@ -59,6 +59,18 @@ def layouts_of(request: LayoutsRequest, *, progress: Progress | None = None) -> 
 
 
 def _warnings(search: Search, tally: Tally) -> Iterator[str]:
+    yield from _left_out(search)
+    if tally.fitting:
+        yield from _gathered(search, tally)
+    elif tally.lowest is not None:
+        yield _nearest(search, tally.lowest)
+    else:
+        because = f": {tally.refusal}" if tally.refusal else ""
+        yield f"No degrees of {search.num_gpus:,} GPUs are allowed by the scenario{because}"
+
+
+def _left_out(search: Search) -> Iterator[str]:
+    """What the search does not count, and what of the scenario it does not keep."""
     if search.scenario.training.micro_batch_size is None:
         yield "Activations not counted: give training.micro_batch_size and sequence_length"
     elif search.question.model(tensor=1).architecture is None:
@@ -67,16 +79,12 @@ def _warnings(search: Search, tally: Tally) -> Iterator[str]:
     dropped = [f"{name} {degree:,}" for name in SEARCHED_DEGREES if (degree := getattr(given, name)) > 1]
     if dropped:
         yield f"The scenario's {', '.join(dropped)} are ignored: the search tries all such degrees"
-    if tally.fitting:
-        yield from _gathered(search, tally)
-        return
-    if tally.lowest is None:
-        because = f": {tally.refusal}" if tally.refusal else ""
-        yield f"No degrees of {search.num_gpus:,} GPUs are allowed by the scenario{because}"
-        return
-    lowest = tally.lowest
+
+
+def _nearest(search: Search, lowest: MinMemory) -> str:
+    """The candidate with the min memory, where no layout fits."""
     recomputed = f" and recomputation {lowest.recomputation}" if lowest.recomputation else ""
-    yield (
+    return (
         f"No layout fits: {degrees_text(lowest.parallelism)}{recomputed} is the nearest and needs "
         f"{decimal_bytes_text(lowest.gpu_bytes)}, and "
         f"{decimal_bytes_text(search.room_bytes)} is free. {search.question.remedies(search.num_gpus)}, or other nodes"

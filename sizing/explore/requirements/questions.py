@@ -8,9 +8,10 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator
 
-from sizing.explore.requirements.asked import DRAINED, INTERVAL, PROFILE, Asked, interval_bounds
+from sizing.explore.requirements.asked import DRAINED, INTERVAL, Asked, interval_bounds, profile_path
 from sizing.explore.requirements.best_interval import best_interval_seconds
 from sizing.run.evaluation import evaluate
+from sizing.storage.rates import RateField
 from sizing.units import MOST_BYTES
 
 _FORMER_SENSES = {"least": "min", "most": "max"}
@@ -18,14 +19,14 @@ _FORMER_SENSES = {"least": "min", "most": "max"}
 Sense = Annotated[Literal["min", "max"], BeforeValidator(lambda given: _FORMER_SENSES.get(given, given))]
 
 _STALL_TARGETS = ("max_stall_seconds", "max_overhead_fraction", "min_goodput_fraction")
-_RATES = {
+_RATES: dict[RateField, tuple[str, ...]] = {
     "write_bytes_per_second": (DRAINED, *_STALL_TARGETS),
     "node_write_bytes_per_second": (DRAINED, *_STALL_TARGETS),
     "device_to_host_bytes_per_second": _STALL_TARGETS,
     "read_bytes_per_second": ("recovery_seconds", "min_goodput_fraction"),
     "node_read_bytes_per_second": ("recovery_seconds", "min_goodput_fraction"),
 }
-_ALWAYS_ASKED = ("write_bytes_per_second", "read_bytes_per_second")
+_ALWAYS_ASKED: tuple[RateField, ...] = ("write_bytes_per_second", "read_bytes_per_second")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +54,10 @@ def questions(asked: Asked) -> Iterator[Question]:
     """Every question that the scenario's targets ask and its other fields let answer."""
     for name, by_targets in _RATES.items():
         copies = asked.is_async and name == "device_to_host_bytes_per_second"
-        if name in _ALWAYS_ASKED or copies or asked.given(PROFILE + name) is not None:
+        path = profile_path(name)
+        if name in _ALWAYS_ASKED or copies or asked.given(path) is not None:
             for target in filter(asked.asks, by_targets):
-                yield Question(PROFILE + name, "min", target, 1.0, float(MOST_BYTES))
+                yield Question(path, "min", target, 1.0, float(MOST_BYTES))
     yield from _interval_questions(asked)
 
 

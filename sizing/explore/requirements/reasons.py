@@ -6,7 +6,9 @@ from sizing.explore.requirements.asked import DRAINED, INTERVAL, Asked
 from sizing.explore.requirements.best_interval import best_goodput_fraction
 from sizing.explore.requirements.questions import Question
 from sizing.explore.requirements.requirements_report import Status
+from sizing.run.evaluation import RunReport
 from sizing.run.restore.restore import Restore
+from sizing.run.write import Write
 from sizing.units import percent_text, seconds_text
 
 
@@ -42,17 +44,27 @@ def _wanted(asked: Asked, question: Question) -> str:
 def _obstacle(asked: Asked, question: Question) -> str:
     """What is left where the field is as good as can be, as `asked` has it."""
     figures = asked.at({})
-    write, restore = figures.write, figures.restore
-    if question.target == "min_goodput_fraction":
-        return _obstacle_to_goodput(asked, question, figures.interval.goodput_at_interval_fraction or 0.0)
-    if question.target == "recovery_seconds":
-        return _obstacle_to_recovery(asked, restore)
-    assert write is not None  # noqa: S101  the stall was found
+    match question.target:
+        case "min_goodput_fraction":
+            return _obstacle_to_goodput(asked, question, figures.interval.goodput_at_interval_fraction or 0.0)
+        case "recovery_seconds":
+            return _obstacle_to_recovery(asked, figures.restore)
+    assert figures.write is not None  # noqa: S101  the stall was found
     if question.target == DRAINED:
-        effective, takes = figures.interval.effective_interval_seconds or 0.0, write.stall_seconds + write.drain_seconds
-        if takes < effective:
-            return f"not met at any value; the burst buffer allows one save every {seconds_text(effective)}"
-        return f"not met at any value; a save still takes {seconds_text(takes)}, limited by {write.bottleneck}"
+        return _obstacle_to_draining(figures.write, figures.interval.effective_interval_seconds or 0.0)
+    return _obstacle_to_saving(asked, figures, figures.write)
+
+
+def _obstacle_to_draining(write: Write, effective_interval_seconds: float) -> str:
+    takes = write.stall_seconds + write.drain_seconds
+    if takes < effective_interval_seconds:
+        return (
+            f"not met at any value; the burst buffer allows one save every {seconds_text(effective_interval_seconds)}"
+        )
+    return f"not met at any value; a save still takes {seconds_text(takes)}, limited by {write.bottleneck}"
+
+
+def _obstacle_to_saving(asked: Asked, figures: RunReport, write: Write) -> str:
     if asked.inputs.checkpoint.tiers:
         share = percent_text(figures.overhead.fraction or 0.0)
         max_stall = seconds_text(max(row.stall_seconds for row in figures.tiers))

@@ -76,19 +76,24 @@ def overhead_warnings(
         yield "No failure rate given: lost work and goodput not computed. Pass --failures-per-node-day or --mtbf"
         return
     yield from _recovery_warnings(reliability, restore)
-    if overhead.fraction >= 1:
-        return
+    if overhead.fraction < 1:
+        yield from _interval_warnings(overhead, interval)
+
+
+def _interval_warnings(overhead: Overhead, interval: Interval) -> Iterator[str]:
+    """Where another interval would lose notably less."""
     at_interval, best = interval.goodput_at_interval_fraction, interval.goodput_at_optimum_fraction
-    if at_interval is not None and best is not None and best - at_interval > NOTABLE_GOODPUT_LOSS:
-        better = (
-            f"A checkpoint every {seconds_text(interval.optimal_period_seconds or 0)}"
-            if interval.method == "exact"
-            else "Each tier at its best interval"
-        )
-        yield (
-            f"At this interval the run loses {percent_text(1 - at_interval)} of its time "
-            f"({percent_text(overhead.rework_fraction or 0)} to failures). {better} would lose {percent_text(1 - best)}"
-        )
+    if at_interval is None or best is None or best - at_interval <= NOTABLE_GOODPUT_LOSS:
+        return
+    better = (
+        f"A checkpoint every {seconds_text(interval.optimal_period_seconds or 0)}"
+        if interval.method == "exact"
+        else "Each tier at its best interval"
+    )
+    yield (
+        f"At this interval the run loses {percent_text(1 - at_interval)} of its time "
+        f"({percent_text(overhead.rework_fraction or 0)} to failures). {better} would lose {percent_text(1 - best)}"
+    )
 
 
 def _recovery_warnings(reliability: Reliability, restore: Restore) -> Iterator[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.run.demands.demands import Demands
-from sizing.run.demands.readings import RestoreStrategy
+from sizing.run.demands.readings import RestorePlan, RestoreStrategy
 from sizing.run.failures import Reliability, seconds_before_reading
 from sizing.run.figures import Figures
 from sizing.run.restore.exchange import exchange_of
@@ -97,8 +98,7 @@ def restore_of(
     """
     plan = demands.restores[strategy]
     moved = transfer(profile, plan.demands, direction="read") if profile else None
-    passed_on = exchange_of(plan, demands)
-    seconds = moved.seconds + passed_on if moved else None
+    times = _Times.of(plan, moved, demands=demands, reliability=reliability) if moved else _Times()
     is_one = moved is not None and np.ndim(moved.seconds) == 0
     return Restore.of(
         strategy=strategy,
@@ -106,20 +106,49 @@ def restore_of(
         read_bytes=plan.read_bytes,
         mean_rank_read_bytes=plan.read_bytes / plan.num_gpus,
         max_rank_read_bytes=plan.max_rank_read_bytes,
-        parts={
-            name: RestoredPart(num_readings=reading.num_readings, read_bytes=reading.read_bytes)
-            for name, reading in plan.readings.items()
-        },
-        seconds=seconds,
-        read_seconds=moved.seconds if moved else None,
-        exchange_seconds=passed_on if moved else None,
-        time_to_first_step_seconds=None if seconds is None else _first_step_seconds(seconds, reliability),
-        bytes_per_second=plan.read_bytes / moved.seconds if moved else None,
+        parts=_parts(plan),
+        seconds=times.seconds,
+        read_seconds=times.read_seconds,
+        exchange_seconds=times.exchange_seconds,
+        time_to_first_step_seconds=times.time_to_first_step_seconds,
+        bytes_per_second=times.bytes_per_second,
         bytes_per_second_for_write_time=plan.read_bytes / write.seconds if write else None,
-        bottleneck=moved.bottleneck if moved else None,
+        bottleneck=times.bottleneck,
         limits=list(moved.limits) if moved and is_one else [],
         strategies=_alternatives(profile, demands, {strategy: moved}) if profile and moved and is_one else [],
     )
+
+
+def _parts(plan: RestorePlan) -> dict[str, RestoredPart]:
+    return {
+        name: RestoredPart(num_readings=reading.num_readings, read_bytes=reading.read_bytes)
+        for name, reading in plan.readings.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """What needs a read rate; all None without one."""
+
+    seconds: Numbers | None = None
+    read_seconds: Numbers | None = None
+    exchange_seconds: Numbers | None = None
+    time_to_first_step_seconds: Numbers | None = None
+    bytes_per_second: Numbers | None = None
+    bottleneck: Resource | None = None
+
+    @classmethod
+    def of(cls, plan: RestorePlan, moved: Transfer, *, demands: Demands, reliability: Reliability | None) -> _Times:
+        passed_on = exchange_of(plan, demands)
+        seconds = moved.seconds + passed_on
+        return cls(
+            seconds=seconds,
+            read_seconds=moved.seconds,
+            exchange_seconds=passed_on,
+            time_to_first_step_seconds=_first_step_seconds(seconds, reliability),
+            bytes_per_second=plan.read_bytes / moved.seconds,
+            bottleneck=moved.bottleneck,
+        )
 
 
 def _first_step_seconds(restore_seconds: Numbers, reliability: Reliability | None) -> Numbers:

@@ -90,14 +90,7 @@ def simulation_report(
 
     Raises InvalidInput where write times or failures are not known, or where the failures are too many.
     """
-    mtbf = run.report.interval.mtbf_seconds
-    if not run.levels or mtbf is None:
-        raise InvalidInput.of(
-            "the scenario",
-            "must have a write bandwidth and reliability to be simulated",
-            value=None,
-            remedy="give storage and reliability",
-        )
+    mtbf = _mtbf_seconds(run)
     _check_work(request, mtbf)
     levels = with_whole_multiples(run.levels)
     runs = simulate(
@@ -139,6 +132,18 @@ def with_whole_multiples(levels: Sequence[Level]) -> list[Level]:
         multiple = np.ceil(float(level.interval_seconds) / before * (1 - 1e-9))
         whole.append(replace(level, interval_seconds=float(multiple) * before))
     return whole
+
+
+def _mtbf_seconds(run: RunFigures) -> float:
+    mtbf = run.report.interval.mtbf_seconds
+    if not run.levels or mtbf is None:
+        raise InvalidInput.of(
+            "the scenario",
+            "must have a write bandwidth and reliability to be simulated",
+            value=None,
+            remedy="give storage and reliability",
+        )
+    return mtbf
 
 
 def _check_work(request: SimulationRequest, mtbf_seconds: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from sizing.errors import InvalidInput
 from sizing.storage.calibration.calibration import Calibration, DirectionFit, FittedPoint
@@ -31,23 +32,18 @@ def calibrate(
 ) -> Calibration:
     """The Calibration of one storage system by all given runs; equal input and seed give equal output.
 
-    Args: `engine`, where the runs have several, another than that with most configurations; `num_draws` of the
+    Args: `engine`, where the runs have several, another than that with the max of configurations; `num_draws` of the
     bootstrap.
     Raises InvalidInput where too few configurations are left to fit, or where runs contradict each other.
     """
-    series = [series_of(results, "write", engine=engine)]
-    written_by = series[0].engine if series[0].rows else engine
-    series.append(series_of(results, "read", engine=written_by))
+    series = _both_series(results, engine)
     fitted = {s.direction: fit_of(s, num_draws=num_draws, seed=seed) for s in series if _is_enough(s)}
     if not fitted:
         raise _too_few(series)
     used = [s for s in series if s.direction in fitted]
     run_ids = tuple(dict.fromkeys(row.run_id for s in used for row in s.rows))
     fitted_results = [result for result in results if result.run_id in run_ids]
-    doubts = (*doubts_about(fitted_results), *(doubt for fit in fitted.values() for doubt in _one_size(fit)))
-    notes = [note for s in series for note in (*_left_out(s), *_missing(s), *_by_client(s))]
-    misses = [miss for fit in fitted.values() for miss in _misses(fit)]
-    warnings = [warning for result in fitted_results for warning in _of_run(result)]
+    doubts = (*doubts_about(fitted_results), *chain.from_iterable(map(_one_size, fitted.values())))
     return Calibration(
         profile=_profile(fitted.values()),
         engine=used[0].engine,
@@ -56,8 +52,28 @@ def calibrate(
         grade=grade_of(fitted.values(), doubts=doubts),
         write=fitted.get("write"),
         read=fitted.get("read"),
-        warnings=tuple(dict.fromkeys([*doubts, *notes, *misses, *warnings])),
+        warnings=tuple(dict.fromkeys([*doubts, *_warnings(series, fitted.values(), fitted_results)])),
     )
+
+
+def _both_series(results: Sequence[BenchmarkResult], engine: str | None) -> tuple[Series, Series]:
+    """The writes, and the reads of what the same engine wrote."""
+    writes = series_of(results, "write", engine=engine)
+    return writes, series_of(results, "read", engine=writes.engine if writes.rows else engine)
+
+
+def _warnings(
+    series: Iterable[Series], fits: Iterable[DirectionFit], results: Iterable[BenchmarkResult]
+) -> Iterator[str]:
+    """What was left out or is missing, what the fits do not explain, and what the runs warned of."""
+    for each in series:
+        yield from _left_out(each)
+        yield from _missing(each)
+        yield from _by_client(each)
+    for fit in fits:
+        yield from _misses(fit)
+    for result in results:
+        yield from _of_run(result)
 
 
 def _profile(fits: Iterable[DirectionFit]) -> StorageProfile:

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sizing.errors import broken_rule
 from sizing.storage.profile import StorageProfile
-from sizing.storage.terms import Demand, Direction, Resource
+from sizing.storage.rates import Direction
+from sizing.storage.terms import Demand, Resource
 from sizing.units import MOST_BYTES
 
 INTERVAL_TAIL = 0.05
@@ -135,6 +136,10 @@ class DirectionFit(BaseModel):
     points: tuple[FittedPoint, ...] = Field(
         max_length=MOST_POINTS, description="Every measurement that was fitted, with its prediction."
     )
+
+    def holds(self, resource: Resource) -> bool:
+        """Whether the limit of a resource was fitted, and so is part of every prediction."""
+        return any(limit.resource == resource and limit.field in self.draws for limit in self.limits)
 
 
 class Calibration(BaseModel):

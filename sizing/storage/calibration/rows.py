@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sizing.storage.measurement import Measurement, Operation
-from sizing.storage.terms import Direction
+from sizing.storage.rates import Direction
 from sizing.units import decimal_bytes_text
 
 OPERATIONS: dict[Direction, Operation] = {"write": "write", "read": "restore"}

@@ -11,7 +11,8 @@ import numpy as np
 
 from sizing.storage.calibration.calibration import Calibration, DirectionFit, LimitEstimate
 from sizing.storage.calibration.rows import OPERATIONS
-from sizing.storage.terms import Demand, Direction, total_seconds
+from sizing.storage.rates import DIRECTIONS, Direction, rates_of
+from sizing.storage.terms import Demand, total_seconds
 from sizing.units import percent_text
 
 _MOST_SUGGESTIONS = 3
@@ -39,8 +40,7 @@ class Suggestion:
 def suggestions(calibration: Calibration) -> tuple[Suggestion, ...]:
     """Runs worth making, the most telling first: at most three for writes and three for reads."""
     found: list[Suggestion] = []
-    directions: tuple[Direction, ...] = ("write", "read")
-    for direction in directions:
+    for direction in DIRECTIONS:
         fit = calibration.fit(direction)
         if fit is not None:
             rows = itertools.chain(
@@ -95,8 +95,8 @@ def _to_narrow(calibration: Calibration, fit: DirectionFit, direction: Direction
     cells = np.array(list(_grid(fit)), dtype=np.float64).T
     nodes, ranks, size = cells
     demand = Demand(nodes * ranks * size, nodes * ranks, nodes, nodes * ranks)
-    rates = {**calibration.profile.rates(), **draws}
-    times = np.log(total_seconds(rates, [demand], direction=direction))
+    rates = rates_of({**calibration.profile.figures(), **draws}, direction)
+    times = np.log(total_seconds(rates, [demand]))
     covariance = ((limit - limit.mean())[:, None] * (times - times.mean(axis=0))).mean(axis=0)
     left = 1 - covariance**2 / (limit.var() * (times.var(axis=0) + fit.noise_fraction**2))
     best = int(left.argmin())

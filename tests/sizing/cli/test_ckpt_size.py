@@ -196,14 +196,6 @@ def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
     assert "cannot be read" in found.stderr
 
 
-def test_validate_shows_prediction_truth_and_the_explained_miss() -> None:
-    found = ckpt_size("validate")
-    assert found.returncode == 0
-    assert "1,008,038,758,400" in found.stdout
-    assert "1.875458" in found.stdout
-    assert "differs: the node limit alone" in found.stdout
-
-
 def test_an_existing_checkpoint_is_a_model_and_a_size(tmp_path: Path) -> None:
     model = torch.nn.Linear(512, 512)
     optimizer = torch.optim.AdamW(model.parameters())

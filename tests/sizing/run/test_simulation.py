@@ -46,6 +46,18 @@ def test_the_spread_of_the_runs_holds_their_median() -> None:
     assert sum(one.num_runs for one in report.histogram) == 1000
 
 
+def test_one_run_in_twenty_lies_below_the_5th_percentile_and_one_above_the_95th() -> None:
+    """1,001 runs: 50 below the 51st, 500 below the 501st, 950 below the 951st; no two runs are equal."""
+    scenario, request = scenario_from(REFERENCE_SCENARIO), SimulationRequest(num_runs=1001)
+    run = evaluate(sized(scenario).demands, scenario.run_inputs)
+    report = simulation_report(run, request)
+    runs = simulate(
+        run.levels, mtbf_seconds=report.mtbf_seconds, run_seconds=report.run_seconds, num_runs=1001, seed=report.seed
+    ).run_goodput_fractions
+    percentiles = (report.p5_goodput_fraction, report.p50_goodput_fraction, report.p95_goodput_fraction)
+    assert [int(np.sum(runs < percentile)) for percentile in percentiles] == [50, 500, 950]
+
+
 def test_the_same_seed_gives_the_same_runs() -> None:
     again, other = (
         simulated(REFERENCE_SCENARIO),

@@ -43,7 +43,7 @@ def test_superpod_guidance_is_as_published(quality: str, size: str, key: str) ->
 def test_local_nvme_is_as_published_and_limits_the_node_alone(name: str, key: str) -> None:
     profile = storage_profiles()[f"local-nvme-raid0-{name}"].profile
     read, write = GUIDANCE["local_nvme_raid0"][key]
-    assert profile.rates() == {
+    assert profile.figures() == {
         "node_write_bytes_per_second": write * 1e9,
         "node_read_bytes_per_second": read * 1e9,
     }

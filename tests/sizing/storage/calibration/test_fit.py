@@ -13,7 +13,7 @@ from sizing.storage.calibration.roofline import log_seconds
 from sizing.storage.calibration.series import series_of
 from sizing.storage.calibration.suggestions import suggestions
 from sizing.storage.profile import StorageProfile
-from sizing.storage.terms import Direction
+from sizing.storage.rates import Direction
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, GB, TRUTH, demand, result, true_seconds
 
 SHARED = ("file-system", "node", "writer")
@@ -40,7 +40,7 @@ def test_a_full_scan_recovers_every_limit_of_writes_and_reads_within_8_percent(s
 
 def test_without_noise_the_limits_are_exact() -> None:
     calibration = calibrate([result(noise=1e-6, outliers=0)], num_draws=50)
-    for field, value in calibration.profile.rates().items():
+    for field, value in calibration.profile.figures().items():
         assert value == pytest.approx(getattr(TRUTH, field), rel=0.01)
 
 
