@@ -35,7 +35,7 @@ from sizing.errors import SizingError
 
 
 def engines() -> None:
-    """List the ways to write a checkpoint, for --engine."""
+    """List the engines, for --engine."""
     table = Table("engine", "writes", box=box.SIMPLE_HEAD)
     for name, entry in ENGINES.items():
         table.add_row(name, entry.summary)
