@@ -84,7 +84,7 @@ def parse_bytes_per_second(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = value.strip()
-    ending = next((ending for ending in _RATE_ENDINGS if text.endswith(ending)), "")
+    ending = _rate_ending(text)
     number, unit = _number_and_unit(text.removesuffix(ending), "a rate", "273 GB/s or 400 Gb/s")
     if unit in _BITS_PER_UNIT and ending:
         return float(number * _BITS_PER_UNIT[unit] / 8)
@@ -106,13 +106,7 @@ def parse_seconds(value: Any) -> Any:
         raise broken_rule("must be a duration", "give seconds or text: 4h")
     if not isinstance(value, str):
         return value
-    terms, rest = [], value.strip()[:_MOST_CHARACTERS]
-    while match := _TERM.match(rest):
-        terms.append((match[1], match[2]))
-        rest = rest[match.end() :]
-    unitless_sum = len(terms) > 1 and any(not unit for _, unit in terms)
-    if rest or not terms or unitless_sum:
-        raise broken_rule("is not a duration", "write for example 4h, 90 s or 1h 30min")
+    terms = _terms(value.strip()[:_MOST_CHARACTERS])
     if any(unit not in _SECONDS_PER_UNIT for _, unit in terms if unit):
         raise broken_rule("has an unknown unit of time", "use ms, s, min, h or d: 4h")
     return float(sum(_decimal(number) * _SECONDS_PER_UNIT[unit or "s"] for number, unit in terms))
@@ -227,6 +221,22 @@ def _number_and_unit(text: str, what: str, example: str) -> tuple[Decimal, str]:
     if match is None:
         raise broken_rule(f"is not {what}", f"write for example {example}")
     return _decimal(match[1]), match[2]
+
+
+def _terms(text: str) -> list[tuple[str, str]]:
+    """The numbers of a duration with their units; one number alone may have none."""
+    terms, rest = [], text
+    while match := _TERM.match(rest):
+        terms.append((match[1], match[2]))
+        rest = rest[match.end() :]
+    is_unitless_sum = len(terms) > 1 and not all(unit for _, unit in terms)
+    if rest or not terms or is_unitless_sum:
+        raise broken_rule("is not a duration", "write for example 4h, 90 s or 1h 30min")
+    return terms
+
+
+def _rate_ending(text: str) -> str:
+    return next((ending for ending in _RATE_ENDINGS if text.endswith(ending)), "")
 
 
 def _decimal(text: str) -> Decimal:

@@ -38,11 +38,16 @@ def cleaned(target: str, run_id: str | None, terminal: Terminal, *, is_dry: bool
     if is_dry:
         terminal.show(f"Would remove {_summary(chosen)}. Nothing was changed.")
         return 0
-    complaints = [complaint for place in chosen for complaint in _removed(checked, place)]
+    return _remove(checked, chosen, terminal)
+
+
+def _remove(target: Target, places: Sequence[RunPlace], terminal: Terminal) -> int:
+    """Remove the files of runs and say so, or what went wrong; the exit code."""
+    complaints = [complaint for place in places for complaint in _removed(target, place)]
     for complaint in complaints:
         terminal.say(complaint)
     if not complaints:
-        terminal.show(f"Removed {_summary(chosen)}.")
+        terminal.show(f"Removed {_summary(places)}.")
     return EXIT_FAILED if complaints else 0
 
 

@@ -39,7 +39,7 @@ def test_limits_misses_chart_and_calibration(runs: list[Path], tmp_path: Path) -
     assert calibration.run_ids == ("run-0", "run-1")
     for part in ("file-system", "90 % interval", "measured", "Predicted against measured: restore", "Grade A"):
         assert part in ended.stdout
-    assert "Left-out writes: median miss" in chart.read_text()
+    assert "Held-out writes: median error" in chart.read_text()
     report = answer(
         scenario_from({"model": {"num_parameters": 10**9}, "storage": {"calibration": json.loads(output.read_text())}})
     )

@@ -235,7 +235,7 @@ def test_what_a_database_cannot_hold_is_refused(
         ("min_num_nodes=0", "min_num_nodes must be at least 1"),
         ("published_since=2026-01-01", "published_since must have a time zone"),
         ("published_since=2026-01-01T00:00:00", "published_since must have a time zone"),
-        ("published_since=soon", "published_since must be a moment, got 'soon': write such as 2026-"),
+        ("published_since=soon", "published_since must be a date and time, got 'soon': write it as in 2026-"),
         ("cursor=soon", "cursor must be an id"),
     ],
 )
