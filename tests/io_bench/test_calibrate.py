@@ -81,7 +81,7 @@ def test_a_complete_scan_is_told_what_would_narrow_its_widest_interval(runs: lis
         (["RUN", "--chart", "chart.pdf"], "--chart must end in"),
         (["RUN", "--output", "/nowhere/calibration.json"], "--output must be a file that can be written"),
         (["RUN", "--engine", "nope"], "are of engine direct"),
-        (["OTHER"], "is no result of ckpt-bench"),
+        (["OTHER"], "is not a result document of ckpt-bench"),
     ],
 )
 def test_bad_input_ends_with_one_sentence_and_exit_code_2(
