@@ -52,7 +52,7 @@ def test_further_runs_are_suggested_with_their_command(tmp_path: Path) -> None:
     cells = [(nodes, 8, size * GB) for nodes in (1, 2) for size in (1, 2, 4)]
     path.write_text(result(cells, operations=["write"], noise=0.02, outliers=0).model_dump_json())
     ended = ckpt_bench(path, "--suggest")
-    assert "cannot tell it from writer" in ended.stdout
+    assert "cannot separate it from writer" in ended.stdout
     assert "torchrun --nnodes 4 --nproc-per-node 8 -m io_bench run --target DIR" in ended.stdout
     assert "ckpt-bench run --target DIR --engine direct --bytes-per-rank 4000000000" in ended.stdout
 

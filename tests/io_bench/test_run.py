@@ -28,9 +28,10 @@ from io_bench.target.lifecycle.manifest import MANIFEST
 from io_bench.target.run_files import RunFiles
 from sizing.errors import InvalidInput
 from sizing.storage.measurement import BenchmarkResult
+from tests.io_bench.conftest import Bench
 
 if TYPE_CHECKING:
-    from tests.io_bench.conftest import Bench, Tree
+    from tests.io_bench.conftest import Tree
 
 SMALL = ("--engine", "torch-save", "--bytes-per-rank", "4MiB", "--repetitions", "2")
 
@@ -65,8 +66,10 @@ class Finished:
         return BenchmarkResult.model_validate_json(self.files[0].read_text())
 
 
-@pytest.fixture
-def finished(bench: Bench, target: Path, tree: Callable[[Path], Tree]) -> Finished:
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, tree: Callable[[Path], Tree]) -> Finished:
+    bench, target = Bench(tmp_path_factory.mktemp("working-directory")), tmp_path_factory.mktemp("target")
+    (target / "not-ours.bin").write_bytes(b"precious")
     before = tree(target)
     done = bench.run("run", "--target", str(target), *SMALL, "--seed", "7")
     assert done.returncode == 0, done.stderr
