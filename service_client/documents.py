@@ -39,7 +39,7 @@ class StorageSystem(BaseModel):
         },
     )
 
-    name: str = Field(description="Name in links.")
+    name: str = Field(description="Name, unique and part of its links.")
     description: str = Field(description="Notes such as vendor, size and place.")
     created_at: datetime = Field(description="Time at which it was added, in UTC.")
 
@@ -80,7 +80,7 @@ class RunSummary(BaseModel):
 
     model_config = ConfigDict(from_attributes=True, json_schema_extra={"examples": [_RUN]})
 
-    run_id: str = Field(description="Id of the run, given by the agent.")
+    run_id: str = Field(description="Id that the agent gave the run when it started.")
     published_at: datetime = Field(description="Time at which the service received it, in UTC.")
     measurements: list[MeasurementSummary] = Field(
         description="Every operation of every configuration, without samples."
@@ -95,7 +95,7 @@ class ScenarioSummary(BaseModel):
 
     model_config = ConfigDict(from_attributes=True, json_schema_extra={"examples": [_SCENARIO]})
 
-    id: UUID = Field(description="Id in the link of the scenario.")
+    id: UUID = Field(description="Identifier that ends the link of the saved scenario.")
     name: str = Field(description="Title for people.")
     created_at: datetime = Field(description="Time at which it was saved, in UTC.")
 

@@ -123,7 +123,7 @@ def list_runs(
 )
 def get_run(
     name: SystemName,
-    run_id: Annotated[str, Path(description="Id of the run, given by the agent.")],
+    run_id: Annotated[str, Path(description="Id that the agent gave the run when it started.")],
     database: OpenDatabase,
 ) -> Response:
     """The result document as it was sent."""

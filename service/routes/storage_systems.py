@@ -29,7 +29,9 @@ class NewStorageSystem(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [_EXAMPLE]})
 
-    name: Slug = Field(description="Name in links: lower-case letters, digits, dots, underscores and hyphens.")
+    name: Slug = Field(
+        description="Unique name, part of its links: lower-case letters, digits, dots, underscores and hyphens."
+    )
     description: Description = Field("", description="Notes such as vendor, size and place. Default: empty.")
 
 

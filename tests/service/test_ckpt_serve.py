@@ -169,7 +169,11 @@ def test_a_database_that_fails_is_one_sentence_too(terminal: Terminal, tmp_path:
     connection.execute("CREATE TRIGGER full BEFORE INSERT ON tokens BEGIN SELECT RAISE(ABORT, 'no space'); END")
     connection.close()
     found = terminal("token", "create", "--name", "a", *flag)
-    assert found == (2, "", "error: the database failed (no space): check that it is there, whole and has room.\n")
+    assert found == (
+        2,
+        "",
+        "error: the database failed (no space): check that it exists, is undamaged and has free space.\n",
+    )
 
 
 def test_two_tokens_cannot_have_one_name(terminal: Terminal, tmp_path: Path) -> None:
