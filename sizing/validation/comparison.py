@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 EXACT = 0.0
+"""For what is counted: not even the last digit may differ."""
 
 
 @dataclass(frozen=True, slots=True)

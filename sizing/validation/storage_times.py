@@ -28,6 +28,7 @@ _KNOWN_MISSES = {
 }
 
 _WITHIN = 0.05
+"""Published seconds and rates are rounded to two or three digits, and rates are means over runs."""
 
 
 def storage_times() -> Iterator[Comparison]:
