@@ -7,7 +7,8 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sizing.cluster.node import NodeSpec, node_named
+from sizing.catalog_file import catalog_name
+from sizing.cluster.node import NodeSpec, node_catalog, node_named
 from sizing.errors import broken_rule
 from sizing.provenance import Assumption
 
@@ -20,7 +21,9 @@ class Cluster(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    node: str | None = Field(None, max_length=100, description=f"a name of the node catalog; {DEFAULT_NODE}")
+    node: Annotated[str, Field(max_length=100), catalog_name(node_catalog)] | None = Field(
+        None, description=f"a name of the node catalog; {DEFAULT_NODE}"
+    )
     node_spec: NodeSpec | None = None
     num_gpus: Annotated[int, Field(ge=1, le=MOST_GPUS)] | None = Field(
         None, description="a check: the degrees must multiply to it"

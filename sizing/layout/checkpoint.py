@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.layout.formats import FormatName, Mode
+from sizing.spelling import AnySpelling
 from sizing.units import ByteCount
 
 
@@ -18,8 +19,8 @@ class CheckpointFiles(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    format: FormatName | None = Field(None, description="the framework's own where not given")
-    mode: Mode = Field("sync", description="async: training waits for the copy to host memory alone")
+    format: AnySpelling[FormatName] | None = Field(None, description="the framework's own where not given")
+    mode: AnySpelling[Mode] = Field("sync", description="async: training waits for the copy to host memory alone")
     files_per_rank: Annotated[int, Field(ge=1, le=64)] | None = Field(
         None, description="torch-dist: files that each rank writes; 1 where not given, older Megatron wrote 2"
     )

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from sizing.layout import CheckpointFiles, Parallelism
 from sizing.run.demands.readings import RestoreStrategy
 from sizing.run.tier import ARCHIVE, Tier, check_tiers
+from sizing.spelling import AnySpelling
 from sizing.units import BytesPerSecond, PositiveSeconds
 
 
@@ -22,7 +23,7 @@ class Checkpoint(CheckpointFiles):
     observed_write_bytes_per_second: BytesPerSecond | None = Field(
         None, description="a measured rate, to compare the computed one with"
     )
-    restore: RestoreStrategy = Field("every-replica", description="how what replicas share is read back")
+    restore: AnySpelling[RestoreStrategy] = Field("every-replica", description="how what replicas share is read back")
     restore_parallelism: Parallelism | None = Field(None, description="of the layout that restores, if another one")
     tiers: tuple[Tier, ...] = Field((), max_length=8, description="in front of the main storage, or behind it")
 

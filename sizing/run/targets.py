@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.run.figures import Figures
 from sizing.storage.transfer import Numbers
-from sizing.units import PositiveSeconds
+from sizing.units import Fraction, PositiveSeconds
 
 
 class Targets(BaseModel):
@@ -17,14 +17,14 @@ class Targets(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    max_overhead_fraction: Annotated[float, Field(ge=1e-9, le=1, allow_inf_nan=False)] = Field(
+    max_overhead_fraction: Annotated[Fraction, Field(ge=1e-9, le=1, allow_inf_nan=False)] = Field(
         0.05, json_schema_extra={"source": "5 %, quoted by VAST Data 2024"}
     )
     max_stall_seconds: PositiveSeconds | None = None
     recovery_seconds: PositiveSeconds | None = Field(
         None, description="from a failure to the first step: detection, relaunch, restore"
     )
-    min_goodput_fraction: Annotated[float, Field(ge=1e-9, lt=1, allow_inf_nan=False)] | None = Field(
+    min_goodput_fraction: Annotated[Fraction, Field(ge=1e-9, lt=1, allow_inf_nan=False)] | None = Field(
         None, description="of the time, that is to be useful at the interval asked for"
     )
 

@@ -10,7 +10,7 @@ from sizing.errors import broken_rule
 from sizing.layout.formats import Mode
 from sizing.run.failures import LOSS_DOMAINS, LossDomain
 from sizing.storage.storage import Storage
-from sizing.units import ByteCount, PositiveSeconds
+from sizing.units import ByteCount, Fraction, PositiveSeconds
 
 TierKind = Literal["host-memory", "peer-memory", "local-nvme", "shared-file-system", "object-store"]
 
@@ -49,7 +49,7 @@ class Tier(BaseModel):
     keep: Annotated[int, Field(ge=1, le=1_000_000)] = Field(1, description="whole checkpoints beside the one in flight")
     capacity_bytes: ByteCount | None = Field(None, description="of one node for tiers in the nodes, else of all")
     loss_domain: LossDomain | None = Field(None, description="by kind where not given")
-    recovered_fraction: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
+    recovered_fraction: Annotated[Fraction, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
     storage: Storage | None = Field(None, description="its rates; those of the node's links for memory")
     cost_per_terabyte: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)] | None = Field(
         None, description="in any currency"

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sizing.errors import broken_rule
+from sizing.spelling import AnySpelling
 from sizing.state.optimizers import OPTIMIZERS, Dtype, Optimizer
 
 Framework = Literal["megatron", "fsdp2", "deepspeed"]
@@ -46,9 +47,9 @@ class Training(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    framework: Framework = "megatron"
-    precision: Precision = "bf16-mixed"
-    optimizer: Optimizer = "adam"
+    framework: AnySpelling[Framework] = "megatron"
+    precision: AnySpelling[Precision] = "bf16-mixed"
+    optimizer: AnySpelling[Optimizer] = "adam"
     saved_state: SavedState | None = None
     adapters: Adapters | None = None
     frozen: tuple[Annotated[str, Field(max_length=60)], ...] | None = Field(
@@ -67,10 +68,10 @@ class Training(BaseModel):
     global_batch_size: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = Field(
         None, description="sequences of one step, over all replicas"
     )
-    recomputation: Recomputation | None = Field(
+    recomputation: AnySpelling[Recomputation] | None = Field(
         None, description="what the backward pass computes again; selective (also FlashAttention) where not given"
     )
-    schedule: Schedule | None = Field(
+    schedule: AnySpelling[Schedule] | None = Field(
         None, description="of the pipeline; 1f1b where not given, interleaved with virtual_pipeline"
     )
     sequence_parallel: bool | None = Field(

@@ -7,9 +7,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator, model_validator
 
+from sizing.catalog_file import catalog_name
 from sizing.errors import InvalidInput, broken_rule, require_one_of
+from sizing.spelling import AnySpelling
 from sizing.storage.calibration import Calibration
-from sizing.storage.catalog import CatalogProfile, profile_named
+from sizing.storage.catalog import CatalogProfile, profile_named, storage_profiles
 from sizing.storage.profile import StorageProfile
 
 LONGEST_CALIBRATION_ID = 100
@@ -34,10 +36,12 @@ class Storage(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    preset: str | None = Field(None, max_length=100, description="a name of the storage catalog")
+    preset: Annotated[str, Field(max_length=100), catalog_name(storage_profiles)] | None = Field(
+        None, description="a name of the storage catalog"
+    )
     profile: StorageProfile | None = None
     calibration: Annotated[Calibration | str, WrapValidator(_calibration_or_id)] | None = None
-    io: Literal["buffered", "direct"] | None = Field(
+    io: AnySpelling[Literal["buffered", "direct"]] | None = Field(
         None, description="direct: writers and readers bypass the page cache, so `_buffered_` rates do not limit"
     )
 

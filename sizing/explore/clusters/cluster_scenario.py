@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from sizing.errors import broken_rule, explain
 from sizing.scenario import Scenario
 from sizing.storage.storage import Storage
-from sizing.units import SECONDS_PER_DAY, PositiveSeconds
+from sizing.units import SECONDS_PER_DAY, Fraction, PositiveSeconds
 
 MOST_GROUPS = 64
 MOST_JOBS = 20_000
@@ -61,7 +61,7 @@ class JobGroup(BaseModel):
         description="when in its interval each job saves first: independently at random, all at the same moment, "
         "or evenly spread",
     )
-    compute_jitter_fraction: Annotated[float, Field(ge=0, le=0.5, allow_inf_nan=False)] = Field(
+    compute_jitter_fraction: Annotated[Fraction, Field(ge=0, le=0.5, allow_inf_nan=False)] = Field(
         0.05,
         description="the compute time between two saves varies evenly within this fraction of itself, up or down",
     )

@@ -10,6 +10,7 @@ from sizing.errors import explain
 from sizing.layout.parallelism import Degree
 from sizing.scenario import Scenario
 from sizing.training.memory_question import HEADROOM_FRACTION
+from sizing.units import Fraction
 
 MOST_HEADROOM_FRACTION = 0.9
 
@@ -40,7 +41,7 @@ class LayoutsRequest(BaseModel):
 
     scenario: Scenario
     objective: Objective = "model-parallel-gpus"
-    headroom_fraction: Annotated[float, Field(ge=0, le=MOST_HEADROOM_FRACTION)] = Field(
+    headroom_fraction: Annotated[Fraction, Field(ge=0, le=MOST_HEADROOM_FRACTION)] = Field(
         HEADROOM_FRACTION,
         description="of a GPU's memory, kept for what is not counted: fragments, buffers, gathered layers",
     )

@@ -68,6 +68,12 @@ def test_yaml_is_read_and_flags_are_set_over_it(tmp_path: Path) -> None:
     assert report["write"]["bytes_per_second"] == pytest.approx(273e9)
 
 
+def test_a_number_with_an_exponent_is_a_number_in_yaml_too(tmp_path: Path) -> None:
+    scenario = "model: {preset: gpt2}\nstorage: {profile: {write_bytes_per_second: 1e9}}\n"
+    report = json.loads(ckpt_size(write(tmp_path / "scenario.yaml", scenario), "--json").stdout)
+    assert report["write"]["bytes_per_second"] == pytest.approx(1e9)
+
+
 VALUES = {
     "--model": "mixtral-8x7b",
     "--parameters": "1e9",
@@ -91,7 +97,7 @@ VALUES = {
 
 @pytest.mark.parametrize("flag", FLAGS, ids=lambda flag: flag.name)
 def test_every_flag_takes_a_value_and_sets_its_field(flag: Flag) -> None:
-    text = VALUES.get(flag.name, "1")
+    text = VALUES.get(flag.name, "1 B/s" if flag.field.endswith("_bytes_per_second") else "1")
     model: dict[str, Any] = {} if flag.field.startswith("model.") else {"model": {"preset": "gpt2"}}
     if flag.name in ("--restart", "--relaunch", "--detection"):
         model["reliability"] = {"mtbf_seconds": 3600}
@@ -103,7 +109,7 @@ def test_every_flag_takes_a_value_and_sets_its_field(flag: Flag) -> None:
     owner: Any = scenario
     for name in flag.field.split("."):
         owner = getattr(owner, name)
-    assert owner == text or float(owner) == float(text)
+    assert owner == text or float(owner) == float(text.removesuffix(" B/s"))
 
 
 def test_the_answer_says_whether_state_and_activations_fit() -> None:
