@@ -80,6 +80,10 @@ class InvalidInput(SizingError):
         """The same problems of an input that stands at a dotted path of a larger one."""
         return InvalidInput(replace(p, field=f"{path}.{p.field}" if p.field else path) for p in self.problems)
 
+    def outside(self, path: str) -> InvalidInput:
+        """The problems of the part of an input that stands at a dotted path, as problems of that part alone."""
+        return InvalidInput(replace(p, field=p.field.removeprefix(path).removeprefix(".")) for p in self.problems)
+
 
 class UnreadableFile(SizingError):
     """A file could not be read as what it was given for; the message names it and says why."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from sizing.charts.chart import Spec, chart, quantity
+from sizing.charts.chart import Chart, Spec, chart, quantity
 from sizing.charts.theme import COLORS, INK
 from sizing.layout import CheckpointSize
 from sizing.report import SizingReport
@@ -28,12 +28,12 @@ _TIME_AXIS = {
 _BAR_STEP = {"step": 34}
 
 
-def report_charts(scenario: Scenario, report: SizingReport) -> list[Spec]:
+def report_charts(scenario: Scenario, report: SizingReport) -> list[Chart]:
     """The charts of a scenario's report, in the order of its questions."""
     return list(_charts(scenario, report))
 
 
-def parts_chart(size: CheckpointSize) -> Spec:
+def parts_chart(size: CheckpointSize) -> Chart:
     """A bar for each part of the state, as wide as its bytes in the files."""
     rows = [
         {"part": f"{name} ({part.dtype})", "total_bytes": part.total_bytes, "label": bytes_text(part.total_bytes)}
@@ -42,7 +42,7 @@ def parts_chart(size: CheckpointSize) -> Spec:
     return _bars("What a checkpoint holds", rows, "part", quantity("total_bytes", "bytes in files"))
 
 
-def limits_chart(title: str, limits: Sequence[Limit]) -> Spec:
+def limits_chart(title: str, limits: Sequence[Limit]) -> Chart:
     """A bar for each resource, as long as the time that it alone would take; the one that decides stands out."""
     rows = [
         {
@@ -55,7 +55,7 @@ def limits_chart(title: str, limits: Sequence[Limit]) -> Spec:
     return _bars(title, rows, "resource", quantity("seconds", "time that it alone takes"))
 
 
-def lost_time_chart(scenario: Scenario, asked: Interval) -> Spec:
+def lost_time_chart(scenario: Scenario, asked: Interval) -> Chart:
     """What share of its time the run loses, by interval: curve, the interval asked for, the best one.
 
     `asked` holds an optimum. Raises InvalidInput as `answer` does.
@@ -89,7 +89,7 @@ def lost_time_chart(scenario: Scenario, asked: Interval) -> Spec:
     )
 
 
-def _charts(scenario: Scenario, report: SizingReport) -> Iterator[Spec]:
+def _charts(scenario: Scenario, report: SizingReport) -> Iterator[Chart]:
     if report.interval.optimal_period_seconds is not None:
         yield lost_time_chart(scenario, report.interval)
     yield parts_chart(report.checkpoint)
@@ -99,7 +99,7 @@ def _charts(scenario: Scenario, report: SizingReport) -> Iterator[Spec]:
         yield limits_chart("What limits the restore", report.restore.limits)
 
 
-def _bars(title: str, rows: Sequence[Mapping[str, object]], label: str, length: Spec) -> Spec:
+def _bars(title: str, rows: Sequence[Mapping[str, object]], label: str, length: Spec) -> Chart:
     names = {"field": label, "type": "nominal", "title": None, "sort": None}
     text = {"mark": {"type": "text", "align": "left", "dx": 5}, "encoding": {"text": {"field": "label"}}}
     return chart(

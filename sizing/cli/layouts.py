@@ -19,6 +19,7 @@ from sizing.cli.terminal import EXIT_MISSED, console, progress_bar
 from sizing.explore.layouts.layouts_report import FoundLayout, LayoutsReport
 from sizing.explore.layouts.layouts_request import Objective
 from sizing.explore.layouts.ranking import find_layouts
+from sizing.layout.degrees import SEARCHED_DEGREES
 from sizing.units import counted_text, decimal_bytes_text, percent_text, rate_text, seconds_text
 
 _WIDE = 200
@@ -36,6 +37,10 @@ LAYOUTS_OPTIONS: dict[str, tuple[Any, Any]] = {
     "contexts": (
         str | None,
         typer.Option(None, "--contexts", metavar="N,N,...", help="Context degrees to try: 1,2,4"),
+    ),
+    "keep": (
+        str | None,
+        typer.Option(None, "--keep", metavar="NAME,...", help=f"Given degrees to keep: {', '.join(SEARCHED_DEGREES)}"),
     ),
     "even_stages": (bool, typer.Option(False, "--even-stages", help="Only pipeline degrees that divide the layers")),
     "most": (str | None, typer.Option(None, "--most", metavar="N", help="Layouts to show: 20")),
@@ -92,11 +97,12 @@ def layouts_text(report: LayoutsReport) -> RenderableType:
 
 def _request(given: dict[str, Any]) -> dict[str, Any]:
     """The fields of a LayoutsRequest that were given, taken out of the flags."""
-    contexts = given.pop("contexts")
+    contexts, kept = given.pop("contexts"), given.pop("keep")
     fields = {
         "objective": given.pop("objective"),
         "headroom_fraction": given.pop("headroom"),
         "contexts": contexts.split(",") if contexts else None,
+        "kept_degrees": kept.split(",") if kept else None,
         "even_stages": given.pop("even_stages") or None,
         "most_layouts": given.pop("most"),
     }

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sizing.errors import explain
+from sizing.layout.degrees import SearchedDegree
 from sizing.layout.parallelism import Degree
 from sizing.scenario import Scenario
 from sizing.training.memory_question import HEADROOM_FRACTION
@@ -47,6 +48,9 @@ class LayoutsRequest(BaseModel):
     )
     contexts: Annotated[tuple[Degree, ...], Field(max_length=16)] | None = Field(
         None, description="context degrees to try; the scenario's alone where not given"
+    )
+    kept_degrees: Annotated[tuple[SearchedDegree, ...], Field(max_length=4)] = Field(
+        (), description="degrees of the scenario that stay as they are; the others are searched"
     )
     even_stages: bool = Field(False, description="only pipeline degrees that divide the layers")
     most_layouts: Annotated[int, Field(ge=1, le=1000)] = Field(20, description="that are reported, the best first")

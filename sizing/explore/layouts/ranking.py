@@ -64,7 +64,8 @@ def _warnings(search: Search, tally: Tally) -> Iterator[str]:
     elif search.question.model(tensor=1).architecture is None:
         yield UNKNOWN_ACTIVATIONS
     given = search.scenario.parallelism
-    dropped = [f"{name} {degree:,}" for name in SEARCHED_DEGREES if (degree := getattr(given, name)) > 1]
+    searched = [name for name in SEARCHED_DEGREES if name not in search.degrees.kept]
+    dropped = [f"{name} {degree:,}" for name in searched if (degree := getattr(given, name)) > 1]
     if dropped:
         yield f"the scenario's {', '.join(dropped)} are not kept: all such degrees are tried"
     if tally.fitting:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
-import sizing
 from sizing.storage.calibration.series import dates_of
 from sizing.storage.measurement import BenchmarkResult
+from sizing.version import __version__
 
 MOST_DAYS_APART = 30
 
@@ -23,9 +23,9 @@ def doubts_about(results: Sequence[BenchmarkResult]) -> Iterator[str]:
         if len(values) > 1:
             yield f"mixed runs: {name} is " + ", ".join(f"{value} (run {run})" for value, run in values.items())
     version = "version of checkpoint-sizing"
-    stale = {found[version] for found in conditions if version in found} - {sizing.__version__}
+    stale = {found[version] for found in conditions if version in found} - {__version__}
     if stale:
-        yield f"stale runs: measured by version {', '.join(sorted(stale))}, this is {sizing.__version__}"
+        yield f"stale runs: measured by version {', '.join(sorted(stale))}, this is {__version__}"
     dates = dates_of(results)
     if dates and (max(dates) - min(dates)).days > MOST_DAYS_APART:
         yield f"stale runs: the oldest is of {min(dates)}, the latest of {max(dates)}"
