@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from io_bench.ranks.placement import Placement
 from sizing.units import binary_bytes_text
@@ -15,13 +15,19 @@ class Configuration(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    engine: str
-    num_nodes: int
-    writers_per_node: int
-    bytes_per_rank: int | None = None
-    block_bytes: int | None = None
-    threads_per_rank: int | None = None
-    is_streamed: bool = False
+    engine: str = Field(description="Way to write; `ckpt-bench engines` lists them.")
+    num_nodes: int = Field(description="Nodes that write at once.")
+    writers_per_node: int = Field(description="Ranks on each of these nodes that write at once.")
+    bytes_per_rank: int | None = Field(
+        None, description="Bytes of tensors that each rank writes. Null when a scenario says what to write."
+    )
+    block_bytes: int | None = Field(
+        None, description="Bytes of one request to the file system. Null when the engine decides."
+    )
+    threads_per_rank: int | None = Field(
+        None, description="Threads of one rank that move data. Null when the engine decides."
+    )
+    is_streamed: bool = Field(False, description="Whether the payload is made while it is written.")
 
     @property
     def title(self) -> str:

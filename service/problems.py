@@ -11,7 +11,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, computed_field
+from pydantic import BaseModel, Field, computed_field
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 from sqlalchemy.exc import DataError, DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as NoConnection
@@ -47,18 +47,22 @@ _log = logging.getLogger(__name__)
 class FieldProblem(Problem):
     """One thing that is wrong: which field, its rule, the value found, the remedy; and all in a sentence."""
 
-    sentence = computed_field(description="the problem as one sentence")(Problem.sentence)
+    field: str = Field(description="Dotted path of what is wrong; empty for the whole document.")
+    rule: str = Field(description="What the field must be, as a phrase that follows its name.")
+    value: str = Field(description="What was found; empty when nothing was.")
+    remedy: str = Field(description="What to do about it.")
+    sentence = computed_field(description="Field, rule, value and remedy as one sentence for people.")(Problem.sentence)
 
 
 class ProblemDocument(BaseModel):
     """An error as RFC 9457 has it. `code` is stable: programs branch on it. `detail` is for people."""
 
-    type: str
-    title: str
-    status: int
-    detail: str
-    code: str
-    errors: list[FieldProblem]
+    type: str = Field(description="URN of the kind of error; it ends with code.")
+    title: str = Field(description="Kind of error in a few words, the same for all errors of its code.")
+    status: int = Field(description="HTTP status of the answer.")
+    detail: str = Field(description="Every problem as a sentence for people, one per line.")
+    code: str = Field(description="Kind of error for programs to branch on; it does not change between versions.")
+    errors: list[FieldProblem] = Field(description="What is wrong, one entry per field.")
 
 
 @dataclass(frozen=True, slots=True)

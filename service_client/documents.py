@@ -25,8 +25,8 @@ _MOMENT = "2026-11-21T12:00:00Z"
 class Page(BaseModel, Generic[_Item]):
     """Some items of a list."""
 
-    items: list[_Item]
-    next: str | None = Field(description="the cursor of the page that follows; null on the last")
+    items: list[_Item] = Field(description="Entries of this page, in the order of the list.")
+    next: str | None = Field(description="Cursor of the page that follows. Null on the last page.")
 
 
 class StorageSystem(BaseModel):
@@ -39,9 +39,9 @@ class StorageSystem(BaseModel):
         },
     )
 
-    name: str
-    description: str
-    created_at: datetime
+    name: str = Field(description="Name that stands in links.")
+    description: str = Field(description="What people should know of it, such as vendor, size and place.")
+    created_at: datetime = Field(description="Moment at which it was added, in UTC.")
 
 
 class MeasurementSummary(BaseModel):
@@ -49,12 +49,14 @@ class MeasurementSummary(BaseModel):
 
     model_config = ConfigDict(from_attributes=True)
 
-    engine: str
-    operation: Operation
-    num_nodes: int
-    num_ranks: int
-    bytes_per_second: float
-    verified: bool
+    engine: str = Field(description="Engine that wrote the checkpoint, such as direct or torch-save.")
+    operation: Operation = Field(description="What was timed: writing the checkpoint or restoring it into memory.")
+    num_nodes: int = Field(description="Nodes whose ranks took part.")
+    num_ranks: int = Field(description="Ranks that took part at once.")
+    bytes_per_second: float = Field(
+        description="Rate of all ranks together, in bytes per second: the median of the repetitions."
+    )
+    verified: bool = Field(description="Whether what was restored has the checksums of what was written.")
 
 
 _RUN: dict[str, Any] = {
@@ -78,9 +80,11 @@ class RunSummary(BaseModel):
 
     model_config = ConfigDict(from_attributes=True, json_schema_extra={"examples": [_RUN]})
 
-    run_id: str
-    published_at: datetime
-    measurements: list[MeasurementSummary]
+    run_id: str = Field(description="Id that the agent gave the run.")
+    published_at: datetime = Field(description="Moment at which the service took it, in UTC.")
+    measurements: list[MeasurementSummary] = Field(
+        description="Every operation of every configuration, without samples."
+    )
 
 
 _SCENARIO: dict[str, Any] = {"id": _ID, "name": "Published run of 1T", "created_at": _MOMENT}
@@ -91,9 +95,9 @@ class ScenarioSummary(BaseModel):
 
     model_config = ConfigDict(from_attributes=True, json_schema_extra={"examples": [_SCENARIO]})
 
-    id: UUID
-    name: str
-    created_at: datetime
+    id: UUID = Field(description="Id that stands in the scenario's link.")
+    name: str = Field(description="Title for people, as given.")
+    created_at: datetime = Field(description="Moment at which it was saved, in UTC.")
 
 
 class SavedScenario(ScenarioSummary):
@@ -101,7 +105,9 @@ class SavedScenario(ScenarioSummary):
 
     model_config = ConfigDict(json_schema_extra={"examples": [_SCENARIO | {"scenario": REFERENCE_SCENARIO}]})
 
-    scenario: dict[str, Any]
+    scenario: dict[str, Any] = Field(
+        description="Document as it was given; it is answered anew whenever its report is read."
+    )
 
 
 _CALIBRATION: dict[str, Any] = {
@@ -120,13 +126,17 @@ class CalibrationSummary(BaseModel):
 
     model_config = ConfigDict(json_schema_extra={"examples": [_CALIBRATION]})
 
-    id: UUID
-    created_at: datetime
-    code_version: str = Field(description="of the code that made it")
-    run_ids: list[str] = Field(description="of the runs that it rests on")
-    engine: str
-    grade: Grade
-    profile: StorageProfile
+    id: UUID = Field(description="Id that a scenario gives as storage.calibration.")
+    created_at: datetime = Field(description="Moment at which it was fitted, in UTC.")
+    code_version: str = Field(description="Version of this software that fitted it.")
+    run_ids: list[str] = Field(description="Ids of the benchmark runs that were fitted.")
+    engine: str = Field(description="Engine that wrote the checkpoints, such as direct or torch-save.")
+    grade: Grade = Field(
+        description="What the calibration is worth, from A to D, by held-out error, limits seen and configurations."
+    )
+    profile: StorageProfile = Field(
+        description="Limits that the measurements need for their explanation; limits never reached are left out."
+    )
 
 
 _SPAN = [1.0, 8.0]
@@ -171,7 +181,7 @@ class StoredCalibration(CalibrationSummary):
 
     model_config = ConfigDict(json_schema_extra={"examples": [_STORED_CALIBRATION]})
 
-    calibration: Calibration
+    calibration: Calibration = Field(description="Fit with its intervals, errors and warnings.")
 
 
 _CHANGE: dict[str, Any] = {
@@ -189,9 +199,14 @@ class AuditEntry(BaseModel):
 
     model_config = ConfigDict(json_schema_extra={"examples": [_CHANGE]})
 
-    id: UUID
-    at: datetime
-    token: str | None = Field(description="name of the token; null for a change made at the terminal")
-    action: str
-    subject: str
-    request_id: str | None = Field(description="as in the service's log and in the answer's X-Request-Id")
+    id: UUID = Field(description="Id of the entry; later entries have higher ones.")
+    at: datetime = Field(description="Moment of the change, in UTC.")
+    token: str | None = Field(
+        description="Name of the token that made the change. Null for a change made in the terminal."
+    )
+    action: str = Field(description="What was done, such as publish or delete.")
+    subject: str = Field(description="Thing that changed, by kind and name or id.")
+    request_id: str | None = Field(
+        description="Id of the request, as in the service's log and in the answer's X-Request-Id. "
+        "Null for a change made in the terminal."
+    )

@@ -8,7 +8,7 @@ from datetime import date
 from importlib import resources
 from typing import TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from sizing.errors import unknown_name
 from sizing.spelling import known_spelling
@@ -19,9 +19,9 @@ class CatalogEntry(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str
-    source: str
-    read_on: date
+    name: str = Field(description="Name under which a scenario asks for the entry.")
+    source: str = Field(description="Publication from which the figures were read.")
+    read_on: date = Field(description="Date on which the source was read.")
 
 
 _Entry = TypeVar("_Entry", bound=CatalogEntry)

@@ -22,28 +22,37 @@ class Runs(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    run_ids: tuple[str, ...]
-    measured_on: date | None = None
-    error_fraction: float | None = Field(None, description="median error for configurations that were not fitted")
+    run_ids: tuple[str, ...] = Field(description="Ids of the benchmark runs that the figures rest on.")
+    measured_on: date | None = Field(None, description="Date of the latest of these runs. Null when no run states one.")
+    error_fraction: float | None = Field(
+        None,
+        description="Median prediction error as a fraction of the measured time, for configurations that the fit has "
+        "not seen. Null when nothing was fitted.",
+    )
 
 
 class Origin(BaseModel):
-    """Where a figure comes from, as firm as `kind` says; `runs` where it was measured or calibrated."""
+    """Where a figure comes from."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    kind: Kind
-    source: str
-    runs: Runs | None = None
+    kind: Kind = Field(
+        description="How firm the figures are, the firmest first: exact, calibrated, measured, published, given, "
+        "assumed, unknown. "
+        "Exact is counted; calibrated rests on many benchmark runs, measured on one, assumed on defaults; unknown "
+        "lacks an input."
+    )
+    source: str = Field(description="Input, publication or calibration that the figures rest on, in words.")
+    runs: Runs | None = Field(None, description="Benchmark runs behind the figures. Null when nothing was measured.")
 
 
 class Provenance(Origin):
-    """Where some figures of the report come from.
+    """Where some figures of the report come from."""
 
-    `figures` are dotted paths; of several that lead to a figure the longest counts, and the empty one leads to all.
-    """
-
-    figures: tuple[str, ...]
+    figures: tuple[str, ...] = Field(
+        description="Dotted paths in the report. "
+        "The longest path that leads to a figure counts; the empty path stands for all others."
+    )
 
     @property
     def sentence(self) -> str:
@@ -94,9 +103,9 @@ class Assumption(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    field: str
-    value: JsonValue
-    reason: str
+    field: str = Field(description="Dotted path in the scenario of the value that was assumed.")
+    value: JsonValue = Field(description="What the answer uses, in the unit of the field.")
+    reason: str = Field(description="Why this value: a default with its source, or what it follows from.")
 
     @property
     def sentence(self) -> str:

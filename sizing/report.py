@@ -27,11 +27,17 @@ class ModelSize(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str
-    num_parameters: int
-    num_active_parameters: int = Field(description="that one token passes through")
-    num_routed_expert_parameters: int
-    num_trained_parameters: int
+    name: str = Field(description="Name of the preset or of the config; otherwise what the model was described by.")
+    num_parameters: int = Field(description="Parameters of all tensors, a tied embedding counted once.")
+    num_active_parameters: int = Field(
+        description="Parameters that one token passes through; fewer than all with a mixture of experts."
+    )
+    num_routed_expert_parameters: int = Field(
+        description="Parameters of routed experts in all layers; 0 in dense models."
+    )
+    num_trained_parameters: int = Field(
+        description="Parameters with optimizer state: those of adapters with LoRA, none of frozen tensors."
+    )
 
     @classmethod
     def of(cls, model: ResolvedModel, laid_out: LaidOut) -> ModelSize:
@@ -50,22 +56,25 @@ class LayoutReport(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    model: ModelSize
-    checkpoint: CheckpointSize
-    layout: Layout
-    training: GpuMemory
-    host_memory: HostMemory
+    model: ModelSize = Field(description="Parameters by how they are used: active, routed, trained.")
+    checkpoint: CheckpointSize = Field(description="Size of one checkpoint and what it is made of.")
+    layout: Layout = Field(description="Which ranks on which nodes write how much.")
+    training: GpuMemory = Field(description="Memory that state and activations take on the fullest GPU.")
+    host_memory: HostMemory = Field(description="Host memory that saving takes on the fullest writing node.")
 
 
 class SizingReport(RunReport, LayoutReport):
     """What a checkpoint of the scenario weighs, takes, costs and needs. What is None is not known."""
 
-    provenance: list[Provenance]
+    provenance: list[Provenance] = Field(description="Where the figures come from, block by block.")
     prediction_intervals: dict[str, tuple[float, float]] = Field(
-        description="that hold nine of ten measurements, by the path of the figure; only with a calibration"
+        description="Interval that holds nine of ten measurements, by dotted path of the figure and in its unit. "
+        "Empty without a calibration."
     )
-    assumptions: list[Assumption]
-    warnings: list[str]
+    assumptions: list[Assumption] = Field(
+        description="Values that the answer uses and that the scenario did not state."
+    )
+    warnings: list[str] = Field(description="What a reader must know before believing the figures.")
 
     def _repr_html_(self) -> str:
         """What a notebook shows of it."""

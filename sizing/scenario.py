@@ -41,16 +41,42 @@ class Scenario(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [REFERENCE_SCENARIO]})
 
-    model: Model
-    training: Training = Field(default_factory=Training)
-    parallelism: Parallelism = Field(default_factory=Parallelism)
-    checkpoint: Checkpoint = Field(default_factory=Checkpoint)
-    cluster: Cluster = Field(default_factory=Cluster)
-    storage: Storage | None = None
-    reliability: Reliability | None = None
-    retention: Retention = Field(default_factory=Retention)
-    targets: Targets = Field(default_factory=Targets)
-    costs: Costs | None = None
+    model: Model = Field(
+        description="What is trained: a published model, an architecture, a config.json, or a parameter count."
+    )
+    training: Training = Field(
+        default_factory=Training,
+        description="How it is trained, which decides what a checkpoint holds and what a GPU keeps.",
+    )
+    parallelism: Parallelism = Field(
+        default_factory=Parallelism,
+        description="Degrees of parallelism; world size = tensor x pipeline x context x data.",
+    )
+    checkpoint: Checkpoint = Field(
+        default_factory=Checkpoint,
+        description="Which files are saved, how often, to which tiers, and how they are read back.",
+    )
+    cluster: Cluster = Field(default_factory=Cluster, description="Nodes that train: GPUs, memory and links.")
+    storage: Storage | None = Field(
+        None,
+        description="Storage system that holds the checkpoints. "
+        "Default: unknown, so times and goodput are not computed.",
+    )
+    reliability: Reliability | None = Field(
+        None,
+        description="How often the job fails and what an interruption takes. "
+        "Default: unknown, so goodput is not computed.",
+    )
+    retention: Retention = Field(
+        default_factory=Retention,
+        description="Which checkpoints are kept, and what the storage needs beyond their bytes.",
+    )
+    targets: Targets = Field(
+        default_factory=Targets, description="What the storage must achieve: overhead, stall, recovery, goodput."
+    )
+    costs: Costs | None = Field(
+        None, description="Prices of capacity, bandwidth and GPU time. Default: no costs are computed."
+    )
 
     @property
     def run_inputs(self) -> RunInputs:

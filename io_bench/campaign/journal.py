@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, JsonValue
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 
 from io_bench.campaign.measured import Measured
 from io_bench.configuration import Configuration
@@ -31,16 +31,20 @@ _FREE_TO_CHANGE = {
 
 
 class Header(BaseModel):
-    """The first line: which scan this is. `scenario` is what its file held, which may have changed since."""
+    """The first line: which scan this is."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    schema_version: Literal[1] = 1
-    run_id: str
-    seed: int
-    started_at: AwareDatetime
-    asked: dict[str, JsonValue]
-    scenario: dict[str, JsonValue] | None = None
+    schema_version: Literal[1] = Field(1, description="Version of this form of journal.")
+    run_id: str = Field(description="Id of the scan: time of its start and random characters.")
+    seed: int = Field(description="Seed of the payload and of the order of configurations.")
+    started_at: AwareDatetime = Field(description="Moment at which the scan began.")
+    asked: dict[str, JsonValue] = Field(
+        description="Flags of the scan and their values, without those that may change when it is resumed."
+    )
+    scenario: dict[str, JsonValue] | None = Field(
+        None, description="Content of the scenario's file when the scan began. Null without --scenario."
+    )
 
 
 class Journal:

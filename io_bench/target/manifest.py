@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import psutil
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 MANIFEST = "ckpt-bench.json"
 RUN_PREFIX = "ckpt-bench-"
@@ -32,14 +32,18 @@ class Manifest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    run_id: str
-    user: str
-    host: str
-    process_table: str
-    pid: int
-    created: AwareDatetime
-    is_kept: bool
-    files: tuple[Annotated[str, AfterValidator(_plain_name)], ...]
+    run_id: str = Field(description="Id of the run, which also names its folder.")
+    user: str = Field(description="Account under which the run's first process runs.")
+    host: str = Field(description="Machine of that process.")
+    process_table: str = Field(
+        description="Where pid means the process that it meant: one boot of one machine, or one container."
+    )
+    pid: int = Field(description="Process id of the run's first process.")
+    created: AwareDatetime = Field(description="Moment at which the run began to write.")
+    is_kept: bool = Field(description="Whether the last checkpoint stays after the run.")
+    files: tuple[Annotated[str, AfterValidator(_plain_name)], ...] = Field(
+        description="Every file that the run may write."
+    )
 
     @classmethod
     def of_this_process(cls, run_id: str, *, files: Iterable[str], is_kept: bool) -> Manifest:

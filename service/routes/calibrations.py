@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Body, Depends, Query
+from fastapi import APIRouter, Body, Depends, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -21,6 +21,7 @@ from service.errors import NotFound, explained
 from service.json_bodies import JsonRoute
 from service.problems import responses
 from service.routes.pages import PageWanted, page_of
+from service.routes.storage_systems import SystemName
 from service_client.documents import CalibrationSummary, Page, StoredCalibration
 from sizing.storage.calibration import Calibration
 
@@ -37,16 +38,20 @@ class NewCalibration(BaseModel):
     )
 
     run_ids: Annotated[tuple[RunId, ...], Field(min_length=1, max_length=MOST_RUNS)] | None = Field(
-        None, description="all of the storage system's, where it is null"
+        None, description="Ids of published runs to fit. Default: all runs of the storage system."
     )
-    engine: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    engine: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
+        None,
+        description="Engine whose measurements are fitted, such as direct. "
+        "Default: the one with the most configurations.",
+    )
 
 
 class CalibrationPage(Page[CalibrationSummary]):
     """Some of the calibrations, the newest first."""
 
 
-def id_in_path(calibration_id: str) -> UUID:
+def id_in_path(calibration_id: Annotated[str, Path(description="Id of a calibration of this storage system.")]) -> UUID:
     """The id of a calibration. What is no id is that of nothing."""
     try:
         return UUID(calibration_id)
@@ -63,7 +68,7 @@ def id_in_path(calibration_id: str) -> UUID:
     summary="Calibrate a storage system",
 )
 async def create_calibration(
-    name: str,
+    name: SystemName,
     new: Annotated[NewCalibration, explained(NewCalibration), Body()],
     by: Writer,
     database: OpenDatabase,
@@ -81,7 +86,7 @@ async def create_calibration(
 
 @router.get("", responses=responses(404, 422, 503), summary="List the calibrations of a storage system")
 def list_calibrations(
-    name: str, page: Annotated[PageWanted, explained(PageWanted), Query()], database: OpenDatabase
+    name: SystemName, page: Annotated[PageWanted, explained(PageWanted), Query()], database: OpenDatabase
 ) -> CalibrationPage:
     """A page of the calibrations, the newest first."""
     rows = calibrations.list_calibrations(database, name, limit=page.limit + 1, before=page.cursor)
@@ -90,7 +95,7 @@ def list_calibrations(
 
 @router.get("/{calibration_id}", responses=responses(404, 422, 503), summary="A calibration")
 def get_calibration(
-    name: str, saved_id: Annotated[UUID, Depends(id_in_path)], database: OpenDatabase
+    name: SystemName, saved_id: Annotated[UUID, Depends(id_in_path)], database: OpenDatabase
 ) -> StoredCalibration:
     """The calibration with its fit, its intervals and its warnings."""
     row = calibrations.saved_calibration(database, name, saved_id)

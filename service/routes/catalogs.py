@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Header
+from fastapi import APIRouter, Header, Path
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
@@ -23,7 +23,10 @@ from sizing.training.techniques import Technique, techniques
 
 router = APIRouter(prefix="/v1", tags=["catalogs"])
 
-IfNoneMatch = Annotated[str | None, Header(description="an ETag got before: 304 where it is still current")]
+IfNoneMatch = Annotated[
+    str | None, Header(description="ETag of an earlier answer. The answer is 304 when that is still current.")
+]
+EntryName = Annotated[str, Path(description="Name of an entry, as the list of the catalog has it.")]
 NOT_MODIFIED: Responses = {304: {"description": "Not Modified"}}
 
 
@@ -58,7 +61,7 @@ async def list_models(if_none_match: IfNoneMatch = None) -> Response:
 
 
 @router.get("/models/{name}", response_model=CatalogModel, responses=NOT_MODIFIED | responses(404), summary="A model")
-async def get_model(name: str, if_none_match: IfNoneMatch = None) -> Response:
+async def get_model(name: EntryName, if_none_match: IfNoneMatch = None) -> Response:
     """The model of that name."""
     model = catalog().get(name)
     if model is None:
@@ -73,7 +76,7 @@ async def list_nodes(if_none_match: IfNoneMatch = None) -> Response:
 
 
 @router.get("/nodes/{name}", response_model=CatalogNode, responses=NOT_MODIFIED | responses(404), summary="A node type")
-async def get_node(name: str, if_none_match: IfNoneMatch = None) -> Response:
+async def get_node(name: EntryName, if_none_match: IfNoneMatch = None) -> Response:
     """The node type of that name."""
     node = node_catalog().get(name)
     if node is None:
@@ -98,7 +101,7 @@ async def list_storage_profiles(if_none_match: IfNoneMatch = None) -> Response:
     responses=NOT_MODIFIED | responses(404),
     summary="A published storage system",
 )
-async def get_storage_profile(name: str, if_none_match: IfNoneMatch = None) -> Response:
+async def get_storage_profile(name: EntryName, if_none_match: IfNoneMatch = None) -> Response:
     """The storage system of that name."""
     profile = storage_profiles().get(name)
     if profile is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from fastapi import APIRouter
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from service.access import OpenDatabase
 from service.database.schema import is_current
@@ -18,7 +18,9 @@ router = APIRouter(tags=["health"])
 class Health(BaseModel):
     """That all is well."""
 
-    status: Literal["ok"] = "ok"
+    status: Literal["ok"] = Field(
+        "ok", description="Always ok; a service that is not well answers with an error or not at all."
+    )
 
 
 @router.get("/healthz", summary="Is the process alive?")

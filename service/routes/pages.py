@@ -14,7 +14,7 @@ _Item = TypeVar("_Item")
 _Row = TypeVar("_Row")
 _Page = TypeVar("_Page", bound=Page[_Item])  # type: ignore[valid-type]
 
-Limit = Annotated[int, Field(ge=1, le=200, description="items on a page")]
+Limit = Annotated[int, Field(ge=1, le=200, description="Max entries on the page.")]
 
 
 class PageWanted(BaseModel):
@@ -23,7 +23,7 @@ class PageWanted(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     limit: Limit = 50
-    cursor: UUID | None = Field(None, description="`next` of the page before")
+    cursor: UUID | None = Field(None, description="Value of `next` on the page before. Default: the first page.")
 
 
 def page_of(

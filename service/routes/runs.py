@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Query
+from fastapi import APIRouter, Body, Path, Query
 from pydantic import AwareDatetime, Field
 from starlette.responses import Response
 
@@ -16,6 +16,7 @@ from service.json_bodies import JsonRequest, ResultRoute
 from service.metrics import Metrics
 from service.problems import already_there, responses
 from service.routes.pages import PageWanted, page_of
+from service.routes.storage_systems import SystemName
 from service_client.documents import Page, RunSummary
 from sizing.errors import InvalidInput
 from sizing.storage.measurement import BenchmarkResult
@@ -56,10 +57,18 @@ class RunPage(Page[RunSummary]):
 class RunsWanted(PageWanted):
     """Which runs of a storage system; a run is wanted for one measurement that has all that is asked."""
 
-    engine: str | None = Field(None, max_length=64, description="that wrote the checkpoints, such as direct")
-    min_num_nodes: int | None = Field(None, ge=1, le=1_000_000, description="measured on so many nodes or more")
-    published_since: AwareDatetime | None = Field(None, description="at this moment or later")
-    published_before: AwareDatetime | None = None
+    engine: str | None = Field(
+        None, max_length=64, description="Engine that wrote the checkpoints, such as direct. Default: any."
+    )
+    min_num_nodes: int | None = Field(
+        None, ge=1, le=1_000_000, description="Min nodes that wrote at once. Default: any number."
+    )
+    published_since: AwareDatetime | None = Field(
+        None, description="Moment at which or after which the run was published. Default: any time."
+    )
+    published_before: AwareDatetime | None = Field(
+        None, description="Moment before which the run was published. Default: any time."
+    )
 
 
 @router.post(
@@ -69,7 +78,7 @@ class RunsWanted(PageWanted):
     summary="Publish a benchmark run",
 )
 def publish_run(
-    name: str,
+    name: SystemName,
     result: Annotated[
         BenchmarkResult,
         explained(BenchmarkResult),
@@ -102,7 +111,7 @@ def publish_run(
 
 @router.get("", responses=responses(404, 422, 503), summary="List the runs of a storage system")
 def list_runs(
-    name: str, wanted: Annotated[RunsWanted, explained(RunsWanted), Query()], database: OpenDatabase
+    name: SystemName, wanted: Annotated[RunsWanted, explained(RunsWanted), Query()], database: OpenDatabase
 ) -> RunPage:
     """A page of the runs, the newest first."""
     chosen = RunFilter(**wanted.model_dump(exclude={"limit", "cursor"}))
@@ -113,7 +122,11 @@ def list_runs(
 @router.get(
     "/{run_id}", response_model=BenchmarkResult, responses=responses(404, 409, 422, 503), summary="The result of a run"
 )
-def get_run(name: str, run_id: str, database: OpenDatabase) -> Response:
+def get_run(
+    name: SystemName,
+    run_id: Annotated[str, Path(description="Id that the agent gave the run.")],
+    database: OpenDatabase,
+) -> Response:
     """The result document as it was sent."""
     row = runs.published_run(database, name, run_id, with_document=True)
     return Response(row.document, media_type="application/json")

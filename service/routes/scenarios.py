@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Body, Depends, Header, Query
+from fastapi import APIRouter, Body, Depends, Header, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -37,15 +37,15 @@ class NewScenario(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [_EXAMPLE]})
 
-    name: Name
-    scenario: Scenario
+    name: Name = Field(description="Title for people, on one line; several scenarios may have the same.")
+    scenario: Scenario = Field(description="Question to keep; it must have an answer.")
 
 
 class ScenarioPage(Page[ScenarioSummary]):
     """Some of the saved scenarios, the newest first."""
 
 
-def id_in_path(scenario_id: str) -> UUID:
+def id_in_path(scenario_id: Annotated[str, Path(description="Id of a saved scenario; it stands in its link.")]) -> UUID:
     """The id of a scenario. What is no id is that of nothing."""
     try:
         return UUID(scenario_id)
@@ -94,7 +94,9 @@ class ReportWanted(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    form: ReportForm | None = Field(None, description="as a link says it; otherwise the Accept header does")
+    form: ReportForm | None = Field(
+        None, description="File format of the report. Default: what the Accept header asks for, JSON without one."
+    )
 
 
 @router.get(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Query
+from fastapi import APIRouter, Body, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
@@ -19,6 +19,8 @@ from service_client.documents import Page, StorageSystem
 
 router = APIRouter(prefix="/v1/storage-systems", tags=["storage systems"], route_class=JsonRoute)
 
+SystemName = Annotated[str, Path(description="Name of a storage system, as the list has it.")]
+
 _EXAMPLE: dict[str, Any] = {"name": "scratch", "description": "Lustre, 40 OSTs, hall 2"}
 
 
@@ -27,8 +29,12 @@ class NewStorageSystem(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [_EXAMPLE]})
 
-    name: Slug = Field(description="stands in links: lower-case letters, digits, dots, underscores and hyphens")
-    description: Description = ""
+    name: Slug = Field(
+        description="Name that stands in links: lower-case letters, digits, dots, underscores and hyphens."
+    )
+    description: Description = Field(
+        "", description="What people should know of it, such as vendor, size and place. Default: nothing."
+    )
 
 
 class StorageSystemPage(Page[StorageSystem]):
@@ -41,7 +47,7 @@ class StorageSystemPageWanted(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     limit: Limit = 50
-    cursor: Slug | None = Field(None, description="`next` of the page before")
+    cursor: Slug | None = Field(None, description="Value of `next` on the page before. Default: the first page.")
 
 
 @router.post(
@@ -73,7 +79,7 @@ def list_storage_systems(
 
 
 @router.get("/{name}", responses=responses(404, 422, 503), summary="A storage system")
-def get_storage_system(name: str, database: OpenDatabase) -> StorageSystem:
+def get_storage_system(name: SystemName, database: OpenDatabase) -> StorageSystem:
     """The storage system of that name."""
     return StorageSystem.model_validate(storage_systems.storage_system(database, name))
 
@@ -84,6 +90,6 @@ def get_storage_system(name: str, database: OpenDatabase) -> StorageSystem:
     responses=responses(401, 403, 404, 409, 422, 503, 507),
     summary="Delete a storage system that has no runs",
 )
-def delete_storage_system(name: str, by: Writer, database: OpenDatabase) -> None:
+def delete_storage_system(name: SystemName, by: Writer, database: OpenDatabase) -> None:
     """Delete a storage system: with the token that added it, or one with scope admin. What has runs stays."""
     storage_systems.delete_storage_system(database, name, by=by)

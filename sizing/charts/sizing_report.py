@@ -12,7 +12,6 @@ from sizing.layout import CheckpointSize
 from sizing.report import SizingReport
 from sizing.run.evaluation import evaluate
 from sizing.run.figures import with_arrays
-from sizing.run.goodput.interval import Interval
 from sizing.scenario import Scenario
 from sizing.sized import sized
 from sizing.storage.limits import Limit
@@ -20,6 +19,8 @@ from sizing.units import bytes_text, seconds_text
 
 _SPAN = 10.0
 _NUM_POINTS = 200
+_AREA_OPACITY = 0.75
+"""So that the grid is seen through the areas."""
 _TIME_AXIS = {
     "values": [60, 300, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400, 259_200, 604_800],
     "labelExpr": "datum.value < 3600 ? datum.value / 60 + ' min' : datum.value < 86400 ? datum.value / 3600 + ' h'"
@@ -55,43 +56,63 @@ def limits_chart(title: str, limits: Sequence[Limit]) -> Chart:
     return _bars(title, rows, "resource", quantity("seconds", "time that it alone takes"))
 
 
-def lost_time_chart(scenario: Scenario, asked: Interval) -> Chart:
-    """What share of its time the run loses, by interval: curve, the interval asked for, the best one.
+def lost_time_chart(scenario: Scenario, asked: SizingReport) -> Chart:
+    """Where the time goes that a run loses, by interval: three shares on top of each other, their sum 1 - goodput.
 
     `asked` holds an optimum. Raises InvalidInput as `answer` does.
     """
-    best, period = asked.optimal_period_seconds or 0.0, asked.interval_seconds
+    best, period = asked.interval.optimal_period_seconds or 0.0, asked.interval.interval_seconds
     intervals = np.geomspace(min(best, period) / _SPAN, max(best, period) * _SPAN, _NUM_POINTS)
     inputs = with_arrays(scenario, {"checkpoint.interval_seconds": intervals}).run_inputs
-    lost = evaluate(sized(scenario).demands, inputs).report.interval.lost_at_interval_fraction
+    shares = evaluate(sized(scenario).demands, inputs).report.shares.by_name
+    lost = [name for name in shares if name != "goodput"]
     points = [
-        {"interval_seconds": period, "lost_fraction": asked.lost_at_interval_fraction, "label": "as asked"},
-        {"interval_seconds": best, "lost_fraction": 1 - (asked.goodput_at_optimum_fraction or 0.0), "label": "best"},
+        {"interval_seconds": period, "lost_fraction": asked.interval.lost_at_interval_fraction, "label": "as asked"},
+        {
+            "interval_seconds": best,
+            "lost_fraction": 1 - (asked.interval.goodput_at_optimum_fraction or 0.0),
+            "label": "best",
+        },
     ]
-    text = {"type": "text", "align": "left", "dx": 6, "dy": 12}
+    of_points = {"data": {"values": points}}
+    heights = {"y": {"field": "lost_fraction", "type": "quantitative"}}
+    text = {"type": "text", "align": "left", "dx": 6, "dy": -12}
     return chart(
         "What share of its time the run loses, by interval between checkpoints",
-        subtitle="stalls to save, work done again after failures, detection and restart",
+        subtitle="stalls of saves that count, work done again after failures, and recovery from them",
         rows=[
-            {"interval_seconds": float(interval), "lost_fraction": float(fraction)}
-            for interval, fraction in zip(intervals, np.asarray(lost), strict=True)
+            {"interval_seconds": float(interval), "share": name, "order": order, "lost_fraction": float(fraction)}
+            for order, name in enumerate(lost)
+            for interval, fraction in zip(intervals, np.broadcast_to(shares[name], intervals.shape), strict=True)
+            if not np.isnan(fraction)
         ],
         encoding={
             "x": quantity("interval_seconds", "from the start of one checkpoint to the next", axis=_TIME_AXIS)
             | {"scale": {"type": "log", "nice": False}},
-            "y": quantity("lost_fraction", "share of time lost"),
         },
         layer=[
-            {"mark": {"type": "line", "color": COLORS[0]}},
-            {"data": {"values": points}, "mark": {"type": "point", "color": INK}},
-            {"data": {"values": points}, "mark": text, "encoding": {"text": {"field": "label"}}},
+            {
+                "mark": {"type": "area", "opacity": _AREA_OPACITY},
+                "encoding": {
+                    "y": quantity("lost_fraction", "share of the wall time lost", stack="zero"),
+                    "color": {
+                        "field": "share",
+                        "type": "nominal",
+                        "title": None,
+                        "scale": {"domain": lost, "range": list(COLORS[: len(lost)])},
+                    },
+                    "order": {"field": "order"},
+                },
+            },
+            {**of_points, "mark": {"type": "point", "color": INK}, "encoding": heights},
+            {**of_points, "mark": text, "encoding": heights | {"text": {"field": "label"}}},
         ],
     )
 
 
 def _charts(scenario: Scenario, report: SizingReport) -> Iterator[Chart]:
     if report.interval.optimal_period_seconds is not None:
-        yield lost_time_chart(scenario, report.interval)
+        yield lost_time_chart(scenario, report)
     yield parts_chart(report.checkpoint)
     if report.write is not None and len(report.write.limits) > 1:
         yield limits_chart("What limits the write", report.write.limits)

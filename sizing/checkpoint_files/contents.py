@@ -11,13 +11,15 @@ from sizing.checkpoint_files.parts import Part
 
 
 class CheckpointFile(BaseModel):
-    """A file of a checkpoint; `format` is `other` for files beside the tensors, such as a config."""
+    """A file of a checkpoint."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str
-    num_bytes: int = Field(ge=0)
-    format: Format | Literal["other"]
+    name: str = Field(description="Path in the checkpoint's folder.")
+    num_bytes: int = Field(ge=0, description="Size on disk, in bytes.")
+    format: Format | Literal["other"] = Field(
+        description="Container; other is a file without tensors, such as a config."
+    )
 
 
 class TensorTotal(BaseModel):
@@ -25,36 +27,37 @@ class TensorTotal(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    part: Part
-    dtype: str
-    num_tensors: int = Field(ge=0)
-    num_parameters: int = Field(ge=0)
-    tensor_bytes: int = Field(ge=0)
+    part: Part = Field(description="Part of the state that these tensors belong to.")
+    dtype: str = Field(description="Dtype in which the values are stored.")
+    num_tensors: int = Field(ge=0, description="Tensors of this part and dtype, shared data counted once.")
+    num_parameters: int = Field(ge=0, description="Values that the tensors hold, shared data counted once.")
+    tensor_bytes: int = Field(ge=0, description="Bytes of the values, without headers and alignment.")
 
 
 class CheckpointContents(BaseModel):
-    """What a checkpoint holds, read without its data.
-
-    `num_parameters` are those of the weights, None where they are not stored or cannot be counted.
-    `overhead_bytes` are what the files take beyond the tensors: headers, pickles, alignment, other files;
-    negative where the files are compressed, None where `absent_files` are named but not there. `num_aliases`
-    are further names of data that is counted already (tied weights).
-    """
+    """What a checkpoint holds, read without its data."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    format: Format | Literal["mixed"]
-    num_parameters: int | None
-    disk_bytes: int
-    tensor_bytes: int
-    overhead_bytes: int | None
-    part_bytes: dict[Part, int]
-    num_aliases: int
-    largest_file: CheckpointFile
-    tensors: tuple[TensorTotal, ...]
-    files: tuple[CheckpointFile, ...]
-    absent_files: tuple[str, ...]
-    notes: tuple[str, ...]
+    format: Format | Literal["mixed"] = Field(description="Container of the tensors; mixed when there are several.")
+    num_parameters: int | None = Field(
+        description="Parameters of the weights. Null when weights are not stored or cannot be counted."
+    )
+    disk_bytes: int = Field(description="Bytes that all files take on disk, headers included.")
+    tensor_bytes: int = Field(description="Bytes of all tensors, shared data counted once.")
+    overhead_bytes: int | None = Field(
+        description="Bytes of the files beyond the tensors: headers, pickles, alignment; negative when compressed. "
+        "Null when files are absent."
+    )
+    part_bytes: dict[Part, int] = Field(description="Bytes of tensors by part of the state.")
+    num_aliases: int = Field(description="Further names of data that is counted already, such as tied weights.")
+    largest_file: CheckpointFile = Field(description="File that takes the most bytes.")
+    tensors: tuple[TensorTotal, ...] = Field(description="Totals by part and dtype.")
+    files: tuple[CheckpointFile, ...] = Field(description="Every file of the checkpoint, tensors or not.")
+    absent_files: tuple[str, ...] = Field(
+        description="Files that the checkpoint's index lists and that its folder lacks."
+    )
+    notes: tuple[str, ...] = Field(description="What could not be read or counted, in words.")
 
     @property
     def observed_bytes(self) -> int:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from sizing.errors import model_in
+from sizing.scenario import Scenario
+
+MOST_CHOICES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +25,8 @@ class Flag:
 
     name: str
     field: str
-    help: str
     metavar: str = "N"
+    example: str = ""
     alone: bool = False
 
     @property
@@ -25,75 +34,61 @@ class Flag:
         """The flag's name as a Python identifier."""
         return self.name.removeprefix("--").replace("-", "_")
 
+    @property
+    def help(self) -> str:
+        """What the field is, by the first sentence of its description, and how to write it.
+
+        >>> Flag("--interval", "checkpoint.interval_seconds", "TIME", "4h").help
+        'Seconds from the start of one checkpoint to the start of the next (checkpoint.interval_seconds: 4h)'
+        """
+        field = _field_at(self.field)
+        values = self.example or ", ".join(_choices(field.annotation))
+        return f"{first_sentence(field.description or '')} ({self.field}{values and ': '}{values})"
+
 
 FLAGS = (
-    Flag("--model", "model.preset", "A name of the model catalog: megatron-1t", "NAME", alone=True),
-    Flag("--parameters", "model.num_parameters", "Number of parameters instead of a model", alone=True),
-    Flag("--framework", "training.framework", "megatron, fsdp2 or deepspeed", "NAME"),
-    Flag("--precision", "training.precision", "bf16-mixed, fp16-mixed, bf16 or fp32", "NAME"),
-    Flag("--optimizer", "training.optimizer", "adam, lion, muon, adafactor, adam-8bit, ...", "NAME"),
-    Flag("--sequence-length", "training.sequence_length", "Tokens of a sequence"),
-    Flag("--micro-batch", "training.micro_batch_size", "Sequences of one forward pass: do its activations fit?"),
-    Flag("--global-batch", "training.global_batch_size", "Sequences of one step, over all replicas"),
-    Flag("--recomputation", "training.recomputation", "none, selective or full", "NAME"),
-    Flag("--tensor", "parallelism.tensor", "Tensor-parallel degree"),
-    Flag("--pipeline", "parallelism.pipeline", "Pipeline stages"),
-    Flag("--context", "parallelism.context", "Context-parallel degree"),
-    Flag("--data", "parallelism.data", "Data-parallel degree"),
-    Flag("--expert", "parallelism.expert", "Expert-parallel degree"),
-    Flag("--zero-stage", "parallelism.zero_stage", "ZeRO stage of DeepSpeed"),
-    Flag("--shard-group", "parallelism.shard_group", "FSDP ranks that shard one copy"),
-    Flag("--node", "cluster.node", "A name of the node catalog: dgx-a100", "NAME"),
-    Flag("--gpus", "cluster.num_gpus", "GPUs that the degrees must multiply to, as a check"),
-    Flag("--mode", "checkpoint.mode", "sync, or async: training waits for the copy to host memory alone", "NAME"),
-    Flag("--format", "checkpoint.format", "megatron, torch-dist, deepspeed, fsdp-sharded, ...", "NAME"),
-    Flag("--interval", "checkpoint.interval_seconds", "Start of one checkpoint to the next: 4h", "TIME"),
-    Flag("--restore", "checkpoint.restore", "every-replica, read-once-broadcast or parallel-read-exchange", "NAME"),
-    Flag("--observed-bytes", "checkpoint.observed_bytes", "A measured size to use: 13.8TB", "SIZE"),
-    Flag(
-        "--observed-write-bandwidth",
-        "checkpoint.observed_write_bytes_per_second",
-        "A measured rate to compare with: 273GB/s",
-        "RATE",
-    ),
-    Flag("--storage-preset", "storage.preset", "A name of the storage catalog: ckpt-size storage", "NAME", alone=True),
-    Flag("--io", "storage.io", "direct (past the page cache) or buffered", "KIND"),
-    Flag(
-        "--write-bandwidth",
-        "storage.profile.write_bytes_per_second",
-        "Write rate of the file system: 273GB/s",
-        "RATE",
-    ),
-    Flag(
-        "--read-bandwidth",
-        "storage.profile.read_bytes_per_second",
-        "Read rate of the file system: 1TB/s",
-        "RATE",
-    ),
-    Flag(
-        "--node-write-bandwidth",
-        "storage.profile.node_write_bytes_per_second",
-        "Write rate of a node",
-        "RATE",
-    ),
-    Flag("--node-read-bandwidth", "storage.profile.node_read_bytes_per_second", "Read rate of a node", "RATE"),
-    Flag(
-        "--writer-write-bandwidth",
-        "storage.profile.writer_write_bytes_per_second",
-        "Write rate of one writer",
-        "RATE",
-    ),
-    Flag("--failures-per-node-day", "reliability.failures_per_node_day", "Failures per node and day", "RATE"),
-    Flag("--mtbf", "reliability.mtbf_seconds", "Mean time between failures of the job: 9h", "TIME"),
-    Flag("--detection", "reliability.detection_seconds", "Until a failure is seen: 1min", "TIME"),
-    Flag("--relaunch", "reliability.relaunch_seconds", "From detection until processes read: 5min", "TIME"),
-    Flag("--restart", "reliability.restart_seconds", "Measured, from detection to training again: 10min", "TIME"),
-    Flag("--keep-last", "retention.keep_last", "Checkpoints that are kept"),
-    Flag("--keep-weights-every", "retention.keep_weights_every", "Of every Nth checkpoint the weights are kept"),
-    Flag("--max-overhead", "targets.max_overhead_fraction", "Overhead to meet, of 1: 0.05", "FRACTION"),
-    Flag("--max-stall", "targets.max_stall_seconds", "Stall to meet: 60s", "TIME"),
-    Flag("--recovery", "targets.recovery_seconds", "From a failure to the first step: 5min", "TIME"),
-    Flag("--min-goodput", "targets.min_goodput_fraction", "Useful share of the time to meet: 0.9", "FRACTION"),
+    Flag("--model", "model.preset", "NAME", "megatron-1t", alone=True),
+    Flag("--parameters", "model.num_parameters", "N", "70e9", alone=True),
+    Flag("--framework", "training.framework", "NAME"),
+    Flag("--precision", "training.precision", "NAME"),
+    Flag("--optimizer", "training.optimizer", "NAME"),
+    Flag("--sequence-length", "training.sequence_length"),
+    Flag("--micro-batch", "training.micro_batch_size"),
+    Flag("--global-batch", "training.global_batch_size"),
+    Flag("--recomputation", "training.recomputation", "NAME"),
+    Flag("--tensor", "parallelism.tensor"),
+    Flag("--pipeline", "parallelism.pipeline"),
+    Flag("--context", "parallelism.context"),
+    Flag("--data", "parallelism.data"),
+    Flag("--expert", "parallelism.expert"),
+    Flag("--zero-stage", "parallelism.zero_stage"),
+    Flag("--shard-group", "parallelism.shard_group"),
+    Flag("--node", "cluster.node", "NAME", "dgx-a100"),
+    Flag("--gpus", "cluster.num_gpus"),
+    Flag("--mode", "checkpoint.mode", "NAME"),
+    Flag("--format", "checkpoint.format", "NAME"),
+    Flag("--interval", "checkpoint.interval_seconds", "TIME", "4h"),
+    Flag("--restore", "checkpoint.restore", "NAME"),
+    Flag("--observed-bytes", "checkpoint.observed_bytes", "SIZE", "13.8TB"),
+    Flag("--observed-write-bandwidth", "checkpoint.observed_write_bytes_per_second", "RATE", "273GB/s"),
+    Flag("--storage-preset", "storage.preset", "NAME", "local-nvme-raid0-8x-gen5", alone=True),
+    Flag("--io", "storage.io", "KIND"),
+    Flag("--write-bandwidth", "storage.profile.write_bytes_per_second", "RATE", "273GB/s"),
+    Flag("--read-bandwidth", "storage.profile.read_bytes_per_second", "RATE", "1TB/s"),
+    Flag("--node-write-bandwidth", "storage.profile.node_write_bytes_per_second", "RATE", "8GB/s"),
+    Flag("--node-read-bandwidth", "storage.profile.node_read_bytes_per_second", "RATE", "10GB/s"),
+    Flag("--writer-write-bandwidth", "storage.profile.writer_write_bytes_per_second", "RATE", "1GB/s"),
+    Flag("--failures-per-node-day", "reliability.failures_per_node_day", "RATE", "0.0065"),
+    Flag("--mtbf", "reliability.mtbf_seconds", "TIME", "9h"),
+    Flag("--detection", "reliability.detection_seconds", "TIME", "1min"),
+    Flag("--relaunch", "reliability.relaunch_seconds", "TIME", "5min"),
+    Flag("--restart", "reliability.restart_seconds", "TIME", "10min"),
+    Flag("--keep-last", "retention.keep_last"),
+    Flag("--keep-weights-every", "retention.keep_weights_every"),
+    Flag("--max-overhead", "targets.max_overhead_fraction", "FRACTION", "0.05"),
+    Flag("--max-stall", "targets.max_stall_seconds", "TIME", "60s"),
+    Flag("--recovery", "targets.recovery_seconds", "TIME", "5min"),
+    Flag("--min-goodput", "targets.min_goodput_fraction", "FRACTION", "0.9"),
 )
 
 
@@ -116,3 +111,30 @@ def _with(document: Any, path: list[str], value: Any, *, alone: bool) -> dict[st
     if not rest:
         return {name: value} if alone else {**block, name: value}
     return {**block, name: _with(block.get(name), rest, value, alone=alone)}
+
+
+def first_sentence(description: str) -> str:
+    """The first sentence of a description, without its full stop.
+
+    >>> first_sentence("Inner width (Radford et al. 2019). Default: 4 x hidden_size.")
+    'Inner width (Radford et al. 2019)'
+    """
+    return re.split(r"\.(?: (?=[A-Z`])|$)", description, maxsplit=1)[0]
+
+
+def _field_at(path: str) -> FieldInfo:
+    block, *rest = path.split(".")
+    field = Scenario.model_fields[block]
+    for name in rest:
+        model = model_in(field.annotation)
+        assert model is not None  # noqa: S101  a test sets every flag's field
+        field = model.model_fields[name]
+    return field
+
+
+def _choices(annotation: Any) -> list[str]:
+    """The texts that a field may hold, where there are only few."""
+    if typing.get_origin(annotation) is typing.Literal:
+        choices = [str(choice) for choice in typing.get_args(annotation)]
+        return choices if len(choices) <= MOST_CHOICES else [*choices[: MOST_CHOICES - 1], "..."]
+    return next(filter(None, map(_choices, typing.get_args(annotation))), [])

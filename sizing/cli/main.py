@@ -14,6 +14,7 @@ from sizing import __version__
 from sizing.checkpoint_files import contents_of
 from sizing.cli.catalogs import formats_table, models_table, nodes_table, storage_table, techniques_table
 from sizing.cli.explore import SWEEP_OPTIONS, cluster_verb, compare_verb, require_verb, sweep_verb
+from sizing.cli.field_reference import field_reference
 from sizing.cli.files import read_storage_profile
 from sizing.cli.inspection_table import inspection_table
 from sizing.cli.layouts import LAYOUTS_OPTIONS, layouts_verb
@@ -182,6 +183,12 @@ def storage_verb() -> None:
 def techniques_verb() -> None:
     """List the catalog of training techniques: schedules, activations, offload, compression."""
     console().print(techniques_table())
+
+
+@app.command("fields")
+def fields_verb() -> None:
+    """Print every field of a scenario and of its report: unit, default and what it is, as Markdown."""
+    print(field_reference())
 
 
 def _with_verb(arguments: list[str]) -> list[str]:

@@ -40,7 +40,7 @@ def with_scenario_parameters(verb: Callable[..., None], **own: tuple[Any, Any]) 
             typer.Option(
                 None,
                 flag.name,
-                help=f"{flag.help} ({flag.field})",
+                help=flag.help,
                 metavar=flag.metavar,
                 rich_help_panel=flag.field.split(".")[0].capitalize(),
             ),

@@ -54,8 +54,10 @@ def simulate_verb(
 
 
 def simulation_text(report: SimulationReport) -> RenderableType:
-    """Simulated and computed goodput, and how many runs had which."""
-    return Group(_goodput(report), _histogram(report), *(Text(f"note: {note}") for note in report.notes))
+    """Simulated and computed goodput, where the time goes, and how many runs had which goodput."""
+    return Group(
+        _goodput(report), _shares(report), _histogram(report), *(Text(f"note: {note}") for note in report.notes)
+    )
 
 
 def _question(scenario: Scenario, runs: str, lasting: str, seed: str) -> ScenarioSimulation:
@@ -81,6 +83,14 @@ def _goodput(report: SimulationReport) -> Table:
     table.add_row("goodput, formula", _percent(report.formula_goodput_fraction), away)
     low, high = percent_text(report.p5_goodput_fraction), percent_text(report.p95_goodput_fraction)
     table.add_row("median run", _percent(report.p50_goodput_fraction), f"90 % of the runs between {low} and {high}")
+    return table
+
+
+def _shares(report: SimulationReport) -> Table:
+    table = Table("share of the wall time", "simulated", "formula", box=box.SIMPLE_HEAD)
+    formula = report.formula_shares.by_name
+    for name, fraction in report.shares.by_name.items():
+        table.add_row(name, _percent(fraction), _percent(formula[name]))
     return table
 
 

@@ -22,11 +22,12 @@ class Cluster(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     node: Annotated[str, Field(max_length=100), catalog_name(node_catalog)] | None = Field(
-        None, description=f"a name of the node catalog; {DEFAULT_NODE}"
+        None,
+        description=f"Name of a published node type; `ckpt-size nodes` lists them. Default: {DEFAULT_NODE}.",
     )
-    node_spec: NodeSpec | None = None
+    node_spec: NodeSpec | None = Field(None, description="GPUs, memory and links of a node that is not in the catalog.")
     num_gpus: Annotated[int, Field(ge=1, le=MOST_GPUS)] | None = Field(
-        None, description="a check: the degrees must multiply to it"
+        None, description="World size to check against the product of the degrees. Default: no check."
     )
 
     @model_validator(mode="after")

@@ -16,23 +16,39 @@ class NodeSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    gpus_per_node: Annotated[int, Field(ge=1, le=256)]
-    gpu_memory_bytes: ByteCount | None = Field(None, description="memory of one GPU")
-    host_memory_bytes: ByteCount | None = None
+    gpus_per_node: Annotated[int, Field(ge=1, le=256)] = Field(description="GPUs that share one host, one rank each.")
+    gpu_memory_bytes: ByteCount | None = Field(
+        None, description="Memory of one GPU, in bytes. Default: unknown, so the fit is not judged."
+    )
+    host_memory_bytes: ByteCount | None = Field(
+        None, description="Memory of the host, in bytes. Default: unknown, so the fit is not judged."
+    )
     storage_network_bytes_per_second: BytesPerSecond | None = Field(
-        None, description="line rate of the ports for storage, all together, one way"
+        None,
+        description="Line rate of all storage ports of a node together, one way, in bytes per second. "
+        "Default: unknown, so the write rate is not held against it.",
     )
     compute_network_bytes_per_second: BytesPerSecond | None = Field(
-        None, description="line rate of the ports between GPUs of different nodes, all together, one way"
+        None,
+        description="Line rate of all ports to other nodes' GPUs together, one way, in bytes per second. "
+        "Default: unknown, so exchanges between nodes take no time.",
     )
-    local_nvme_bytes: ByteCount | None = Field(None, description="of the data drives, all together")
-    pcie_generation: Annotated[int, Field(ge=1, le=8)] | None = Field(None, description="of the GPUs' links")
+    local_nvme_bytes: ByteCount | None = Field(
+        None,
+        description="Capacity of all data drives of a node together, in bytes. "
+        "Default: unknown, so the fit of a local-nvme tier is not judged.",
+    )
+    pcie_generation: Annotated[int, Field(ge=1, le=8)] | None = Field(
+        None,
+        description="PCIe generation of the link between GPU and host, which bounds the copy to host memory. "
+        "Default: unknown, so asynchronous saving needs device_to_host_bytes_per_second.",
+    )
 
 
 class CatalogNode(CatalogEntry):
     """A published node type, and where its figures were read."""
 
-    spec: NodeSpec
+    spec: NodeSpec = Field(description="GPUs, memory and links as published.")
 
 
 PCIE_BYTES_PER_SECOND = {1: 4e9, 2: 8e9, 3: 15.75e9, 4: 31.5e9, 5: 63e9, 6: 121e9}

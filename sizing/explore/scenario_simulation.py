@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from sizing.run.evaluation import evaluate
 from sizing.run.simulation.simulation_report import SimulationReport, SimulationRequest, simulation_report
@@ -21,7 +21,7 @@ class ScenarioSimulation(SimulationRequest):
 
     model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [REFERENCE_SIMULATION]})
 
-    scenario: Scenario
+    scenario: Scenario = Field(description="Run to simulate; needs a write rate and reliability.")
 
 
 def simulated(question: ScenarioSimulation, *, progress: Callable[[float], None] | None = None) -> SimulationReport:

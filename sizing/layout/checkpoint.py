@@ -12,16 +12,25 @@ from sizing.units import ByteCount
 
 
 class CheckpointFiles(BaseModel):
-    """Which files are written, and how.
-
-    `observed_bytes` is a measured size that replaces the computed one in times and rates.
-    """
+    """Which files are written, and how."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    format: AnySpelling[FormatName] | None = Field(None, description="the framework's own where not given")
-    mode: AnySpelling[Mode] = Field("sync", description="async: training waits for the copy to host memory alone")
-    files_per_rank: Annotated[int, Field(ge=1, le=64)] | None = Field(
-        None, description="torch-dist: files that each rank writes; 1 where not given, older Megatron wrote 2"
+    format: AnySpelling[FormatName] | None = Field(
+        None,
+        description="Layout of the files; `ckpt-size formats` lists them. Default: the one that the framework writes.",
     )
-    observed_bytes: ByteCount | None = None
+    mode: AnySpelling[Mode] = Field(
+        "sync",
+        description="How training waits for a save. "
+        "With sync for all of it, with async only for the copy to host memory.",
+    )
+    files_per_rank: Annotated[int, Field(ge=1, le=64)] | None = Field(
+        None,
+        description="Files that each rank writes in torch-dist. Default: 1, as today's Megatron; older ones wrote 2.",
+    )
+    observed_bytes: ByteCount | None = Field(
+        None,
+        description="Measured bytes of one checkpoint. Times and rates use them in place of the computed size. "
+        "Default: the computed size.",
+    )

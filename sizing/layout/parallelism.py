@@ -21,30 +21,60 @@ DEFAULT_RANK_ORDER: RankOrder = ("tensor", "context", "expert", "data", "pipelin
 
 
 class Parallelism(BaseModel):
-    """Degrees of parallelism; 1 means that the axis is not used.
-
-    `tensor` ranks share every layer, `pipeline` stages share the layers, `context` ranks share a sequence and
-    `data` ranks the batch; along the last two the state is replicated, or sharded by `zero_stage` or FSDP.
-    `expert` ranks share the routed experts and are carved out of tensor x context x data, each group of
-    `expert_tensor` ranks cutting an expert.
-    """
+    """Degrees of parallelism. World size = tensor x pipeline x context x data."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    tensor: TensorDegree = 1
-    pipeline: Degree = 1
-    virtual_pipeline: Annotated[int, Field(ge=1, le=1000)] = Field(1, description="model chunks per stage")
-    context: Degree = 1
-    data: Degree = 1
-    expert: Degree = 1
-    expert_tensor: TensorDegree | None = Field(None, description="tensor where not given")
-    zero_stage: Annotated[int, Field(ge=0, le=3)] | None = Field(None, description="DeepSpeed; 1 where not given")
-    shard_group: Degree | None = Field(
-        None, description="FSDP ranks that shard one copy of the state; all of data x context where not given"
+    tensor: TensorDegree = Field(
+        1,
+        description="Tensor-parallel degree: ranks that share every layer. In papers t (Shoeybi et al. 2019). "
+        "Default: 1, layers are not cut.",
     )
-    rank_order: RankOrder = Field(DEFAULT_RANK_ORDER, description="axes of the rank number, the fastest first")
+    pipeline: Degree = Field(
+        1,
+        description="Pipeline-parallel degree: stages that share the layers. In papers p (Narayanan et al. 2021). "
+        "Default: 1, no pipeline.",
+    )
+    virtual_pipeline: Annotated[int, Field(ge=1, le=1000)] = Field(
+        1, description="Model chunks that each stage holds, v in the papers. Default: 1, no interleaving."
+    )
+    context: Degree = Field(
+        1,
+        description="Context-parallel degree: ranks that share each sequence. All of them hold the same weights. "
+        "Default: 1, sequences are not cut.",
+    )
+    data: Degree = Field(
+        1,
+        description="Data-parallel degree: ranks that share the batch. "
+        "In papers d; the state is replicated or sharded over them. Default: 1, one replica.",
+    )
+    expert: Degree = Field(
+        1,
+        description="Expert-parallel degree: ranks that share the routed experts. "
+        "They are carved out of tensor x context x data. Default: 1, every rank holds all experts.",
+    )
+    expert_tensor: TensorDegree | None = Field(
+        None, description="Tensor-parallel degree of one expert. Default: the tensor degree."
+    )
+    zero_stage: Annotated[int, Field(ge=0, le=3)] | None = Field(
+        None,
+        description="ZeRO stage of DeepSpeed. "
+        "Stage 1 shards the optimizer, 2 also gradients, 3 also weights, 0 nothing. Default: 1.",
+    )
+    shard_group: Degree | None = Field(
+        None,
+        description="FSDP ranks that shard one copy of the state. Fewer than all is HSDP. "
+        "Default: all of data x context.",
+    )
+    rank_order: RankOrder = Field(
+        DEFAULT_RANK_ORDER,
+        description="Axes by which ranks are numbered, the fastest first. Default: Megatron-LM's tp-cp-ep-dp-pp.",
+    )
     layers_per_stage: tuple[Annotated[int, Field(ge=0, le=10_000)], ...] | None = Field(
-        None, max_length=1_024, description="layers of each pipeline stage, first stage first"
+        None,
+        max_length=1_024,
+        description="Layers of each pipeline stage, the first stage first. "
+        "Default: spread evenly, the first stages take what is left over.",
     )
 
     @model_validator(mode="after")

@@ -19,10 +19,12 @@ class RankFile(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str
-    count: int
-    num_bytes: int = Field(description="of the tensors in all of them together")
-    container_bytes: int = Field(description="of headers and pickles, beyond num_bytes")
+    name: str = Field(
+        description="File name with placeholders for the ranks, such as mp_rank_TT_PPP/model_optim_rng.pt."
+    )
+    count: int = Field(description="Files of this pattern that one rank writes.")
+    num_bytes: int = Field(description="Bytes of tensors in all these files of one rank together.")
+    container_bytes: int = Field(description="Bytes of headers and pickles in these files, not part of num_bytes.")
 
 
 class RankClass(BaseModel):
@@ -30,13 +32,16 @@ class RankClass(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    stages: str = Field(description="pipeline stages, first-last")
-    ranks: str = Field(description="tensor ranks, FSDP shards or, in torch-dist, ranks of the stage, first-last")
-    copies: str = Field(description="which of the ranks that hold the same tensors, first-last")
-    num_ranks: int
-    num_layers: int = Field(description="layers on each of the stages")
-    bytes_per_rank: int
-    files: list[RankFile]
+    stages: str = Field(description="Pipeline stages of these ranks, first-last.")
+    ranks: str = Field(
+        description="Positions in the stage, first-last: tensor ranks, FSDP shards or, in torch-dist, ranks of the "
+        "stage."
+    )
+    copies: str = Field(description="Positions among the ranks that hold the same tensors, first-last.")
+    num_ranks: int = Field(description="Writers whose files have these sizes.")
+    num_layers: int = Field(description="Layers on each of the stages.")
+    bytes_per_rank: int = Field(description="Bytes of tensors that each of these ranks writes per save.")
+    files: list[RankFile] = Field(description="What each of these ranks writes, one entry per pattern of names.")
 
 
 class Layout(BaseModel):
@@ -44,18 +49,22 @@ class Layout(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    node: str
-    gpus_per_node: int
-    num_gpus: int
-    num_nodes: int
-    num_replicas: int
-    num_writers: int
-    num_writing_nodes: int
-    max_writers_per_node: int
-    max_rank_bytes: int
-    mean_rank_bytes: int
-    largest_over_mean: float = Field(description="of what a writer writes")
-    rank_classes: list[RankClass]
+    node: str = Field(description="Name of the node type; node_spec when the scenario describes it itself.")
+    gpus_per_node: int = Field(description="GPUs of one node, one rank each.")
+    num_gpus: int = Field(description="World size: tensor x pipeline x context x data.")
+    num_nodes: int = Field(description="Nodes that hold the ranks, the last one perhaps in part.")
+    num_replicas: int = Field(
+        description="Ranks that share or repeat the same part of the dense tensors: data x context."
+    )
+    num_writers: int = Field(description="Ranks that write at least one file.")
+    num_writing_nodes: int = Field(description="Nodes that hold at least one writer.")
+    max_writers_per_node: int = Field(description="Writers on the node that holds the most of them.")
+    max_rank_bytes: int = Field(description="Bytes that the busiest writer writes per save.")
+    mean_rank_bytes: int = Field(description="Bytes that a writer writes per save, as the mean over all writers.")
+    largest_over_mean: float = Field(
+        description="Imbalance of the writers: max_rank_bytes / mean_rank_bytes, 1 when all write the same."
+    )
+    rank_classes: list[RankClass] = Field(description="Writers grouped by the sizes of their files.")
 
 
 def layout_of(

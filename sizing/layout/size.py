@@ -27,10 +27,12 @@ class PartSize(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    dtype: str
-    bytes_per_parameter: float
-    logical_bytes: int
-    replicated_bytes: int
+    dtype: str = Field(description="Dtype of the saved values.")
+    bytes_per_parameter: float = Field(
+        description="Mean bytes of this part per parameter of the model, each counted once."
+    )
+    logical_bytes: int = Field(description="Bytes of this part with every parameter counted once.")
+    replicated_bytes: int = Field(description="Bytes that the files repeat of this part.")
 
     @property
     def total_bytes(self) -> int:
@@ -39,38 +41,47 @@ class PartSize(BaseModel):
 
 
 class ReplicatedTensors(BaseModel):
-    """Tensors that stand in the files more than once: `copies` times (of the weights) instead of once."""
+    """Tensors that stand in the files more than once."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    tensors: str
-    copies: int
-    replicated_bytes: int = Field(description="beyond the first copy")
+    tensors: str = Field(description="Name of the group of tensors that the files repeat.")
+    copies: int = Field(description="How many times the files hold each of these weights.")
+    replicated_bytes: int = Field(description="Bytes beyond the first copy, over all saved parts.")
 
 
 class CheckpointSize(BaseModel):
-    """The `checkpoint` block of the report: the bytes of one checkpoint.
-
-    `logical_bytes` holds every parameter once, `replicated_bytes` what the files repeat; their sum is
-    `total_bytes`. `written_bytes` is what times and rates are computed from: `observed_bytes` where it is
-    given, else `total_bytes`.
-    """
+    """The `checkpoint` block of the report: the bytes of one checkpoint."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    format: FormatName
-    logical_bytes: int
-    replicated_bytes: int
-    total_bytes: int
-    observed_bytes: int | None
-    observed_over_logical: float | None
-    written_bytes: int
-    bytes_per_parameter: float = Field(description="of logical_bytes")
-    num_files: int
-    container_bytes: int = Field(description="headers and pickles of the files, beyond total_bytes")
-    small_state_bytes: dict[str, int] = Field(description="counted apart, beyond total_bytes")
-    parts: dict[PartName, PartSize]
-    replicated: list[ReplicatedTensors]
+    format: FormatName = Field(description="Layout of the files, as given or as the framework writes.")
+    logical_bytes: int = Field(description="Bytes of saved state with every parameter counted once.")
+    replicated_bytes: int = Field(description="Bytes that the files hold beyond the first copy of each tensor.")
+    total_bytes: int = Field(description="Bytes of tensors in all files: logical_bytes + replicated_bytes.")
+    observed_bytes: int | None = Field(
+        description="Measured bytes of one checkpoint, as given. Null when the scenario has none."
+    )
+    observed_over_logical: float | None = Field(
+        description="Ratio of the measured size to logical_bytes. Null without observed_bytes."
+    )
+    written_bytes: int = Field(
+        description="Bytes that times and rates are computed from: observed_bytes when given, else total_bytes."
+    )
+    bytes_per_parameter: float = Field(
+        description="Bytes of state per parameter, logical_bytes over all parameters; 14 for mixed precision with "
+        "Adam in Megatron."
+    )
+    num_files: int = Field(description="Files of one checkpoint that hold tensors.")
+    container_bytes: int = Field(description="Bytes of headers and pickles in the files, not part of total_bytes.")
+    small_state_bytes: dict[str, int] = Field(
+        description="Bytes of non-tensor data by kind (random-number generators, scheduler and data position, "
+        ".metadata), not part of total_bytes."
+    )
+    parts: dict[PartName, PartSize] = Field(description="Size of each saved part: weights, master copy, moments, EMA.")
+    replicated: list[ReplicatedTensors] = Field(
+        description="Tensors that the files hold more than once, and how often."
+    )
 
 
 def size_of(

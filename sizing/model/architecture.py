@@ -28,40 +28,83 @@ class Architecture(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    family: Family
-    hidden_size: Width
-    num_layers: Count
-    num_attention_heads: Count
-    vocab_size: Width
-    ffn_hidden_size: Width | None = Field(None, description="4 x hidden_size where not given")
-    num_kv_heads: Count | None = Field(None, description="num_attention_heads where not given")
-    head_dim: Width | None = Field(None, description="hidden_size / num_attention_heads where not given")
-    max_positions: Width | None = Field(None, description="rows of the learned position table")
-    tied_embeddings: bool = Field(True, description="the output head is the embedding")
-    attention_bias: bool | None = Field(None, description="on every projection; the family's where not given")
-    ffn_bias: bool | None = Field(None, description="the family's where not given")
+    family: Family = Field(
+        description="Family whose conventions fill in what the other fields leave open: biases, norms, position table."
+    )
+    hidden_size: Width = Field(description="Width of the residual stream, h in the papers.")
+    num_layers: Count = Field(description="Transformer layers without multi-token-prediction modules, l in the papers.")
+    num_attention_heads: Count = Field(description="Query heads of a layer, a in the papers.")
+    vocab_size: Width = Field(description="Rows of the embedding table before padding, V in the papers.")
+    ffn_hidden_size: Width | None = Field(
+        None, description="Inner width of a dense feed-forward block. Default: 4 x hidden_size (Radford et al. 2019)."
+    )
+    num_kv_heads: Count | None = Field(
+        None,
+        description="Heads of keys and values; fewer than query heads means grouped-query attention. "
+        "Default: num_attention_heads.",
+    )
+    head_dim: Width | None = Field(
+        None, description="Width of one attention head. Default: hidden_size / num_attention_heads."
+    )
+    max_positions: Width | None = Field(
+        None, description="Rows of the learned position table, only in families that learn one. Default: the family's."
+    )
+    tied_embeddings: bool = Field(True, description="Whether the output head uses the weights of the embedding.")
+    attention_bias: bool | None = Field(
+        None, description="Whether all projections of attention have biases. Default: the family's."
+    )
+    ffn_bias: bool | None = Field(
+        None, description="Whether the projections of the feed-forward block have biases. Default: the family's."
+    )
     norms_per_layer: Annotated[int, Field(ge=1, le=4)] | None = Field(
-        None, description="the family's where not given; Falcon 40B and 180B have 2"
+        None, description="Norms of width hidden_size in one layer; Falcon 40B and 180B have 2. Default: the family's."
     )
 
-    num_experts: Count | None = Field(None, description="routed experts of a layer; none where not given")
-    num_experts_per_token: Count | None = None
-    expert_ffn_hidden_size: Width | None = Field(None, description="ffn_hidden_size where not given")
-    num_shared_experts: Count | None = Field(None, description="experts that see every token")
+    num_experts: Count | None = Field(
+        None, description="Routed experts of one mixture-of-experts layer. Default: none, every layer is dense."
+    )
+    num_experts_per_token: Count | None = Field(
+        None,
+        description="Routed experts that each token passes through, k of top-k routing. Required with num_experts.",
+    )
+    expert_ffn_hidden_size: Width | None = Field(
+        None, description="Inner width of one routed expert. Default: ffn_hidden_size."
+    )
+    num_shared_experts: Count | None = Field(
+        None, description="Experts of a layer that every token passes through, beside the routed ones. Default: none."
+    )
     shared_expert_ffn_hidden_size: Width | None = Field(
-        None, description="of all shared experts together; num_shared_experts x expert width where not given"
+        None,
+        description="Inner width of all shared experts of a layer together. "
+        "Default: num_shared_experts x the width of a routed expert.",
     )
     first_dense_layers: Annotated[int, Field(ge=0, le=10_000)] | None = Field(
-        None, description="layers without experts, at the start"
+        None, description="Layers without experts before the first layer with experts. Default: none."
     )
 
-    q_lora_rank: Width | None = Field(None, description="latent queries; full queries where not given")
-    kv_lora_rank: Width | None = None
-    qk_nope_head_dim: Width | None = None
-    qk_rope_head_dim: Width | None = None
-    v_head_dim: Width | None = None
+    q_lora_rank: Width | None = Field(
+        None,
+        description="Rank of compressed queries in multi-head latent attention (DeepSeek-V2). "
+        "Default: queries are not compressed.",
+    )
+    kv_lora_rank: Width | None = Field(
+        None, description="Rank of compressed keys and values. Required with multi-head latent attention."
+    )
+    qk_nope_head_dim: Width | None = Field(
+        None,
+        description="Width per head of queries and keys without rotary positions. "
+        "Required with multi-head latent attention.",
+    )
+    qk_rope_head_dim: Width | None = Field(
+        None,
+        description="Width per head of queries and keys with rotary positions. "
+        "Required with multi-head latent attention.",
+    )
+    v_head_dim: Width | None = Field(
+        None, description="Width per head of values. Required with multi-head latent attention."
+    )
     num_mtp_layers: Annotated[int, Field(ge=0, le=16)] | None = Field(
-        None, description="multi-token-prediction modules; none where not given"
+        None, description="Multi-token-prediction modules after the last layer (DeepSeek-V3). Default: none."
     )
 
     @model_validator(mode="after")

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import functools
 
+from pydantic import Field
+
 from sizing.catalog_file import CatalogEntry, entries, entry_named
 from sizing.model.architecture import Architecture
 
 
 class CatalogModel(CatalogEntry):
-    """A published model: its architecture, and where its fields were read.
+    """A published model: its architecture, and where its fields were read."""
 
-    `num_parameters` is an integer that somebody else published, where there is one.
-    """
-
-    num_parameters: int | None = None
-    num_parameters_source: str | None = None
-    architecture: Architecture
+    num_parameters: int | None = Field(
+        None,
+        description="Parameters of all tensors: over REST counted from the architecture, in the catalog's file as "
+        "published. Null when nobody published a count.",
+    )
+    num_parameters_source: str | None = Field(
+        None, description="Publication that states the same count. Null when there is none."
+    )
+    architecture: Architecture = Field(description="Layers, widths and heads as published.")
 
 
 @functools.cache

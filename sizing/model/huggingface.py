@@ -28,11 +28,20 @@ class ConfigClass(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    family: Family
-    model_class: str
-    fields: dict[str, str]
-    defaults: dict[str, JsonValue] = Field(default_factory=dict)
-    must_equal: dict[str, JsonValue] = Field(default_factory=dict)
+    family: Family = Field(description="Family that models of this model_type are built like.")
+    model_class: str = Field(
+        description="Only entry that `architectures` of the config may have: the language model itself."
+    )
+    fields: dict[str, str] = Field(
+        description="Names in the config, each with the field of Architecture that it fills."
+    )
+    defaults: dict[str, JsonValue] = Field(
+        default_factory=dict, description="Values that transformers takes where the config does not have the name."
+    )
+    must_equal: dict[str, JsonValue] = Field(
+        default_factory=dict,
+        description="Values that the config must have, as others would change the count in a way not known here.",
+    )
 
 
 @functools.cache

@@ -31,13 +31,20 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     preset: Annotated[str, Field(max_length=100), catalog_name(catalog)] | None = Field(
-        None, description="a name of the model catalog"
+        None, description="Name of a published model; `ckpt-size models` lists them."
     )
-    architecture: Architecture | None = None
+    architecture: Architecture | None = Field(
+        None, description="Layers, widths and heads of a model that is not in the catalog."
+    )
     huggingface_config: dict[str, JsonValue] | None = Field(
-        None, description="the content of a config.json", max_length=500
+        None,
+        max_length=500,
+        description="Content of a Hugging Face config.json. A model_type that is not known is refused.",
     )
-    num_parameters: Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**16)] | None = None
+    num_parameters: Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**16)] | None = Field(
+        None,
+        description="Count of a model of which nothing else is known. Every rank is then taken to hold an equal share.",
+    )
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:

@@ -12,20 +12,38 @@ from sizing.run.tier import ARCHIVE, Tier, check_tiers
 from sizing.spelling import AnySpelling
 from sizing.units import BytesPerSecond, PositiveSeconds
 
+_INTERVAL_SOURCE = "4 h, quoted by VAST Data 2024"
+
 
 class Checkpoint(CheckpointFiles):
-    """What is written and when.
+    """What is written, when and where to, and how it is read back."""
 
-    `interval_seconds` runs from the start of one checkpoint to the start of the next.
-    """
-
-    interval_seconds: PositiveSeconds = Field(14_400.0, json_schema_extra={"source": "4 h, quoted by VAST Data 2024"})
-    observed_write_bytes_per_second: BytesPerSecond | None = Field(
-        None, description="a measured rate, to compare the computed one with"
+    interval_seconds: PositiveSeconds = Field(
+        14_400.0,
+        json_schema_extra={"source": _INTERVAL_SOURCE},
+        description=f"Seconds from the start of one checkpoint to the start of the next. Default: {_INTERVAL_SOURCE}.",
     )
-    restore: AnySpelling[RestoreStrategy] = Field("every-replica", description="how what replicas share is read back")
-    restore_parallelism: Parallelism | None = Field(None, description="of the layout that restores, if another one")
-    tiers: tuple[Tier, ...] = Field((), max_length=8, description="in front of the main storage, or behind it")
+    observed_write_bytes_per_second: BytesPerSecond | None = Field(
+        None,
+        description="Measured write rate to hold the computed one against, in bytes per second. "
+        "Default: no comparison.",
+    )
+    restore: AnySpelling[RestoreStrategy] = Field(
+        "every-replica",
+        description="How state that replicas share is read back. "
+        "By every replica, or once and passed on over the compute network.",
+    )
+    restore_parallelism: Parallelism | None = Field(
+        None,
+        description="Degrees of the layout that restores, when it is another one (resharding). "
+        "Default: the layout that saved.",
+    )
+    tiers: tuple[Tier, ...] = Field(
+        (),
+        max_length=8,
+        description="Tiers beside the main storage: burst buffers in front, in the order of their intervals, then "
+        "object stores behind. Default: none.",
+    )
 
     @model_validator(mode="after")
     def _tiers_in_order(self) -> Self:

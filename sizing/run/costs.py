@@ -24,14 +24,22 @@ _PRICES = ("per_terabyte", "per_gigabyte_per_second", "per_lost_gpu_hour")
 
 
 class Costs(BaseModel):
-    """Prices, all in one currency: of usable capacity, of write bandwidth of the file system, of an idle GPU's hour."""
+    """Prices, all in one currency."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    per_terabyte: _Price | None = Field(None, description="of usable capacity, 10^12 bytes")
-    per_gigabyte_per_second: _Price | None = Field(None, description="of write rate of the file system, 10^9 bytes")
-    per_lost_gpu_hour: _Price | None = Field(None, description="that saving, rework and restarts cost")
-    run_seconds: PositiveSeconds | None = Field(None, description="over which lost GPU-hours are counted")
+    per_terabyte: _Price | None = Field(
+        None, description="Price of one terabyte (10^12 bytes) of usable capacity. Default: not priced."
+    )
+    per_gigabyte_per_second: _Price | None = Field(
+        None, description="Price of a write rate of 10^9 bytes per second on the file system. Default: not priced."
+    )
+    per_lost_gpu_hour: _Price | None = Field(
+        None, description="Price of one GPU-hour lost to stalls, rework and restarts. Default: not priced."
+    )
+    run_seconds: PositiveSeconds | None = Field(
+        None, description="Seconds of training over which lost GPU-hours are counted. Required with per_lost_gpu_hour."
+    )
 
     @model_validator(mode="after")
     def _prices_something(self) -> Self:
@@ -43,16 +51,22 @@ class Costs(BaseModel):
 
 
 class Cost(Figures):
-    """The `cost` block of the report, in the currency of the prices; None where a price or its figure is not known.
+    """The `cost` block of the report, in the currency of the prices."""
 
-    `total` is of all that is priced, and None as long as one of them is not known.
-    """
-
-    capacity: float | None
-    bandwidth: float | None
-    lost_gpu_hours: float | None = Field(description="over run_seconds")
-    lost_gpu_time: float | None
-    total: float | None
+    capacity: float | None = Field(
+        description="Price of the usable capacity, in the currency of costs. Null without per_terabyte."
+    )
+    bandwidth: float | None = Field(
+        description="Price of the file system's write rate. Null without per_gigabyte_per_second or a write rate."
+    )
+    lost_gpu_hours: float | None = Field(
+        description="GPU-hours over costs.run_seconds that are no useful work. "
+        "Null when goodput or run_seconds is unknown."
+    )
+    lost_gpu_time: float | None = Field(
+        description="Price of these GPU-hours. Null without per_lost_gpu_hour, or when they are unknown."
+    )
+    total: float | None = Field(description="Sum of all that is priced. Null when a part of it is unknown.")
 
 
 def lost_gpu_hours(goodput_fraction: Numbers, *, num_gpus: Numbers, run_seconds: Numbers) -> Numbers:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.cluster import ResolvedNode
 from sizing.layout import Layout
@@ -17,6 +17,7 @@ from sizing.run.failures import Reliability
 from sizing.run.goodput.interval import Interval, best_levels, interval_of, interval_warnings
 from sizing.run.goodput.levels import Level
 from sizing.run.goodput.overhead import Overhead, overhead_of, overhead_warnings
+from sizing.run.goodput.shares import UNKNOWN_SHARES, Shares, shares_of
 from sizing.run.required import Required, required_of, required_warnings
 from sizing.run.restore.restore import Restore, restore_of, restore_warnings
 from sizing.run.retention import Capacity, Retention, capacity_of
@@ -45,15 +46,24 @@ class RunReport(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    write: Write | None
-    restore: Restore
-    overhead: Overhead
-    interval: Interval
-    required: Required
-    tiers: list[TierRow]
-    targets: list[TargetCheck]
-    capacity: Capacity
-    cost: Cost | None
+    write: Write | None = Field(description="Time and rate of one save. Null without a write rate of the storage.")
+    restore: Restore = Field(description="What a restart reads, and how long that takes.")
+    overhead: Overhead = Field(
+        description="Fraction of the time that saving stalls training, with the fraction that failures cost."
+    )
+    interval: Interval = Field(
+        description="Goodput (ETTR) at the interval asked for, and the interval that maximizes it."
+    )
+    shares: Shares = Field(
+        description="Where all of the wall time goes: useful work, saving, work done again, recovery."
+    )
+    required: Required = Field(description="Min rates that meet the targets.")
+    tiers: list[TierRow] = Field(
+        description="Figures of each tier and of the main storage. Empty when checkpoint.tiers is."
+    )
+    targets: list[TargetCheck] = Field(description="Each target that was set, with the figure that it is held against.")
+    capacity: Capacity = Field(description="Storage that the kept checkpoints take.")
+    cost: Cost | None = Field(description="What storage and lost GPU time cost. Null without prices.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +110,7 @@ def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
         restore=restore,
         overhead=overhead,
         interval=interval,
+        shares=_shares(levels, interval),
         required=required_of(targets, demands=demands, profile=profile, checkpoint=checkpoint, reliability=reliability),
         tiers=tier_rows(saved, levels, best=best, demands=demands, main_stored_bytes=capacity.capacity_bytes),
         targets=check_targets(
@@ -113,6 +124,13 @@ def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
         cost=cost_of(inputs.costs, profile=profile, capacity=capacity, interval=interval, demands=demands),
     )
     return RunFigures(report, tuple(levels))
+
+
+def _shares(levels: Sequence[Level], interval: Interval) -> Shares:
+    goodput, mtbf = interval.goodput_at_interval_fraction, interval.mtbf_seconds
+    if goodput is None or mtbf is None:
+        return UNKNOWN_SHARES
+    return shares_of(levels, goodput=goodput, mtbf_seconds=mtbf)
 
 
 def _job_mtbf_seconds(reliability: Reliability | None, demands: Demands) -> Numbers | None:

@@ -20,20 +20,28 @@ _WAYS = ("failures_per_node_day", "failures_per_gpu_hour", "mtbf_seconds", "comp
 
 
 class Component(BaseModel):
-    """Parts of one kind, any of which stops the job: GPUs, nodes, switches.
-
-    Their number is `count`, times the job's GPUs or nodes where `per` says so. A failure of one takes down its
-    `loss_domain`: with it goes what tiers keep inside.
-    """
+    """Parts of one kind, any of which stops the job: GPUs, nodes, switches."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: Annotated[str, Field(min_length=1, max_length=100)]
-    count: Annotated[int, Field(ge=1, le=100_000_000)] = 1
-    per: Literal["job", "node", "gpu"] = "job"
-    failures_per_hour: _Rate | None = Field(None, description="of one of them")
-    mtbf_seconds: PositiveSeconds | None = Field(None, description="of one of them")
-    loss_domain: Literal["process", "node", "rack", "job"] = "node"
+    name: Annotated[str, Field(min_length=1, max_length=100)] = Field(
+        description="What fails, such as GPU or rack switch; a label for the reader."
+    )
+    count: Annotated[int, Field(ge=1, le=100_000_000)] = Field(
+        1, description="How many there are per job, node or GPU."
+    )
+    per: Literal["job", "node", "gpu"] = Field(
+        "job", description="What the count is multiplied with: nothing (job), the job's nodes, or its GPUs."
+    )
+    failures_per_hour: _Rate | None = Field(
+        None, description="Mean failures per hour of one of them. Default: from mtbf_seconds."
+    )
+    mtbf_seconds: PositiveSeconds | None = Field(
+        None, description="Mean seconds between failures of one of them. Default: from failures_per_hour."
+    )
+    loss_domain: Literal["process", "node", "rack", "job"] = Field(
+        "node", description="What goes down with one failure, and with it the copies that tiers hold there."
+    )
 
     @model_validator(mode="after")
     def _exactly_one_rate(self) -> Self:
@@ -49,22 +57,27 @@ class Component(BaseModel):
 
 
 class Reliability(BaseModel):
-    """How often the job fails, by one of four ways to say it, and what an interruption takes beside the lost work.
-
-    `detection_seconds` pass until a failure is seen, `relaunch_seconds` from then until the processes read the
-    checkpoint. `restart_seconds` is a measured time from detection until training goes on, reading included; it
-    replaces the computed one, relaunch and restore.
-    """
+    """How often the job fails, by one of four ways to say it, and what an interruption takes beside the lost work."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    failures_per_node_day: _Rate | None = None
-    failures_per_gpu_hour: _Rate | None = None
-    mtbf_seconds: PositiveSeconds | None = Field(None, description="of the whole job")
-    components: Annotated[tuple[Component, ...], Field(min_length=1, max_length=100)] | None = None
-    detection_seconds: Seconds = 0.0
-    relaunch_seconds: Seconds = 0.0
-    restart_seconds: Seconds | None = None
+    failures_per_node_day: _Rate | None = Field(None, description="Mean failures per node and day that stop the job.")
+    failures_per_gpu_hour: _Rate | None = Field(None, description="Mean failures per GPU and hour that stop the job.")
+    mtbf_seconds: PositiveSeconds | None = Field(None, description="Mean seconds between failures of the whole job.")
+    components: Annotated[tuple[Component, ...], Field(min_length=1, max_length=100)] | None = Field(
+        None, description="Parts that fail and stop the job, each with its own rate; the rates add up."
+    )
+    detection_seconds: Seconds = Field(
+        0.0, description="Seconds from a failure until it is noticed. Default: 0, at once."
+    )
+    relaunch_seconds: Seconds = Field(
+        0.0, description="Seconds from detection until the processes start to read the checkpoint. Default: 0, at once."
+    )
+    restart_seconds: Seconds | None = Field(
+        None,
+        description="Measured seconds from detection until training goes on, reading included. "
+        "Default: computed from relaunch_seconds and the restore.",
+    )
 
     @model_validator(mode="after")
     def _exactly_one_rate(self) -> Self:

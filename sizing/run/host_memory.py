@@ -19,11 +19,15 @@ class HostMemory(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    gathered_bytes: int = Field(description="of other ranks' state that the node's writers gather, at most")
-    staged_bytes: int = Field(description="copied from the GPUs and kept until drained, at most")
-    tier_bytes: int = Field(0, description="that tiers in memory keep, what they receive included")
-    node_bytes: int | None
-    fits: bool | None
+    gathered_bytes: int = Field(
+        description="Max bytes of other ranks' state that the node's writers gather before they write."
+    )
+    staged_bytes: int = Field(description="Max bytes copied from the node's GPUs and kept until they have drained.")
+    tier_bytes: int = Field(
+        0, description="Bytes that tiers in memory keep on the node, copies from its peers included."
+    )
+    node_bytes: int | None = Field(description="Host memory of one node, in bytes. Null when the node does not say.")
+    fits: bool | None = Field(description="Whether all of it together fits the host memory. Null when that is unknown.")
 
     @property
     def needed_bytes(self) -> int:

@@ -28,18 +28,29 @@ WriteTarget = Literal["max_overhead_fraction", "max_stall_seconds", "interval_se
 
 
 class Required(Figures):
-    """The `required` block of the report: rates over all nodes, None where no rate is enough.
+    """The `required` block of the report."""
 
-    `restore_bytes_per_second` is also None where no recovery target is set. Asynchronous saving must drain within the
-    interval, which decides its write rate; what stalls it is the copy from GPU to host.
-    """
-
-    write_bytes_per_second: float | None
-    write_per_node_bytes_per_second: float | None
-    write_target: WriteTarget
-    write_seconds: float = Field(description="that the target allows")
-    device_to_host_bytes_per_second: float | None = Field(None, description="of one GPU, with mode async")
-    restore_bytes_per_second: float | None
+    write_bytes_per_second: float | None = Field(
+        description="Min write rate over all nodes that meets write_target, in bytes per second. "
+        "Null when no rate does."
+    )
+    write_per_node_bytes_per_second: float | None = Field(
+        description="Share of one writing node in that rate, in bytes per second. Null when no rate does."
+    )
+    write_target: WriteTarget = Field(
+        description="Target that asks for the highest write rate; interval_seconds with mode async, as a save must "
+        "drain before the next."
+    )
+    write_seconds: float = Field(description="Max seconds that this target leaves for a write.")
+    device_to_host_bytes_per_second: float | None = Field(
+        None,
+        description="Min rate of one GPU's copy to host memory that meets the stall targets, in bytes per second. "
+        "Null with mode sync or when no rate does.",
+    )
+    restore_bytes_per_second: float | None = Field(
+        description="Min read rate over all nodes that meets targets.recovery_seconds, in bytes per second. "
+        "Null without that target or when no rate does."
+    )
 
 
 def least_bytes_per_second(total_bytes: Numbers, *, seconds: Numbers, serial_seconds: Numbers = 0.0) -> Numbers:

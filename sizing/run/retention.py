@@ -14,30 +14,36 @@ from sizing.storage.transfer import Numbers
 from sizing.units import SECONDS_PER_DAY, Fraction, PositiveSeconds
 
 _Count = Annotated[int, Field(ge=0, le=1_000_000)]
+_KEEP_LAST_SOURCE = "the least that a restart needs"
 
 
 class Retention(BaseModel):
-    """Which checkpoints are kept, and what the storage needs beside them.
-
-    The last and the best are kept whole; of every Nth the weights alone, for evaluation and as points to go back to,
-    as long as `run_seconds` or, where that is not given, for good.
-    """
+    """Which checkpoints are kept, and what the storage needs beside them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     keep_last: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
-        1, json_schema_extra={"source": "the least that a restart needs"}
+        1,
+        json_schema_extra={"source": _KEEP_LAST_SOURCE},
+        description=f"Newest checkpoints that are kept whole. Default: 1, {_KEEP_LAST_SOURCE}.",
     )
-    keep_best: _Count = Field(0, description="kept whole beside the last ones")
+    keep_best: _Count = Field(0, description="Checkpoints that are kept whole for their quality, besides the newest.")
     keep_weights_every: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
-        None, description="of every Nth checkpoint the weights are kept"
+        None,
+        description="Of every Nth checkpoint the weights stay, for evaluation and to go back to. Default: none stay.",
     )
-    run_seconds: PositiveSeconds | None = Field(None, description="for which the kept weights add up")
+    run_seconds: PositiveSeconds | None = Field(
+        None,
+        description="Seconds of training over which the kept weights add up. "
+        "Default: they are left out of the capacity.",
+    )
     free_fraction: Annotated[Fraction, Field(ge=0, le=0.95, allow_inf_nan=False)] = Field(
-        0.0, description="of the file system that stays free, as many slow down when full"
+        0.0, description="Fraction of the file system that stays free, as many slow down when full."
     )
     redundancy_fraction: Annotated[Fraction, Field(ge=0, le=10, allow_inf_nan=False)] = Field(
-        0.0, description="of raw bytes for each usable one: 0.25 for 8+2 erasure coding, 2 for three copies"
+        0.0,
+        description="Raw bytes beyond each usable one, as a fraction of it: 0.25 for 8+2 erasure coding, 2 for three "
+        "copies.",
     )
 
     @model_validator(mode="after")
@@ -48,20 +54,20 @@ class Retention(BaseModel):
 
 
 class Capacity(Figures):
-    """The `capacity` block of the report: what must fit on the storage at once.
+    """The `capacity` block of the report. A checkpoint must not replace an older one before it is complete."""
 
-    `num_checkpoints` are those kept whole and the one being written, which must not replace an older one before it is
-    complete. `capacity_bytes` is what they and the kept weights take.
-    """
-
-    num_checkpoints: int
-    checkpoints_bytes: int
-    kept_weights_bytes: int = Field(description="at the end of run_seconds; 0 where it is not given")
-    capacity_bytes: int
-    usable_bytes: float = Field(description="of the file system, with what stays free")
-    raw_bytes: float = Field(description="of drives, with redundancy")
-    written_bytes_per_day: float
-    growth_bytes_per_day: float = Field(description="of kept weights")
+    num_checkpoints: int = Field(
+        description="Whole checkpoints that must fit at once: those kept and the one being written."
+    )
+    checkpoints_bytes: int = Field(description="Bytes of all whole checkpoints that must fit at once.")
+    kept_weights_bytes: int = Field(
+        description="Bytes of weights kept until the end of retention.run_seconds; 0 when that is not given."
+    )
+    capacity_bytes: int = Field(description="Bytes that must fit: checkpoints and kept weights.")
+    usable_bytes: float = Field(description="Size of the file system in bytes, with the fraction that stays free.")
+    raw_bytes: float = Field(description="Bytes of drives to buy, with redundancy.")
+    written_bytes_per_day: float = Field(description="Bytes that saves write in one day, which wears drives.")
+    growth_bytes_per_day: float = Field(description="Bytes of kept weights that one day adds; 0 when none are kept.")
 
 
 def usable_bytes(kept_bytes: Numbers, *, free_fraction: Numbers) -> Numbers:

@@ -11,6 +11,8 @@ from sizing.run.figures import Figures
 from sizing.storage.transfer import Numbers
 from sizing.units import Fraction, PositiveSeconds
 
+_OVERHEAD_SOURCE = "5 %, quoted by VAST Data 2024"
+
 
 class Targets(BaseModel):
     """What the storage must achieve."""
@@ -18,24 +20,32 @@ class Targets(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     max_overhead_fraction: Annotated[Fraction, Field(ge=1e-9, le=1, allow_inf_nan=False)] = Field(
-        0.05, json_schema_extra={"source": "5 %, quoted by VAST Data 2024"}
+        0.05,
+        json_schema_extra={"source": _OVERHEAD_SOURCE},
+        description=f"Max fraction of the time for which saves may stall training. Default: {_OVERHEAD_SOURCE}.",
     )
-    max_stall_seconds: PositiveSeconds | None = None
+    max_stall_seconds: PositiveSeconds | None = Field(
+        None, description="Max seconds for which one save may stall training. Default: no target."
+    )
     recovery_seconds: PositiveSeconds | None = Field(
-        None, description="from a failure to the first step: detection, relaunch, restore"
+        None,
+        description="Max seconds from a failure to the first step (RTO): detection, relaunch, restore. "
+        "Default: no target.",
     )
     min_goodput_fraction: Annotated[Fraction, Field(ge=1e-9, lt=1, allow_inf_nan=False)] | None = Field(
-        None, description="of the time, that is to be useful at the interval asked for"
+        None,
+        description="Min fraction of the time that must be useful work (goodput, ETTR). "
+        "It is judged at the interval asked for. Default: no target.",
     )
 
 
 class TargetCheck(Figures):
-    """One target and what was found; `met` is None where the answer cannot tell."""
+    """One target and what was found."""
 
-    target: str
-    wanted: float
-    found: float | None
-    met: bool | None
+    target: str = Field(description="Field of targets that was set, such as max_stall_seconds.")
+    wanted: float = Field(description="Value of that field: a max, or a min for goodput.")
+    found: float | None = Field(description="Figure that is held against it, in the same unit. Null when unknown.")
+    met: bool | None = Field(description="Whether the figure is within the target. Null when unknown.")
 
 
 def check_targets(

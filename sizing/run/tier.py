@@ -35,24 +35,51 @@ class Tier(BaseModel):
     """Where checkpoints also go, how often, and which failures that survives.
 
     A tier in front of the main storage is written more often than it and read after the failures that it survives; an
-    object store behind it keeps copies. `replicas` are all copies, the own one included. A tier survives the failures
-    that take down less than its `loss_domain`; `recovered_fraction` says how many of all failures that are, where
-    `reliability.components` does not.
+    object store behind it keeps copies.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    kind: TierKind
-    interval_seconds: PositiveSeconds = Field(description="from the start of one save to the start of the next")
-    mode: Mode | None = Field(None, description="checkpoint.mode where not given; an object store always async")
-    replicas: Annotated[int, Field(ge=1, le=64)] | None = Field(None, description="2 in peer-memory, else 1")
-    keep: Annotated[int, Field(ge=1, le=1_000_000)] = Field(1, description="whole checkpoints beside the one in flight")
-    capacity_bytes: ByteCount | None = Field(None, description="of one node for tiers in the nodes, else of all")
-    loss_domain: LossDomain | None = Field(None, description="by kind where not given")
-    recovered_fraction: Annotated[Fraction, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
-    storage: Storage | None = Field(None, description="its rates; those of the node's links for memory")
+    kind: TierKind = Field(
+        description="Where the copies lie: in host or peer memory, on local NVMe, on a shared file system, or in an "
+        "object store behind all."
+    )
+    interval_seconds: PositiveSeconds = Field(
+        description="Seconds from the start of one save to this tier to the start of the next."
+    )
+    mode: Mode | None = Field(
+        None,
+        description="How training waits for a save to this tier. "
+        "Default: as checkpoint.mode; always async to an object store.",
+    )
+    replicas: Annotated[int, Field(ge=1, le=64)] | None = Field(
+        None, description="Copies of each checkpoint, the first one included. Default: 2 in peer-memory, otherwise 1."
+    )
+    keep: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        1, description="Whole checkpoints that stay in the tier, besides the one in flight."
+    )
+    capacity_bytes: ByteCount | None = Field(
+        None,
+        description="Capacity in bytes: of one node for tiers in the nodes, otherwise of the whole tier. "
+        "Default: host memory or NVMe of the node; otherwise the fit is not judged.",
+    )
+    loss_domain: LossDomain | None = Field(
+        None,
+        description="Smallest failure that takes the copies with it. "
+        "Default: node for host-memory and local-nvme, rack for peer-memory, otherwise site.",
+    )
+    recovered_fraction: Annotated[Fraction, Field(ge=0, le=1, allow_inf_nan=False)] | None = Field(
+        None,
+        description="Fraction of all failures that the copies survive. "
+        "Default: from reliability.components and loss_domain.",
+    )
+    storage: Storage | None = Field(
+        None,
+        description="Rates of the tier. "
+        "Default: of the GPU's link for host-memory, of the compute network for peer-memory; others need them.",
+    )
     cost_per_terabyte: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)] | None = Field(
-        None, description="in any currency"
+        None, description="Price of one terabyte (10^12 bytes) stored, in any currency. Default: no cost is computed."
     )
 
     @model_validator(mode="after")

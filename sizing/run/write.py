@@ -24,24 +24,39 @@ NOTABLE_MISS = 0.1
 
 
 class Write(Figures):
-    """The `write` block of the report. Per-writer and per-node rates are means.
+    """The `write` block of the report."""
 
-    `last_rank_seconds` is the time until the largest writer is done, where a writer or a node limits and
-    not the file system: its bytes over the mean stretch their terms.
-    """
-
-    seconds: float
-    stall_seconds: float = Field(description="for which training stands still")
-    drain_seconds: float = Field(description="that go on in the background")
-    last_rank_seconds: float
-    last_rank_bottleneck: Resource
-    bytes_per_second: float
-    per_writer_bytes_per_second: float
-    per_node_bytes_per_second: float
-    bottleneck: Resource
-    limits: list[Limit]
-    observed_bytes_per_second: float | None
-    predicted_over_observed: float | None = Field(description="of the rates; 1 where the model is right")
+    seconds: float = Field(description="Seconds from the start of a save until it counts.")
+    stall_seconds: float = Field(
+        description="Seconds for which training waits in each save: all of it with mode sync, the copy to host memory "
+        "with async."
+    )
+    drain_seconds: float = Field(
+        description="Seconds for which a save goes on in the background after the stall; 0 with mode sync."
+    )
+    last_rank_seconds: float = Field(
+        description="Seconds until the busiest writer is done, longer than seconds when writers write unequally and a "
+        "writer or a node is the limit."
+    )
+    last_rank_bottleneck: Resource = Field(description="Resource that the busiest writer waits for.")
+    bytes_per_second: float = Field(
+        description="Rate of the whole save over all nodes, in bytes per second: written_bytes / seconds."
+    )
+    per_writer_bytes_per_second: float = Field(
+        description="Mean share of one writer in that rate, in bytes per second."
+    )
+    per_node_bytes_per_second: float = Field(
+        description="Mean share of one writing node in that rate, in bytes per second."
+    )
+    bottleneck: Resource = Field(description="Resource that takes longest.")
+    limits: list[Limit] = Field(description="Time and slack of each resource.")
+    observed_bytes_per_second: float | None = Field(
+        description="Measured rate as given, in bytes per second. Null when the scenario has none."
+    )
+    predicted_over_observed: float | None = Field(
+        description="Ratio of the computed rate to the measured one; 1 when the model is right. "
+        "Null without a measured rate."
+    )
 
 
 def write_of(profile: StorageProfile | None, *, demands: Demands, checkpoint: Checkpoint) -> Write | None:

@@ -24,10 +24,18 @@ class SavedState(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    weights: Dtype | None = None
-    master: Dtype | None = None
-    moments: Dtype | None = None
-    ema: Dtype | None = None
+    weights: Dtype | None = Field(
+        None, description="Dtype of saved weights; null leaves them out of the checkpoint. Default: the framework's."
+    )
+    master: Dtype | None = Field(
+        None, description="Dtype of the saved master copy of the weights; null leaves it out. Default: the framework's."
+    )
+    moments: Dtype | None = Field(
+        None, description="Dtype of the optimizer's saved moments; null leaves them out. Default: the framework's."
+    )
+    ema: Dtype | None = Field(
+        None, description="Dtype of a saved moving average of the weights (EMA). Default: none is saved."
+    )
 
 
 class Adapters(BaseModel):
@@ -35,11 +43,19 @@ class Adapters(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    rank: Annotated[int, Field(ge=1, le=10_000)]
-    tensors: tuple[Annotated[str, Field(max_length=60)], ...] = Field(
-        ("attention.query", "attention.key_value", "attention.output"), max_length=50
+    rank: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        description="Inner dimension of the two matrices of an adapter, r in Hu et al. 2021."
     )
-    save_base: bool = Field(False, description="save the frozen weights too")
+    tensors: tuple[Annotated[str, Field(max_length=60)], ...] = Field(
+        ("attention.query", "attention.key_value", "attention.output"),
+        max_length=50,
+        description="Matrices that get an adapter, by name or by the beginning of the name. Default: all of attention.",
+    )
+    save_base: bool = Field(
+        False,
+        description="Whether the frozen weights are saved too. "
+        "Default: no, a LoRA checkpoint holds the adapters alone.",
+    )
 
 
 class Training(BaseModel):
@@ -47,35 +63,59 @@ class Training(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    framework: AnySpelling[Framework] = "megatron"
-    precision: AnySpelling[Precision] = "bf16-mixed"
-    optimizer: AnySpelling[Optimizer] = "adam"
-    saved_state: SavedState | None = None
-    adapters: Adapters | None = None
+    framework: AnySpelling[Framework] = Field(
+        "megatron", description="Training framework. It decides what is saved, and the default format."
+    )
+    precision: AnySpelling[Precision] = Field(
+        "bf16-mixed", description="Precision of training. Mixed means 16-bit weights beside an fp32 master copy."
+    )
+    optimizer: AnySpelling[Optimizer] = Field(
+        "adam", description="Optimizer. It decides which moments are saved with each tensor."
+    )
+    saved_state: SavedState | None = Field(
+        None,
+        description="Dtypes to save instead of the framework's. "
+        "Default: as the framework saves, measured with torch 2.13.",
+    )
+    adapters: Adapters | None = Field(
+        None,
+        description="Low-rank adapters (LoRA) that are trained while the model is frozen. "
+        "Default: the model itself is trained.",
+    )
     frozen: tuple[Annotated[str, Field(max_length=60)], ...] | None = Field(
-        None, max_length=50, description="tensors that are not trained: weights saved, no optimizer state"
+        None,
+        max_length=50,
+        description="Tensors that are not trained, by name or by the beginning of the name: weights saved, no "
+        "optimizer state. Default: none.",
     )
     vocabulary_padding_multiple: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
-        None, description="pads the vocabulary to a multiple of this x tensor; Megatron's is 128"
+        None,
+        description="The vocabulary is padded to a multiple of this x tensor; Megatron takes 128. Default: not padded.",
     )
 
     sequence_length: Annotated[int, Field(ge=1, le=100_000_000)] | None = Field(
-        None, description="tokens of a sequence"
+        None, description="Tokens of one sequence, s in the papers. Required with micro_batch_size."
     )
     micro_batch_size: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
-        None, description="sequences of one forward pass; asks whether activations fit beside the state"
+        None, description="Sequences of one forward pass, b in the papers. Default: activations are not counted."
     )
     global_batch_size: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = Field(
-        None, description="sequences of one step, over all replicas"
+        None,
+        description="Sequences of one optimizer step over all replicas. "
+        "Default: unknown, so the pipeline bubble is not computed.",
     )
     recomputation: AnySpelling[Recomputation] | None = Field(
-        None, description="what the backward pass computes again; selective (also FlashAttention) where not given"
+        None,
+        description="What the backward pass computes again. With selective attention scores, with full whole layers. "
+        "Default: selective, as FlashAttention does.",
     )
     schedule: AnySpelling[Schedule] | None = Field(
-        None, description="of the pipeline; 1f1b where not given, interleaved with virtual_pipeline"
+        None, description="Order of microbatches in the pipeline. Default: 1f1b, or interleaved with virtual_pipeline."
     )
     sequence_parallel: bool | None = Field(
-        None, description="tensor ranks share what they would each keep whole; with tensor > 1 where not given"
+        None,
+        description="Whether tensor ranks share the norms' and dropouts' activations instead of each keeping all "
+        "(Korthikanti et al. 2022). Default: yes when tensor is above 1.",
     )
 
     @model_validator(mode="after")

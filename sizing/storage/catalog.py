@@ -12,16 +12,19 @@ from sizing.storage.profile import StorageProfile
 
 
 class CatalogProfile(CatalogEntry):
-    """A published storage system, and where its figures were read.
+    """A published storage system, and where its figures were read."""
 
-    `basis` says what the figures are: `guidance` that a vendor asks storage to meet, rates `measured` by a benchmark
-    of the drives, or rates `achieved` by checkpoints of so many nodes, which the system may exceed.
-    """
-
-    tier: Literal["shared-file-system", "local-nvme"]
-    basis: Literal["guidance", "measured", "achieved"]
-    num_nodes: Annotated[int, Field(ge=1)] | None = Field(None, description="for which or by which it was published")
-    profile: StorageProfile
+    tier: Literal["shared-file-system", "local-nvme"] = Field(
+        description="Kind of storage: a file system that all nodes share, or drives in each node."
+    )
+    basis: Literal["guidance", "measured", "achieved"] = Field(
+        description="What the figures are: guidance of a vendor, measured by a benchmark, or achieved by checkpoints, "
+        "which the system may exceed."
+    )
+    num_nodes: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Nodes for which or by which the figures were published. Null when the source does not say."
+    )
+    profile: StorageProfile = Field(description="Rates as published.")
 
 
 @functools.cache

@@ -20,19 +20,23 @@ _Name = TypeVar("_Name", bound=str)
 
 
 class Limit(BaseModel):
-    """One resource: the rate that it allows over all units, and the time that it takes.
-
-    `slack_fraction` is the part of the transfer during which the resource could have idled: 0 where it
-    binds. It is None for serial steps, which add up instead of hiding behind each other.
-    """
+    """One resource: the rate that it allows, and the time that it takes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    resource: Resource
-    seconds: float
-    bytes_per_second: float | None
-    slack_fraction: float | None
-    binds: bool = Field(description="takes longer than every other resource")
+    resource: Resource = Field(
+        description="What limits: one writer's stream, a node, the whole file system, or a step that nothing overlaps."
+    )
+    seconds: float = Field(description="Seconds that the transfer takes of this resource.")
+    bytes_per_second: float | None = Field(
+        description="Rate that the resource allows over all of its units, in bytes per second. "
+        "Null for steps that add up."
+    )
+    slack_fraction: float | None = Field(
+        description="Fraction of the transfer for which the resource could idle, 0 for the bottleneck. "
+        "Null for steps that add up."
+    )
+    binds: bool = Field(description="Whether it takes longer than every other resource.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,66 +57,149 @@ def median_bytes_per_second(total_bytes: int, seconds: list[float]) -> float:
 class Measurement(BaseModel):
     """One operation of one configuration, repeated.
 
-    `seconds[i]` is repetition i from the common start to its slowest rank, `first_done_seconds[i]` to
-    its fastest, `rank_seconds[i][r]` to the end of rank r. `total_bytes` is what one repetition moved.
-    What is None was not measured. Times that are not lists are medians over the repetitions.
+    `seconds[i]` is repetition i, `rank_seconds[i][r]` rank r in it. Times that are not lists are medians over the
+    repetitions.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    engine: str = Field(min_length=1, max_length=64)
-    operation: Operation
-    num_nodes: _RankCount
-    num_ranks: _RankCount
-    bytes_per_rank: int = Field(ge=1, le=MOST_BYTES, description="on disk, mean over the ranks, rounded")
-    total_bytes: int = Field(ge=1, le=MOST_BYTES, description="on disk, over all ranks")
-    seconds: list[_Sample] = Field(min_length=1)
-    bytes_per_second: float = Field(gt=0, description="total_bytes over the median of seconds")
-    first_done_seconds: list[_Sample] = Field(min_length=1)
-    rank_seconds: list[list[_Sample]] = Field(min_length=1)
-    cache_policy: CachePolicy
-    verified: bool = Field(description="what was restored has the checksum of what was written")
+    engine: str = Field(
+        min_length=1, max_length=64, description="Engine that wrote the checkpoint, such as direct or torch-save."
+    )
+    operation: Operation = Field(description="What was timed: writing the checkpoint or restoring it into memory.")
+    num_nodes: _RankCount = Field(description="Nodes whose ranks took part.")
+    num_ranks: _RankCount = Field(description="Ranks that took part at once.")
+    bytes_per_rank: int = Field(
+        ge=1, le=MOST_BYTES, description="Bytes on disk of one rank: the mean over the ranks, rounded."
+    )
+    total_bytes: int = Field(ge=1, le=MOST_BYTES, description="Bytes on disk of all ranks, moved by one repetition.")
+    seconds: list[_Sample] = Field(
+        min_length=1, description="Seconds of each repetition, from the common start until the slowest rank is done."
+    )
+    bytes_per_second: float = Field(
+        gt=0, description="Rate in bytes per second: total_bytes over the median of seconds."
+    )
+    first_done_seconds: list[_Sample] = Field(
+        min_length=1, description="Seconds of each repetition, from the common start until the fastest rank is done."
+    )
+    rank_seconds: list[list[_Sample]] = Field(
+        min_length=1,
+        description="Seconds of each repetition and in it of each rank, from the common start until that rank is done.",
+    )
+    cache_policy: CachePolicy = Field(
+        description="How the page cache was kept out of the figure; cached means that it was not, so the figure is "
+        "not one of storage."
+    )
+    verified: bool = Field(description="Whether what was restored has the checksums of what was written.")
 
-    payload_bytes_per_rank: int | None = Field(None, ge=1, description="as asked for; null where a scenario said it")
-    num_files: int | None = Field(None, ge=0, description="files of the checkpoint, over all ranks")
-    block_bytes: int | None = Field(None, ge=1, description="of one request to the file system")
-    threads_per_rank: int | None = Field(None, ge=1, description="that move data")
-    rank_bytes: list[Annotated[int, Field(ge=0)]] | None = Field(None, description="on disk, of each rank")
+    payload_bytes_per_rank: int | None = Field(
+        None, ge=1, description="Bytes of tensors asked for per rank. Null when a scenario said what to write."
+    )
+    num_files: int | None = Field(
+        None, ge=0, description="Files of the checkpoint over all ranks. Null when not recorded."
+    )
+    block_bytes: int | None = Field(
+        None, ge=1, description="Bytes of one request to the file system. Null when the engine decides."
+    )
+    threads_per_rank: int | None = Field(
+        None, ge=1, description="Threads of one rank that move data. Null when not recorded."
+    )
+    rank_bytes: list[Annotated[int, Field(ge=0)]] | None = Field(
+        None, description="Bytes on disk of each rank. Null when not recorded."
+    )
 
-    warm_up_seconds: _Seconds | None = Field(None, description="of the slowest rank, in the repetition not counted")
-    start_spread_seconds: list[_Seconds] | None = Field(None, description="first to last start of a rank")
-    phase_seconds: dict[_Name, _Seconds] | None = Field(None, description="of the slowest rank in each phase")
-    snapshot_seconds: _Seconds | None = Field(None, description="from device to host memory, slowest rank")
-    stall_seconds: _Seconds | None = Field(None, description="asynchronous save: training waits, slowest rank")
-    drain_seconds: _Seconds | None = Field(None, description="asynchronous save: from the stall's end to durable")
+    warm_up_seconds: _Seconds | None = Field(
+        None,
+        description="Seconds of the slowest rank in the first repetition, which does not count. "
+        "Null when not recorded.",
+    )
+    start_spread_seconds: list[_Seconds] | None = Field(
+        None,
+        description="Seconds of each repetition between the first and the last start of a rank. "
+        "Null when not recorded.",
+    )
+    phase_seconds: dict[_Name, _Seconds] | None = Field(
+        None,
+        description="Median seconds of the slowest rank by phase, such as serialize, write, fsync. "
+        "Null when not recorded.",
+    )
+    snapshot_seconds: _Seconds | None = Field(
+        None,
+        description="Median seconds of the slowest rank's copy from device to host memory. "
+        "Null when nothing was copied.",
+    )
+    stall_seconds: _Seconds | None = Field(
+        None,
+        description="Median seconds for which training would wait at an asynchronous save, slowest rank. "
+        "Null for other engines.",
+    )
+    drain_seconds: _Seconds | None = Field(
+        None,
+        description="Median seconds of an asynchronous save from the stall's end until the bytes are durable. "
+        "Null for other engines.",
+    )
 
     rate_interval_bytes_per_second: tuple[_Rate, _Rate] | None = Field(
-        None, description="95 % bootstrap interval of bytes_per_second over the repetitions"
+        None,
+        description="95 % bootstrap interval of the rate over the repetitions, in bytes per second. "
+        "Null when not recorded.",
     )
-    drift_fraction: float | None = Field(None, description="longer (or less) that the later half took")
-    p50_rank_seconds: _Sample | None = Field(None, description="over all ranks and repetitions")
-    p95_rank_seconds: _Sample | None = Field(None, description="over all ranks and repetitions")
-    straggler_ratio: Annotated[float, Field(ge=1)] | None = Field(None, description="slowest rank over median rank")
-    stragglers: list[_Name] | None = Field(None, description="ranks that are late beyond the spread of the others")
+    drift_fraction: float | None = Field(
+        None,
+        description="Fraction by which the later half of the repetitions took longer; negative when it took less, 0 "
+        "with fewer than four. Null when not recorded.",
+    )
+    p50_rank_seconds: _Sample | None = Field(
+        None, description="Median seconds over all ranks and repetitions. Null when not recorded."
+    )
+    p95_rank_seconds: _Sample | None = Field(
+        None, description="95th percentile of seconds over all ranks and repetitions. Null when not recorded."
+    )
+    straggler_ratio: Annotated[float, Field(ge=1)] | None = Field(
+        None,
+        description="Time of the slowest rank over that of the median rank, median of the repetitions. "
+        "Null when not recorded.",
+    )
+    stragglers: list[_Name] | None = Field(
+        None, description="Ranks that are late beyond the spread of the others. Null when not looked for."
+    )
 
-    limited_by: LimitedBy | None = None
-    null_sink_bytes_per_second: _Rate | None = Field(None, description="the same path with the writes discarded")
+    limited_by: LimitedBy | None = Field(
+        None,
+        description="What limited the rate: the storage, the client, or the generator of the payload. "
+        "Null when not judged.",
+    )
+    null_sink_bytes_per_second: _Rate | None = Field(
+        None, description="Rate of the same path with writes discarded, in bytes per second. Null when not measured."
+    )
     generator_wait_fraction: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None, description="of the writing time, waited for bytes to write"
+        None, description="Fraction of the writing time spent waiting for bytes to write. Null without a generator."
     )
     client_cpu_fraction: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None, description="CPU time of the ranks over the time of the CPUs that they may use, on the busiest node"
+        None,
+        description="CPU time of the ranks as a fraction of what the CPUs that they may use have, on the busiest "
+        "node. Null when not recorded.",
     )
     software_tax_fraction: Annotated[float, Field(lt=1)] | None = Field(
-        None, description="1 - rate / rate of the engine direct in the same document"
+        None,
+        description="Fraction of the raw rate that the format loses: 1 - rate / rate of the engine direct. "
+        "Null when direct was not measured with it.",
     )
     resident_pages: int | None = Field(
-        None, ge=0, description="in the page cache: after a direct write, before a restore; most of any repetition"
+        None,
+        ge=0,
+        description="Max of pages in the page cache after a direct write or before a restore, 0 as proof that they "
+        "were kept out. Null when it cannot be seen.",
     )
     counted_bytes: dict[_Name, Annotated[int, Field(ge=0)]] | None = Field(
-        None, description="that the kernel counted beside the agent, by counter, on all nodes together"
+        None,
+        description="Bytes that the kernel counted on all nodes, by counter, as a second opinion: median of the "
+        "repetitions. Null when not recorded.",
     )
-    equivalent_commands: dict[_Name, str] | None = Field(None, description="command lines of other tools, by tool")
+    equivalent_commands: dict[_Name, str] | None = Field(
+        None,
+        description="Command lines of fio and other tools that move the same bytes, by tool. Null for object stores.",
+    )
 
     @property
     def is_of_storage(self) -> bool:
@@ -153,10 +236,17 @@ class BenchmarkResult(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    schema_version: Literal[1] = 1
-    run_id: str = Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    started_at: AwareDatetime | None = None
-    command: list[str]
-    environment: dict[str, JsonValue] = Field(description="versions, host, kernel, mount, hardware")
-    warnings: list[str]
-    measurements: list[Measurement] = Field(min_length=1)
+    schema_version: Literal[1] = Field(1, description="Version of this form of document.")
+    run_id: str = Field(
+        min_length=1,
+        max_length=64,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        description="Id of the run: time of its start and random characters.",
+    )
+    started_at: AwareDatetime | None = Field(
+        None, description="Moment at which the run began. Null in documents of older agents."
+    )
+    command: list[str] = Field(description="Command line of the run, word by word.")
+    environment: dict[str, JsonValue] = Field(description="Versions, host, kernel, mount and hardware of each node.")
+    warnings: list[str] = Field(description="What a reader must know before believing the figures.")
+    measurements: list[Measurement] = Field(min_length=1, description="Every operation of every configuration.")

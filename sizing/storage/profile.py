@@ -18,46 +18,102 @@ class MeasuredOn(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    run_id: Annotated[str, Field(max_length=64)]
-    engine: Annotated[str, Field(max_length=64)]
-    num_nodes: Annotated[int, Field(ge=1, le=1_000_000)]
-    num_ranks: Annotated[int, Field(ge=1, le=1_000_000)]
-    warnings: tuple[Annotated[str, Field(max_length=2000)], ...] = Field((), max_length=100)
+    run_id: Annotated[str, Field(max_length=64)] = Field(
+        description="Id of the benchmark run, as in its result document."
+    )
+    engine: Annotated[str, Field(max_length=64)] = Field(
+        description="Engine that wrote the checkpoints, such as direct or torch-save."
+    )
+    num_nodes: Annotated[int, Field(ge=1, le=1_000_000)] = Field(description="Nodes that wrote at once in the run.")
+    num_ranks: Annotated[int, Field(ge=1, le=1_000_000)] = Field(description="Ranks that wrote at once in the run.")
+    warnings: tuple[Annotated[str, Field(max_length=2000)], ...] = Field(
+        (), max_length=100, description="What the run warned of."
+    )
 
 
 class StorageProfile(BaseModel):
-    """Rates of a storage system, and the times that add up beside them. What is None does not limit.
-
-    `write` and `read` are of the whole file system, `node_` of one node's network ports or drives, `writer_` of one
-    writer's or reader's stream. `_buffered_` rates hold where the stream goes through the page cache: `node_` for
-    all streams of a node together. `device_to_host` is one GPU's copy to host memory. The times of a save or a
-    restore that nothing overlaps: `fixed_` whatever its size, `file_` for each file of a stream, `commit_` from the
-    last byte to a checkpoint that counts, `planning_` for each rank whose plan is gathered.
-    """
+    """Max rates of a storage system, and the times of a save or a restore that nothing overlaps."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    write_bytes_per_second: BytesPerSecond | None = None
-    read_bytes_per_second: BytesPerSecond | None = None
-    node_write_bytes_per_second: BytesPerSecond | None = None
-    node_read_bytes_per_second: BytesPerSecond | None = None
-    node_buffered_write_bytes_per_second: BytesPerSecond | None = None
-    node_buffered_read_bytes_per_second: BytesPerSecond | None = None
-    writer_write_bytes_per_second: BytesPerSecond | None = None
-    writer_read_bytes_per_second: BytesPerSecond | None = None
-    writer_buffered_write_bytes_per_second: BytesPerSecond | None = None
-    writer_buffered_read_bytes_per_second: BytesPerSecond | None = None
-    device_to_host_bytes_per_second: BytesPerSecond | None = None
-    files_per_second: _FilesPerSecond | None = Field(None, description="created by saves")
-    read_files_per_second: _FilesPerSecond | None = Field(None, description="opened by restores")
-    file_write_seconds: Seconds | None = Field(None, description="to create, sync and close one file")
-    file_read_seconds: Seconds | None = Field(None, description="to open one file")
-    planning_seconds_per_rank: Seconds | None = Field(None, description="of saves that plan together, as DCP does")
-    read_planning_seconds_per_rank: Seconds | None = Field(None, description="of restores that plan together")
-    commit_seconds: Seconds | None = Field(None, description="to sync folders, rename and publish a save")
-    fixed_write_seconds: Seconds | None = None
-    fixed_read_seconds: Seconds | None = None
-    measured: MeasuredOn | None = Field(None, description="where the rates were measured, if they were")
+    write_bytes_per_second: BytesPerSecond | None = Field(
+        None, description="Max write rate of the whole file system, in bytes per second. Default: no limit."
+    )
+    read_bytes_per_second: BytesPerSecond | None = Field(
+        None, description="Max read rate of the whole file system, in bytes per second. Default: no limit."
+    )
+    node_write_bytes_per_second: BytesPerSecond | None = Field(
+        None,
+        description="Max write rate of one node by its storage ports or drives, in bytes per second. "
+        "Default: no limit.",
+    )
+    node_read_bytes_per_second: BytesPerSecond | None = Field(
+        None,
+        description="Max read rate of one node by its storage ports or drives, in bytes per second. Default: no limit.",
+    )
+    node_buffered_write_bytes_per_second: BytesPerSecond | None = Field(
+        None,
+        description="Max write rate of one node through its page cache, all streams together, in bytes per second. "
+        "Default: no limit.",
+    )
+    node_buffered_read_bytes_per_second: BytesPerSecond | None = Field(
+        None,
+        description="Max read rate of one node through its page cache, all streams together, in bytes per second. "
+        "Default: no limit.",
+    )
+    writer_write_bytes_per_second: BytesPerSecond | None = Field(
+        None, description="Max write rate of one writer's stream, in bytes per second. Default: no limit."
+    )
+    writer_read_bytes_per_second: BytesPerSecond | None = Field(
+        None, description="Max read rate of one reader's stream, in bytes per second. Default: no limit."
+    )
+    writer_buffered_write_bytes_per_second: BytesPerSecond | None = Field(
+        None, description="Max write rate of one stream through the page cache, in bytes per second. Default: no limit."
+    )
+    writer_buffered_read_bytes_per_second: BytesPerSecond | None = Field(
+        None, description="Max read rate of one stream through the page cache, in bytes per second. Default: no limit."
+    )
+    device_to_host_bytes_per_second: BytesPerSecond | None = Field(
+        None,
+        description="Rate at which one GPU copies to host memory, in bytes per second. "
+        "Default: the line rate of its PCIe link with mode async or tiers; otherwise the copy takes no time of "
+        "its own.",
+    )
+    files_per_second: _FilesPerSecond | None = Field(
+        None, description="Max rate at which saves create files, in files per second. Default: no limit."
+    )
+    read_files_per_second: _FilesPerSecond | None = Field(
+        None, description="Max rate at which restores open files, in files per second. Default: no limit."
+    )
+    file_write_seconds: Seconds | None = Field(
+        None,
+        description="Seconds to create, sync and close one file; files of one stream wait for each other. "
+        "Default: none.",
+    )
+    file_read_seconds: Seconds | None = Field(
+        None, description="Seconds to open one file; files of one stream wait for each other. Default: none."
+    )
+    planning_seconds_per_rank: Seconds | None = Field(
+        None,
+        description="Seconds that each rank adds to the plan of a save, gathered on one rank as DCP does. "
+        "Default: none.",
+    )
+    read_planning_seconds_per_rank: Seconds | None = Field(
+        None, description="Seconds that each rank adds to the plan of a restore. Default: none."
+    )
+    commit_seconds: Seconds | None = Field(
+        None,
+        description="Seconds from the last byte until the save counts: sync folders, rename, publish. Default: none.",
+    )
+    fixed_write_seconds: Seconds | None = Field(
+        None, description="Seconds that a save takes whatever its size. Default: none."
+    )
+    fixed_read_seconds: Seconds | None = Field(
+        None, description="Seconds that a restore takes whatever its size. Default: none."
+    )
+    measured: MeasuredOn | None = Field(
+        None, description="Benchmark run that the rates come from. Default: they were not measured here."
+    )
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:

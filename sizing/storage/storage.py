@@ -29,20 +29,23 @@ def _calibration_or_id(value: Any, handler: ValidatorFunctionWrapHandler) -> Cal
 
 
 class Storage(BaseModel):
-    """Where checkpoints go: a published system by its name, a profile, or a calibration.
-
-    `calibration` is a Calibration as `ckpt-bench calibrate` writes it, or the id of one that a service stores.
-    """
+    """Where checkpoints go: a published system by its name, a profile, or a calibration."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     preset: Annotated[str, Field(max_length=100), catalog_name(storage_profiles)] | None = Field(
-        None, description="a name of the storage catalog"
+        None, description="Name of a published storage system; `ckpt-size storage` lists them."
     )
-    profile: StorageProfile | None = None
-    calibration: Annotated[Calibration | str, WrapValidator(_calibration_or_id)] | None = None
+    profile: StorageProfile | None = Field(None, description="Rates of a storage system that is not in the catalog.")
+    calibration: Annotated[Calibration | str, WrapValidator(_calibration_or_id)] | None = Field(
+        None,
+        description="Limits fitted to benchmark runs, as `ckpt-bench calibrate` writes them, or the id under which a "
+        "service stores them.",
+    )
     io: AnySpelling[Literal["buffered", "direct"]] | None = Field(
-        None, description="direct: writers and readers bypass the page cache, so `_buffered_` rates do not limit"
+        None,
+        description="Whether files pass through the page cache. Direct lifts the limits of `_buffered_` rates. "
+        "Default: buffered, so they limit where the profile has them.",
     )
 
     @model_validator(mode="after")

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sizing.report import SizingReport
+from sizing.run.goodput.interval import Interval
+from sizing.run.goodput.shares import Shares
 from sizing.summary.rows import UNKNOWN, Row
 from sizing.units import percent_text, seconds_text
 
 
 def cost_rows(report: SizingReport) -> Iterator[Row]:
-    """Overhead, lost work and goodput, at the interval asked for and at the best."""
+    """Overhead, and where the wall time goes, at the interval asked for and at the best."""
     overhead, interval = report.overhead, report.interval
     every = seconds_text(interval.effective_interval_seconds or interval.interval_seconds)
     if overhead.fraction is None:
@@ -24,28 +26,30 @@ def cost_rows(report: SizingReport) -> Iterator[Row]:
             f"of the time at one checkpoint every {every}; {verdict} {target}",
         )
     if interval.mtbf_seconds is None:
-        yield Row("lost to failures", UNKNOWN, "give --failures-per-node-day or --mtbf")
-    elif overhead.rework_fraction is None:
-        yield Row("lost to failures", UNKNOWN, "a checkpoint takes longer than the interval: training never advances")
+        yield Row("goodput", UNKNOWN, "give --failures-per-node-day or --mtbf")
+    elif report.shares.useful_fraction is None:
+        yield Row("goodput", UNKNOWN, "a checkpoint takes longer than the interval: training never advances")
     else:
-        yield Row(
-            "lost to failures",
-            percent_text(overhead.rework_fraction),
-            f"work done again and {seconds_text(interval.recovery_seconds or 0.0)} of recovery, "
-            f"one failure every {seconds_text(interval.mtbf_seconds)}",
-        )
-    if interval.goodput_at_interval_fraction is not None:
-        yield Row(
-            "goodput",
-            percent_text(interval.goodput_at_interval_fraction),
-            f"at one checkpoint every {every}",
-        )
+        yield from share_rows(report.shares, report.interval)
     if interval.goodput_at_optimum_fraction is not None and interval.optimal_period_seconds is not None:
         yield Row(
             "best goodput",
             percent_text(interval.goodput_at_optimum_fraction),
             _best_text(report),
         )
+
+
+def share_rows(shares: Shares, interval: Interval) -> Iterator[Row]:
+    """Where all of the wall time goes: four shares that add to 100 %."""
+    recovery, mtbf = seconds_text(interval.recovery_seconds or 0.0), seconds_text(interval.mtbf_seconds or 0.0)
+    meanings = (
+        "of the wall time advances training",
+        "stalled by saves that count",
+        f"undone by failures, one every {mtbf}",
+        f"{recovery} from each failure until training goes on",
+    )
+    for (label, fraction), meaning in zip(shares.by_name.items(), meanings, strict=True):
+        yield Row(label, percent_text(fraction), meaning)
 
 
 def _best_text(report: SizingReport) -> str:

@@ -23,17 +23,46 @@ class GpuMemory(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    gpu_state_bytes: int = Field(description="weights, gradients and optimizer state of the GPU with most of them")
-    gpu_memory_bytes: int | None
-    state_fits: bool | None
-    activation_bytes: int | None = Field(None, description="on the GPU where they and the state are most together")
-    total_bytes: int | None = Field(None, description="of state and activations on that GPU")
-    fits: bool | None = Field(None, description="whether state and activations do")
-    fullest_stage: int | None = Field(None, description="the pipeline stage of that GPU, from 0")
-    in_flight_microbatches: float | None = Field(None, description="whose activations it holds")
-    num_microbatches: int | None = Field(None, description="of a step; only with global_batch_size")
-    bubble_fraction: float | None = Field(None, description="of a step's time, for which the pipeline idles")
-    recomputation: Recomputation | None = Field(None, description="of the activations that are counted")
+    gpu_state_bytes: int = Field(
+        description="Bytes of weights, gradients and optimizer state on the GPU that holds the max."
+    )
+    gpu_memory_bytes: int | None = Field(description="Memory of one GPU, in bytes. Null when the node does not say.")
+    state_fits: bool | None = Field(
+        description="Whether the state alone fits that memory. Null when the memory is unknown."
+    )
+    activation_bytes: int | None = Field(
+        None,
+        description="Bytes of activations on the fullest GPU. "
+        "Null when activations are not counted: no micro_batch_size, or a mere parameter count.",
+    )
+    total_bytes: int | None = Field(
+        None, description="Bytes of state and activations on the fullest GPU. Null when activations are not counted."
+    )
+    fits: bool | None = Field(
+        None,
+        description="Whether state and activations together fit the GPU. "
+        "Null when activations are not counted or the memory is unknown.",
+    )
+    fullest_stage: int | None = Field(
+        None, description="Pipeline stage of the fullest GPU, from 0. Null when activations are not counted."
+    )
+    in_flight_microbatches: float | None = Field(
+        None,
+        description="Microbatches whose activations the fullest GPU holds at once. "
+        "Null when activations are not counted.",
+    )
+    num_microbatches: int | None = Field(
+        None, description="Microbatches of one replica in one step. Null without global_batch_size."
+    )
+    bubble_fraction: float | None = Field(
+        None,
+        description="Fraction of a step for which a pipeline stage idles (Narayanan et al. 2021). "
+        "Null without global_batch_size.",
+    )
+    recomputation: Recomputation | None = Field(
+        None,
+        description="What the backward pass computes again, as counted here. Null when activations are not counted.",
+    )
 
     @property
     def needed_bytes(self) -> int:

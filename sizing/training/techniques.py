@@ -52,17 +52,36 @@ class Technique(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str
-    kind: Kind
-    source: str
-    effect: str | None = None
-    bubble: str | None = Field(None, description="share of a step's time for which a stage idles, unless it says")
-    in_flight: str | None = Field(None, description="microbatches whose activations a stage holds")
-    weight_versions: str | None = Field(None, description="copies of the weights that a stage holds")
-    activation_bytes: str | None = Field(
-        None, description="of a layer: s tokens, b sequences, h hidden size, a heads, t tensor ranks"
+    name: str = Field(description="Short name of the technique in its paper.")
+    kind: Kind = Field(
+        description="What the technique changes: the pipeline's order, what activations keep, where state lies, or "
+        "its precision."
     )
-    scenario: str | None = Field(None, description="the fields of a scenario that ask for it; not computed where None")
+    source: str = Field(description="Paper or documentation that the figures come from.")
+    effect: str | None = Field(
+        None, description="What it saves and what it costs, in words. Null when a formula says it."
+    )
+    bubble: str | None = Field(
+        None,
+        description="Fraction of a step for which a stage idles, as a formula of p stages, m microbatches, v chunks. "
+        "Null when the technique is no schedule.",
+    )
+    in_flight: str | None = Field(
+        None,
+        description="Microbatches whose activations a stage holds, as a formula. "
+        "Null when the technique is no schedule.",
+    )
+    weight_versions: str | None = Field(
+        None, description="Copies of the weights that a stage holds. Null when the technique is no schedule."
+    )
+    activation_bytes: str | None = Field(
+        None,
+        description="Bytes of one layer's activations as a formula: s tokens, b sequences, h hidden size, a heads, t "
+        "tensor ranks. Null when the technique leaves them alone.",
+    )
+    scenario: str | None = Field(
+        None, description="Scenario fields that ask for the technique. Null when it is listed but not computed."
+    )
 
 
 @functools.cache

@@ -8,11 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
+from io_bench.campaign.journal import Header
+from io_bench.campaign.measured import Measured
 from io_bench.cli.main import main
+from io_bench.configuration import Configuration
 from io_bench.results.outputs import document_text
-from sizing.storage.measurement import Measurement
+from io_bench.target.manifest import Manifest
+from sizing.storage.measurement import BenchmarkResult, Measurement
 from sizing.storage.result_schema import result_schema
+from tests.descriptions import flaws_of
 from tests.io_bench.conftest import REPOSITORY
 from tests.io_bench.test_result_table import RESULT
 
@@ -40,8 +46,6 @@ def test_a_result_agrees_with_the_schema_and_one_of_another_version_does_not(tmp
     assert checked(document) == 1
 
 
-def test_every_figure_says_what_it_is() -> None:
-    """The names of the first fields are their definition; what came later is described."""
-    later = list(Measurement.model_fields).index("num_files")
-    described = {name: field.description for name, field in list(Measurement.model_fields.items())[later:]}
-    assert [name for name, text in described.items() if not text] == ["limited_by"]
+@pytest.mark.parametrize("document", [BenchmarkResult, Measurement, Header, Measured, Configuration, Manifest])
+def test_every_field_that_the_agent_writes_says_what_it_is(document: type[BaseModel]) -> None:
+    assert list(flaws_of(document)) == []

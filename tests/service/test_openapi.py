@@ -17,6 +17,7 @@ from service.app import create_app
 from service.database.tokens import NewToken, create_token
 from service.settings import Settings
 from sizing.scenario import REFERENCE_SCENARIO
+from tests.descriptions import flaw_of
 from tests.service.conftest import bearer, created_token
 from tests.service.test_problems import problem
 
@@ -116,6 +117,28 @@ def test_every_error_is_documented_as_a_problem(document: dict[str, Any]) -> Non
                 schema = found["content"]["application/problem+json"]["schema"]
                 assert schema["$ref"].endswith("/ProblemDocument")
     assert "HTTPValidationError" not in document["components"]["schemas"]
+
+
+def test_every_property_and_parameter_says_in_a_sentence_what_it_is(document: dict[str, Any]) -> None:
+    flaws = [
+        f"{class_name}.{name} {flaw}"
+        for class_name, name, said in (*properties(document), *parameters(document))
+        if (flaw := flaw_of(name, said.get("description", ""), class_name=class_name))
+    ]
+    assert flaws == []
+
+
+def properties(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Every property of every body and answer: its class, its name, and what is said of it."""
+    for class_name, schema in document["components"]["schemas"].items():
+        yield from ((class_name, name, said) for name, said in schema.get("properties", {}).items())
+
+
+def parameters(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Every parameter of every operation."""
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            yield from ((operation["operationId"], said["name"], said) for said in operation.get("parameters", ()))
 
 
 def test_routes_that_store_say_that_they_need_a_token(document: dict[str, Any]) -> None:

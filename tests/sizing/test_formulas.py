@@ -10,9 +10,10 @@ import pytest
 import sizing
 from sizing import cluster, layout, model, run, state, storage, training
 from sizing.explore import clusters
+from sizing.run import demands, goodput, restore, tiers
 
 NUMBERS = {"int", "float", "Numbers"}
-STEPS = (model, state, cluster, layout, training, storage, run, clusters)
+STEPS = (model, state, cluster, layout, training, storage, run, demands, goodput, restore, tiers, clusters)
 
 
 def public_functions() -> Iterator[Callable[..., object]]:

@@ -11,43 +11,69 @@ from sizing.explore.clusters.storms import Storm
 class JobFigures(BaseModel):
     """One group of equal jobs: each of them alone, by formula among the others, and as simulated.
 
-    `collision_fraction` and `mean_stall_seconds` are formulas: independent phases that nobody's waiting shifts, and
-    transfers that share the file system elastically. `mean_stall_seconds` is None where the file system is
-    overloaded, or where asynchronous saves do not drain within the interval.
+    The formulas take independent phases that nobody's waiting shifts, and transfers that share the file system
+    elastically.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str
-    count: int
-    num_gpus: int = Field(description="of one job, as everything here but capacity")
-    num_nodes: int
-    checkpoint_bytes: int
-    interval_seconds: float
-    stall_alone_seconds: float
-    bytes_per_second_alone: float
-    collision_fraction: float
-    mean_stall_seconds: float | None
-    goodput_alone_fraction: float | None
-    simulated_stalls: SimulatedStalls | None
-    simulated_collision_fraction: float | None
-    simulated_goodput_fraction: float
-    num_failures: int = Field(description="simulated, of all jobs of the group")
-    capacity_bytes: int = Field(description="of all jobs of the group")
+    name: str = Field(description="Group of equal jobs, as the question names it.")
+    count: int = Field(description="Equal jobs that run at once.")
+    num_gpus: int = Field(description="World size of one job.")
+    num_nodes: int = Field(description="Nodes that one job of the group runs on.")
+    checkpoint_bytes: int = Field(description="Bytes that one job writes per save.")
+    interval_seconds: float = Field(
+        description="Seconds from the start of one save of a job to the shared storage to the start of the next, "
+        "undisturbed."
+    )
+    stall_alone_seconds: float = Field(
+        description="Seconds for which a save stalls a job that has the storage to itself."
+    )
+    bytes_per_second_alone: float = Field(
+        description="Write rate of a job that has the storage to itself, in bytes per second."
+    )
+    collision_fraction: float = Field(
+        description="Fraction of saves that overlap another job's, by formula: independent phases."
+    )
+    mean_stall_seconds: float | None = Field(
+        description="Mean seconds of a stall among the other jobs, by formula. "
+        "Null when the file system is overloaded or asynchronous saves do not drain within the interval."
+    )
+    goodput_alone_fraction: float | None = Field(
+        description="Fraction of the time that is useful work (goodput, ETTR) in a job alone. Null without reliability."
+    )
+    simulated_stalls: SimulatedStalls | None = Field(
+        description="Stalls of the group's saves in the simulation. Null when no save was completed."
+    )
+    simulated_collision_fraction: float | None = Field(
+        description="Fraction of simulated saves that overlap another job's. Null when no save was completed."
+    )
+    simulated_goodput_fraction: float = Field(
+        description="Fraction of the simulated time that was useful work (goodput, ETTR)."
+    )
+    num_failures: int = Field(description="Simulated failures of all jobs of the group.")
+    capacity_bytes: int = Field(description="Bytes that the kept checkpoints of all jobs of the group take.")
 
 
 class FileSystemUse(BaseModel):
-    """What all jobs ask of the file system in one direction. The mean is a formula, sum over jobs of bytes / period."""
+    """What all jobs ask of the file system in one direction."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    bytes_per_second: float = Field(description="that the file system gives")
-    mean_bytes_per_second: float
-    utilization_fraction: float
-    all_at_once_bytes_per_second: float | None = Field(
-        description="that all jobs could draw together; None where only the file system limits them"
+    bytes_per_second: float = Field(description="Max rate that the file system gives, in bytes per second.")
+    mean_bytes_per_second: float = Field(
+        description="Mean rate that all jobs ask for, in bytes per second, by formula: sum of bytes / interval."
     )
-    simulated: SimulatedUse
+    utilization_fraction: float = Field(
+        description="Mean rate as a fraction of what the file system gives; above 1 it is overloaded."
+    )
+    all_at_once_bytes_per_second: float | None = Field(
+        description="Rate that all jobs could draw together, in bytes per second. "
+        "Null when only the file system limits them."
+    )
+    simulated: SimulatedUse = Field(
+        description="Rates that the simulation showed, and how long the file system was short."
+    )
 
 
 class Concurrency(BaseModel):
@@ -55,20 +81,32 @@ class Concurrency(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    mean: float
-    p99: int
-    limited_fraction: float | None = Field(description="of the time, in which the file system is short; None: always")
+    mean: float = Field(description="Mean of jobs that write at one moment.")
+    p99: int = Field(description="Jobs that write at one moment, not exceeded for 99 % of the time.")
+    limited_fraction: float | None = Field(
+        description="Fraction of the time for which the file system is short. Null when it always is."
+    )
 
 
 class RequiredBandwidth(BaseModel):
-    """The least file-system rates for the targets; a rate is None where no target is set or none is enough."""
+    """The min rates of the file system for the targets."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    p99_stall_seconds: float | None
-    write_bytes_per_second: float | None
-    recovery_seconds: float | None
-    read_bytes_per_second: float | None
+    p99_stall_seconds: float | None = Field(
+        description="Max seconds that targets allow for 99 % of the stalls. Null when not set."
+    )
+    write_bytes_per_second: float | None = Field(
+        description="Min write rate of the file system that meets it, in bytes per second. "
+        "Null without that target or when no rate does."
+    )
+    recovery_seconds: float | None = Field(
+        description="Max seconds that targets allow until all jobs train again (RTO). Null when not set."
+    )
+    read_bytes_per_second: float | None = Field(
+        description="Min read rate of the file system that meets it, in bytes per second. "
+        "Null without that target or when no rate does."
+    )
 
 
 class ClusterReport(BaseModel):
@@ -76,21 +114,23 @@ class ClusterReport(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    num_jobs: int
-    num_nodes: int
-    num_gpus: int
-    jobs: list[JobFigures]
-    write: FileSystemUse
-    read: FileSystemUse | None
-    concurrency: Concurrency
-    storms: list[Storm]
-    required: RequiredBandwidth
-    capacity_bytes: int
-    written_bytes_per_day: float
-    horizon_seconds: float
-    num_checkpoints: int = Field(description="simulated")
-    busiest_day: list[Moment]
-    warnings: list[str]
+    num_jobs: int = Field(description="Jobs of all groups together.")
+    num_nodes: int = Field(description="Nodes that all jobs together run on.")
+    num_gpus: int = Field(description="World sizes of all jobs added up.")
+    jobs: list[JobFigures] = Field(description="Figures of each group of equal jobs.")
+    write: FileSystemUse = Field(description="What saves ask of the file system.")
+    read: FileSystemUse | None = Field(description="What restores ask of the file system. Null without a read rate.")
+    concurrency: Concurrency = Field(description="How many jobs write at once while nobody is slowed down, by formula.")
+    storms: list[Storm] = Field(
+        description="Restore storms: jobs that one failure stopped read at the same time. Empty without a read rate."
+    )
+    required: RequiredBandwidth = Field(description="Min rates that meet the targets.")
+    capacity_bytes: int = Field(description="Bytes that the kept checkpoints of all jobs take.")
+    written_bytes_per_day: float = Field(description="Bytes that saves of all jobs write in one day.")
+    horizon_seconds: float = Field(description="Seconds that the simulation covers.")
+    num_checkpoints: int = Field(description="Saves that were completed in the simulation.")
+    busiest_day: list[Moment] = Field(description="Rates of the simulated day that moved the most in five minutes.")
+    warnings: list[str] = Field(description="What a reader must know before believing the figures.")
 
     @property
     def meets_targets(self) -> bool:

@@ -53,17 +53,20 @@ class JobGroup(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: Annotated[str, Field(min_length=1, max_length=60)]
-    count: Annotated[int, Field(ge=1, le=MOST_JOBS)] = 1
-    scenario: Scenario
+    name: Annotated[str, Field(min_length=1, max_length=60)] = Field(
+        description="What the report calls these jobs; no two groups have the same."
+    )
+    count: Annotated[int, Field(ge=1, le=MOST_JOBS)] = Field(1, description="Jobs like this one that run at once.")
+    scenario: Scenario = Field(
+        description="What each of them trains and saves; it has no storage, as they share the cluster's."
+    )
     start: Start = Field(
-        "random",
-        description="when in its interval each job saves first: independently at random, all at the same moment, "
-        "or evenly spread",
+        "random", description="When in its interval each job saves first: at random, all together, or evenly staggered."
     )
     compute_jitter_fraction: Annotated[Fraction, Field(ge=0, le=0.5, allow_inf_nan=False)] = Field(
         0.05,
-        description="the compute time between two saves varies evenly within this fraction of itself, up or down",
+        description="Max fraction by which the compute time between two saves varies, up or down. "
+        "Default: 0.05, as jobs without jitter that collide once collide every time.",
     )
 
     @model_validator(mode="after")
@@ -79,29 +82,37 @@ class ClusterTargets(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     p99_stall_seconds: PositiveSeconds | None = Field(
-        None, description="which 99 % of the stalls of every group stay within"
+        None, description="Max seconds of the stalls of every group, 99 % of them. Default: no target."
     )
     recovery_seconds: PositiveSeconds | None = Field(
-        None, description="in which all jobs train again after a power failure"
+        None, description="Max seconds from a power failure until all jobs train again (RTO). Default: no target."
     )
 
 
 class ClusterScenario(BaseModel):
-    """Many jobs on one storage system.
-
-    `sharing`: a busy file system serves every node equally, or every job. `nodes_per_rack` asks what the failure of
-    one rack costs, with jobs placed on racks in the order given.
-    """
+    """Many jobs on one storage system."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [REFERENCE_CLUSTER]})
 
-    jobs: Annotated[tuple[JobGroup, ...], Field(min_length=1, max_length=MOST_GROUPS)]
-    storage: Storage
-    sharing: Sharing = "per-node"
-    nodes_per_rack: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    horizon_seconds: PositiveSeconds = Field(30.0 * SECONDS_PER_DAY, description="that the simulation covers")
-    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 1
-    targets: ClusterTargets = Field(default_factory=ClusterTargets)
+    jobs: Annotated[tuple[JobGroup, ...], Field(min_length=1, max_length=MOST_GROUPS)] = Field(
+        description="Groups of equal jobs, in the order in which they stand on racks."
+    )
+    storage: Storage = Field(description="Storage that all jobs share.")
+    sharing: Sharing = Field(
+        "per-node", description="What a busy file system serves equally: every writing node, or every job."
+    )
+    nodes_per_rack: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
+        None,
+        description="Nodes that one rack holds, to ask what the failure of a rack costs. "
+        "Default: racks are not asked for.",
+    )
+    horizon_seconds: PositiveSeconds = Field(30.0 * SECONDS_PER_DAY, description="Seconds that the simulation covers.")
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = Field(
+        1, description="Start of the random numbers; equal documents give equal answers."
+    )
+    targets: ClusterTargets = Field(
+        default_factory=ClusterTargets, description="Max stall and recovery time to solve the rates for."
+    )
 
     @model_validator(mode="after")
     def _few_and_distinct(self) -> Self:

@@ -24,20 +24,21 @@ _Array = npt.NDArray[np.float64]
 
 
 class SimulatedStalls(BaseModel):
-    """The stalls of a group's saves.
-
-    `percentile_seconds` holds the percentiles 0, 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9 and 100.
-    """
+    """The stalls of a group's saves."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    num_stalls: int
-    mean_seconds: float
-    mean_error_seconds: float | None = Field(description="half the 95 % interval of the mean, from 20 batches")
-    p50_seconds: float
-    p99_seconds: float
-    max_seconds: float
-    percentile_seconds: list[float]
+    num_stalls: int = Field(description="Saves that were completed in the simulation.")
+    mean_seconds: float = Field(description="Mean seconds for which a save stalls its job.")
+    mean_error_seconds: float | None = Field(
+        description="Half the 95 % interval of the mean, in seconds, from 20 batches. Null when a batch has no save."
+    )
+    p50_seconds: float = Field(description="Median seconds for which a save stalls its job.")
+    p99_seconds: float = Field(description="Seconds within which 99 % of the stalls end.")
+    max_seconds: float = Field(description="Seconds for which the slowest save stalls its job.")
+    percentile_seconds: list[float] = Field(
+        description="Seconds at the percentiles 0, 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9 and 100."
+    )
 
 
 class SimulatedUse(BaseModel):
@@ -45,10 +46,10 @@ class SimulatedUse(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    mean_bytes_per_second: float
-    p99_bytes_per_second: float = Field(description="not exceeded for 99 % of the time")
-    peak_bytes_per_second: float
-    limited_fraction: float = Field(description="of the time, in which transfers could have taken more")
+    mean_bytes_per_second: float = Field(description="Mean rate over the simulated time, in bytes per second.")
+    p99_bytes_per_second: float = Field(description="Rate not exceeded for 99 % of the time, in bytes per second.")
+    peak_bytes_per_second: float = Field(description="Max rate at any moment, in bytes per second.")
+    limited_fraction: float = Field(description="Fraction of the time for which transfers could have taken more.")
 
 
 class Moment(BaseModel):
@@ -56,9 +57,9 @@ class Moment(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    at_seconds: float
-    write_bytes_per_second: float
-    read_bytes_per_second: float
+    at_seconds: float = Field(description="Seconds from the start of the simulation.")
+    write_bytes_per_second: float = Field(description="Mean write rate until the next entry, in bytes per second.")
+    read_bytes_per_second: float = Field(description="Mean read rate until the next entry, in bytes per second.")
 
 
 def stalls_of(observed: Observed, *, horizon_seconds: float) -> SimulatedStalls | None:

@@ -21,14 +21,20 @@ class Storm(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    failure: str = Field(description="the rack whose failure takes longest, or the power of all")
-    num_jobs: int
-    num_gpus: int
-    read_bytes: int
-    first_back_seconds: float
-    last_back_seconds: float = Field(description="until every job trains again")
-    last_back_alone_seconds: float = Field(description="if nobody else read at that time")
-    gpu_hours: float = Field(description="that stand still, rework not counted")
+    failure: str = Field(
+        description="What fails: the rack whose failure takes longest to recover from, or the power of all."
+    )
+    num_jobs: int = Field(description="Jobs that the failure stops.")
+    num_gpus: int = Field(description="GPUs of the jobs that the failure stops.")
+    read_bytes: int = Field(description="Bytes that the stopped jobs read to restore.")
+    first_back_seconds: float = Field(description="Seconds from the failure until the first job trains again.")
+    last_back_seconds: float = Field(description="Seconds from the failure until every job trains again (RTO).")
+    last_back_alone_seconds: float = Field(
+        description="Seconds until the slowest job trains again, if nobody else read at that time."
+    )
+    gpu_hours: float = Field(
+        description="GPU-hours that stand still until every job trains again, work done again not counted."
+    )
 
 
 def storms(loads: Sequence[JobLoad], *, read_bytes_per_second: float, nodes_per_rack: int | None) -> list[Storm]:

@@ -8,23 +8,28 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class InputDifference(BaseModel):
-    """A field that is not the same in all scenarios: its value in effect in each, defaults included."""
+    """A field that is not the same in all scenarios."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    field: str
-    values: list[Any]
+    field: str = Field(description="Dotted path in the scenario.")
+    values: list[Any] = Field(
+        description="Value in effect in each scenario, defaults included, in their order. "
+        "Null when the field does not apply."
+    )
 
 
 class FigureRow(BaseModel):
-    """A figure of each scenario, None where it is not known, and its ratio to that of the first."""
+    """A figure of each scenario, beside the first one's."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    figure: str
-    values: list[Any]
-    ratios: list[float | None]
-    differs: bool
+    figure: str = Field(description="Dotted path in the report.")
+    values: list[Any] = Field(description="Figure of each scenario, in their order. Null when unknown.")
+    ratios: list[float | None] = Field(
+        description="Each value over the first scenario's. Null when one of them is no number or the first is 0."
+    )
+    differs: bool = Field(description="Whether they differ by more than rounding.")
 
 
 class Change(BaseModel):
@@ -32,9 +37,9 @@ class Change(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    figure: str
-    before: Any
-    after: Any
+    figure: str = Field(description="Dotted path in the report.")
+    before: Any = Field(description="Value without the inputs of this step.")
+    after: Any = Field(description="Value with the inputs of this step.")
 
 
 class Step(BaseModel):
@@ -42,8 +47,10 @@ class Step(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    inputs: list[str]
-    changes: list[Change]
+    inputs: list[str] = Field(
+        description="Dotted paths in the scenario that change together, as one without the others has no answer."
+    )
+    changes: list[Change] = Field(description="Figures that follow.")
 
 
 class Explanation(BaseModel):
@@ -51,8 +58,8 @@ class Explanation(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str
-    steps: list[Step]
+    name: str = Field(description="Scenario that the steps lead to, from the first one.")
+    steps: list[Step] = Field(description="One input after the other; their changes add up to the whole difference.")
 
 
 class ComparisonReport(BaseModel):
@@ -60,8 +67,12 @@ class ComparisonReport(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    names: list[str]
-    inputs: list[InputDifference]
-    figures: list[FigureRow]
-    explanations: list[Explanation] = Field(description="one for each scenario but the first")
-    warnings: list[list[str]] = Field(description="of each scenario's own report")
+    names: list[str] = Field(description="Scenarios in the order of the question; the first is the reference.")
+    inputs: list[InputDifference] = Field(description="Scenario fields that differ.")
+    figures: list[FigureRow] = Field(
+        description="Figures of the reports, one row each, with their ratios to the reference."
+    )
+    explanations: list[Explanation] = Field(
+        description="Which input made which difference, for each scenario but the first."
+    )
+    warnings: list[list[str]] = Field(description="Warnings of each scenario's own report, in their order.")

@@ -34,8 +34,10 @@ class NamedScenario(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: Annotated[str, Field(min_length=1, max_length=60)]
-    scenario: Scenario
+    name: Annotated[str, Field(min_length=1, max_length=60)] = Field(
+        description="What the comparison calls it; no two have the same."
+    )
+    scenario: Scenario = Field(description="Question to answer, as for a single answer.")
 
 
 class ComparisonRequest(BaseModel):
@@ -43,7 +45,9 @@ class ComparisonRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [REFERENCE_COMPARISON]})
 
-    scenarios: Annotated[tuple[NamedScenario, ...], Field(min_length=2, max_length=MOST_SCENARIOS)]
+    scenarios: Annotated[tuple[NamedScenario, ...], Field(min_length=2, max_length=MOST_SCENARIOS)] = Field(
+        description="Two to ten scenarios; differences are counted from the first."
+    )
 
     @model_validator(mode="after")
     def _named_apart(self) -> Self:

@@ -14,21 +14,41 @@ class FoundLayout(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    parallelism: Parallelism
-    recomputation: Recomputation | None = Field(description="None where activations are not counted")
-    model_parallel_gpus: int = Field(description="over which the tensors are cut; with FSDP, those of a shard group")
-    gpu_bytes: int = Field(description="needed on the fullest GPU: state and, with a batch, activations")
-    gpu_state_bytes: int
-    activation_bytes: int | None
-    bubble_fraction: float | None
-    num_writers: int
-    num_writing_nodes: int
-    total_bytes: int = Field(description="of one checkpoint")
-    max_rank_bytes: int
-    write_seconds: float | None
-    stall_seconds: float | None
-    restore_seconds: float | None
-    required_write_bytes_per_second: float | None = Field(description="the least that meets the targets")
+    parallelism: Parallelism = Field(description="Degrees of this layout, as a scenario takes them.")
+    recomputation: Recomputation | None = Field(
+        description="What the backward pass computes again: the min that fits, unless the scenario says. "
+        "Null when activations are not counted."
+    )
+    model_parallel_gpus: int = Field(
+        description="GPUs over which the tensors are cut: pipeline x max(tensor, expert x expert tensor); with FSDP "
+        "the shard group."
+    )
+    gpu_bytes: int = Field(description="Bytes needed on the fullest GPU: state and, with a batch, activations.")
+    gpu_state_bytes: int = Field(
+        description="Bytes of weights, gradients and optimizer state on the GPU that holds the max."
+    )
+    activation_bytes: int | None = Field(
+        description="Bytes of activations on the fullest GPU. Null when activations are not counted."
+    )
+    bubble_fraction: float | None = Field(
+        description="Fraction of a step for which a pipeline stage idles. Null without global_batch_size."
+    )
+    num_writers: int = Field(description="Ranks that write at least one file.")
+    num_writing_nodes: int = Field(description="Nodes that hold at least one writer.")
+    total_bytes: int = Field(description="Bytes of tensors in all files of one checkpoint.")
+    max_rank_bytes: int = Field(description="Bytes that the busiest writer writes per save.")
+    write_seconds: float | None = Field(
+        description="Seconds from the start of a save until it counts. Null without a write rate."
+    )
+    stall_seconds: float | None = Field(
+        description="Seconds for which training waits in each save. Null without a write rate."
+    )
+    restore_seconds: float | None = Field(
+        description="Seconds to read the checkpoint and pass it on. Null without a read rate."
+    )
+    required_write_bytes_per_second: float | None = Field(
+        description="Min write rate that meets the targets, in bytes per second. Null when no rate does."
+    )
 
 
 class LeastMemory(BaseModel):
@@ -36,9 +56,11 @@ class LeastMemory(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    parallelism: Parallelism
-    recomputation: Recomputation | None
-    gpu_bytes: int
+    parallelism: Parallelism = Field(description="Degrees with the lowest memory on the fullest GPU.")
+    recomputation: Recomputation | None = Field(
+        description="What the backward pass then computes again. Null when activations are not counted."
+    )
+    gpu_bytes: int = Field(description="Bytes that they need on the fullest GPU.")
 
 
 class LayoutsReport(BaseModel):
@@ -46,16 +68,18 @@ class LayoutsReport(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    objective: Objective
-    num_gpus: int
-    num_nodes: int
-    node: str
-    gpu_memory_bytes: int
-    room_bytes: int = Field(description="of a GPU's memory, less the headroom")
-    num_candidates: int = Field(description="degrees that multiply to the GPUs")
-    num_refused: int = Field(description="of them by the model, the format or the batch")
-    num_too_large: int = Field(description="of the others, for a GPU")
-    num_fitting: int
-    layouts: list[FoundLayout]
-    least_memory: LeastMemory | None = Field(description="of all that are not refused; None where there are none")
-    warnings: list[str]
+    objective: Objective = Field(description="What the layouts are sorted by, the lowest first.")
+    num_gpus: int = Field(description="World size that the degrees multiply to.")
+    num_nodes: int = Field(description="Nodes that hold these GPUs, the last one perhaps in part.")
+    node: str = Field(description="Name of the node type; node_spec when the scenario describes it itself.")
+    gpu_memory_bytes: int = Field(description="Bytes of memory of one GPU, headroom included.")
+    room_bytes: int = Field(description="Bytes of a GPU's memory without the headroom, which a layout must fit.")
+    num_candidates: int = Field(description="Combinations of degrees that multiply to the GPUs.")
+    num_refused: int = Field(description="Candidates that the model, the format or the batch refuses.")
+    num_too_large: int = Field(description="Candidates that need more memory than a GPU has.")
+    num_fitting: int = Field(description="Candidates that fit, reported or not.")
+    layouts: list[FoundLayout] = Field(description="Layouts that fit, the best first.")
+    least_memory: LeastMemory | None = Field(
+        description="Candidate with the lowest memory on the fullest GPU. Null when all are refused."
+    )
+    warnings: list[str] = Field(description="What a reader must know before believing the layouts.")

@@ -32,28 +32,34 @@ REFERENCE_SEARCH: dict[str, Any] = {
 
 
 class LayoutsRequest(BaseModel):
-    """Of the scenario, `parallelism` gives what is not searched: context, ranks' order, what else is no degree.
-
-    `cluster.num_gpus` is how many GPUs the degrees multiply to. Recomputation is the least that fits, unless the
-    scenario gives it; DeepSpeed's ZeRO stage and FSDP's shard group are searched too, unless it gives them.
-    """
+    """A scenario whose degrees are searched, and what makes a layout good."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [REFERENCE_SEARCH]})
 
-    scenario: Scenario
-    objective: Objective = "model-parallel-gpus"
+    scenario: Scenario = Field(
+        description="Model, batch and nodes; cluster.num_gpus is the world size. "
+        "Of parallelism all but tensor, pipeline, data and expert is kept."
+    )
+    objective: Objective = Field(
+        "model-parallel-gpus",
+        description="What makes a layout good; the lowest is best. "
+        "Default: model-parallel GPUs, which leaves the most replicas.",
+    )
     headroom_fraction: Annotated[Fraction, Field(ge=0, le=MOST_HEADROOM_FRACTION)] = Field(
         HEADROOM_FRACTION,
-        description="of a GPU's memory, kept for what is not counted: fragments, buffers, gathered layers",
+        description="Fraction of a GPU's memory kept free for what is not counted: fragments, buffers, gathered "
+        "layers.",
     )
     contexts: Annotated[tuple[Degree, ...], Field(max_length=16)] | None = Field(
-        None, description="context degrees to try; the scenario's alone where not given"
+        None, description="Context degrees to try. Default: the scenario's alone."
     )
     kept_degrees: Annotated[tuple[SearchedDegree, ...], Field(max_length=4)] = Field(
-        (), description="degrees of the scenario that stay as they are; the others are searched"
+        (), description="Degrees of the scenario that stay as they are. Default: none; all are searched."
     )
-    even_stages: bool = Field(False, description="only pipeline degrees that divide the layers")
-    most_layouts: Annotated[int, Field(ge=1, le=1000)] = Field(20, description="that are reported, the best first")
+    even_stages: bool = Field(False, description="Whether only pipeline degrees that divide the layers are tried.")
+    most_layouts: Annotated[int, Field(ge=1, le=1000)] = Field(
+        20, description="Max layouts in the report, the best first."
+    )
 
 
 def layouts_request_from(document: object) -> LayoutsRequest:

@@ -29,22 +29,24 @@ class CapacityPart(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    cause: CapacityCause
-    bytes: float
-    fraction: float = Field(description="of raw_bytes")
+    cause: CapacityCause = Field(
+        description="Field of retention that asks for it; in-flight is the checkpoint being written."
+    )
+    bytes: float = Field(description="Bytes of drives that it asks for.")
+    fraction: float = Field(description="Fraction of raw_bytes that it makes.")
 
 
 class CapacityNeed(BaseModel):
-    """The least capacity for what is kept. The parts add up to `raw_bytes`, and the largest of them `binds`."""
+    """The min capacity for what is kept, and what makes it up."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    capacity_bytes: int = Field(description="what is kept and being written")
-    usable_bytes: float = Field(description="of the file system, with what stays free")
-    raw_bytes: float = Field(description="of drives, with redundancy")
-    parts: list[CapacityPart]
-    binds: CapacityCause
-    reason: str
+    capacity_bytes: int = Field(description="Bytes of all that is kept and being written.")
+    usable_bytes: float = Field(description="Size of the file system in bytes, with the fraction that stays free.")
+    raw_bytes: float = Field(description="Bytes of drives to buy, with redundancy.")
+    parts: list[CapacityPart] = Field(description="What makes up raw_bytes, part by part.")
+    binds: CapacityCause = Field(description="Largest of the parts.")
+    reason: str = Field(description="The largest part in words, with its share of the drives.")
 
 
 def capacity_need(capacity: Capacity, retention: Retention) -> CapacityNeed:

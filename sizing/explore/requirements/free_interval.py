@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.explore.requirements.asked import INTERVAL, WRITE_RATE, Asked, interval_bounds
 from sizing.explore.requirements.best_interval import best_interval_seconds
@@ -23,11 +23,13 @@ class AtFreeInterval(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    write_bytes_per_second: float
-    interval_seconds: float
-    stall_seconds: float
-    overhead_fraction: float
-    goodput_fraction: float
+    write_bytes_per_second: float = Field(
+        description="Min write rate with which some interval meets all targets, in bytes per second."
+    )
+    interval_seconds: float = Field(description="Interval to take with it, in seconds from start to start.")
+    stall_seconds: float = Field(description="Seconds for which training then waits in each save.")
+    overhead_fraction: float = Field(description="Fraction of the time for which saves then stall training.")
+    goodput_fraction: float = Field(description="Fraction of the time that is then useful work (goodput, ETTR).")
 
 
 def at_free_interval(asked: Asked) -> AtFreeInterval | None:

@@ -23,14 +23,18 @@ _RUN_FIELDS = (_INTERVAL, "checkpoint.observed_write_bytes_per_second")
 
 
 class Range(BaseModel):
-    """`num` values from `from` to `to`: evenly spaced, or on the `log` scale in equal ratios; whole numbers rounded."""
+    """Values from a first to a last one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    start: Any = Field(alias="from")
-    stop: Any = Field(alias="to")
-    num: Annotated[int, Field(ge=2, le=MOST_VALUES)]
-    scale: Literal["linear", "log"] = "linear"
+    start: Any = Field(alias="from", description="First value, in any unit that the field takes.")
+    stop: Any = Field(alias="to", description="Last value, included.")
+    num: Annotated[int, Field(ge=2, le=MOST_VALUES)] = Field(
+        description="How many values, both ends included; whole numbers are rounded and repeated ones dropped."
+    )
+    scale: Literal["linear", "log"] = Field(
+        "linear", description="How they are spaced: evenly, or on the log scale in equal ratios."
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,24 +14,24 @@ class Refused(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    fields: dict[str, Any]
-    num_rows: int
-    problem: str
+    fields: dict[str, Any] = Field(description="Dotted paths and values that these rows have in common.")
+    num_rows: int = Field(description="Rows without an answer for this reason.")
+    problem: str = Field(description="Rule that they break, with the remedy.")
 
 
 class SweepReport(BaseModel):
-    """Rows by column: the fields that vary, then the figures. None is what is not known.
-
-    `front` holds the places in `rows` of those that no other row beats in every objective; None without objectives.
-    """
+    """Rows by column: the fields that vary, then the figures."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    columns: list[str]
-    rows: list[list[Any]]
-    front: list[int] | None
-    objectives: list[ObjectiveName]
-    num_rows: int = Field(description="that were asked for")
-    num_refused_rows: int
-    refused: list[Refused] = Field(description="the first hundred")
-    warnings: list[str]
+    columns: list[str] = Field(description="Dotted paths: first the fields that vary, then the figures.")
+    rows: list[list[Any]] = Field(description="Values by column. Null when unknown.")
+    front: list[int] | None = Field(
+        description="Places in rows of the Pareto front, which no other row beats in every objective. "
+        "Null without objectives."
+    )
+    objectives: list[ObjectiveName] = Field(description="What the front is judged by.")
+    num_rows: int = Field(description="Combinations that were asked for.")
+    num_refused_rows: int = Field(description="Combinations that have no answer.")
+    refused: list[Refused] = Field(description="Why they have none, the first hundred reasons.")
+    warnings: list[str] = Field(description="What a reader must know before believing the front.")

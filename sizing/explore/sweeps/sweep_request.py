@@ -31,19 +31,26 @@ REFERENCE_SWEEP: dict[str, Any] = {
 
 
 class SweepRequest(BaseModel):
-    """A scenario document in which any field may be a list, or a range: {from, to, num, scale}.
-
-    `product` answers every combination, `zip` the first values together, then the second ones. `figures` are dotted
-    names of the report. `front` keeps only rows that no other beats in every objective.
-    """
+    """A scenario document with lists and ranges, and what to show of the answers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [REFERENCE_SWEEP]})
 
-    scenario: dict[str, Any]
-    combine: Combination = "product"
-    objectives: Annotated[tuple[ObjectiveName, ...], Field(max_length=len(OBJECTIVES))] = ()
-    figures: Annotated[tuple[str, ...], Field(min_length=1, max_length=100)] = DEFAULT_FIGURES
-    rows: Literal["all", "front"] = "all"
+    scenario: dict[str, Any] = Field(
+        description="Scenario in which any field may hold a list of values or a range {from, to, num, scale}."
+    )
+    combine: Combination = Field(
+        "product",
+        description="How fields combine: product answers every combination, zip the first values together, then the "
+        "second.",
+    )
+    objectives: Annotated[tuple[ObjectiveName, ...], Field(max_length=len(OBJECTIVES))] = Field(
+        (), description="What the Pareto front is judged by. Default: none, so no front is computed."
+    )
+    figures: Annotated[tuple[str, ...], Field(min_length=1, max_length=100)] = Field(
+        DEFAULT_FIGURES,
+        description="Dotted paths of the report to show. Default: times, goodput, required rate, capacity and cost.",
+    )
+    rows: Literal["all", "front"] = Field("all", description="Which rows to report: all, or the Pareto front alone.")
 
     @property
     def shown_figures(self) -> list[str]:

@@ -32,26 +32,73 @@ Method = Literal["exact", "first-order"]
 class Interval(Figures):
     """The `interval` block of the report.
 
-    `interval_seconds` is asked for; `effective_interval_seconds` is longer where an asynchronous save has not drained
-    by then. `optimal_seconds`, `young_seconds` and the `daly_` ones are time between the end of a save to the main
-    storage and the start of the next; periods run from start to start, as `checkpoint.interval_seconds` does. With
-    tiers in front they are for the failures that need the main storage; `recovery_seconds` is the mean of all.
+    With tiers in front, the best interval is for the failures that need the main storage.
     """
 
-    method: Method = Field("exact", description="of the optimum: first-order where there are tiers")
-    interval_seconds: float
-    effective_interval_seconds: float | None = None
-    mtbf_seconds: float | None = None
-    recovery_seconds: float | None = Field(None, description="from a failure until training goes on")
-    optimal_seconds: float | None = None
-    optimal_period_seconds: float | None = None
-    young_seconds: float | None = None
-    daly_first_order_seconds: float | None = None
-    daly_seconds: float | None = None
-    availability_period_seconds: float | None = None
-    goodput_at_interval_fraction: float | None = None
-    goodput_at_optimum_fraction: float | None = None
-    lost_at_interval_fraction: float | None = Field(None, description="1 - goodput: stall and rework")
+    method: Method = Field(
+        "exact", description="How the best interval was found: exact for a single tier, first-order with several."
+    )
+    interval_seconds: float = Field(
+        description="Seconds from the start of one checkpoint to the start of the next, as asked for."
+    )
+    effective_interval_seconds: float | None = Field(
+        None,
+        description="Seconds between starts that are possible: longer than asked for when an asynchronous save has "
+        "not drained by then. Null without a write rate.",
+    )
+    mtbf_seconds: float | None = Field(
+        None,
+        description="Mean seconds between failures of the whole job (MTBF). Null without reliability or a write rate.",
+    )
+    recovery_seconds: float | None = Field(
+        None,
+        description="Mean seconds from a failure until training goes on (RTO), over all failures. "
+        "Null without reliability or a write rate.",
+    )
+    optimal_seconds: float | None = Field(
+        None,
+        description="Seconds of compute between saves that maximize goodput: argmin of Daly 2006, eq. 20. "
+        "Null without reliability or a write rate.",
+    )
+    optimal_period_seconds: float | None = Field(
+        None,
+        description="Best interval from start to start, in seconds: optimal_seconds and the stall. "
+        "Null without reliability or a write rate.",
+    )
+    young_seconds: float | None = Field(
+        None,
+        description="Seconds of compute between saves by Young 1974: sqrt(2 x stall x MTBF). "
+        "Null without reliability or a write rate.",
+    )
+    daly_first_order_seconds: float | None = Field(
+        None,
+        description="Seconds of compute between saves by Daly 2006, first order: sqrt(2 x stall x MTBF) - stall. "
+        "Null without reliability or a write rate.",
+    )
+    daly_seconds: float | None = Field(
+        None,
+        description="Seconds of compute between saves by Daly 2006, eq. 37. Null without reliability or a write rate.",
+    )
+    availability_period_seconds: float | None = Field(
+        None,
+        description="Seconds from start to start that maximize availability: stall + sqrt(2 (MTBF + recovery) stall + "
+        "stall^2), arXiv 2410.18124. Null without reliability or a write rate.",
+    )
+    goodput_at_interval_fraction: float | None = Field(
+        None,
+        description="Fraction of the time that is useful work (goodput, ETTR) at the interval asked for. "
+        "Null without reliability or a write rate.",
+    )
+    goodput_at_optimum_fraction: float | None = Field(
+        None,
+        description="Fraction of the time that is useful work (goodput, ETTR) at the best interval. "
+        "Null without reliability or a write rate.",
+    )
+    lost_at_interval_fraction: float | None = Field(
+        None,
+        description="Fraction of the time lost to stalls and failures at the interval asked for: 1 - goodput. "
+        "Null without reliability or a write rate.",
+    )
 
 
 def interval_of(

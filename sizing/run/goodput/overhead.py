@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from pydantic import Field
 
 from sizing.run.failures import Reliability
 from sizing.run.figures import Figures
@@ -19,15 +20,18 @@ NOTABLE_GOODPUT_LOSS = 0.01
 
 
 class Overhead(Figures):
-    """The `overhead` block of the report. Overhead alone hides the rework, so they stand together.
+    """The `overhead` block of the report. Overhead alone hides the rework, so they stand together."""
 
-    `rework_fraction` is the share of the wall time lost to failures: work done again, detection, restart.
-    """
-
-    fraction: float | None
-    max_overhead_fraction: float
-    meets_target: bool | None
-    rework_fraction: float | None
+    fraction: float | None = Field(
+        description="Fraction of the time for which saves stall training: stall / interval, summed over tiers. "
+        "Null without a write rate."
+    )
+    max_overhead_fraction: float = Field(description="Max fraction that targets allow.")
+    meets_target: bool | None = Field(description="Whether the overhead is within that max. Null without a write rate.")
+    rework_fraction: float | None = Field(
+        description="Fraction of the time lost to failures: work done again, detection and restart. "
+        "Null without reliability or a write rate."
+    )
 
 
 def overhead_fraction(stall_seconds: Numbers, *, interval_seconds: Numbers) -> Numbers:

@@ -20,48 +20,64 @@ from sizing.units import rate_text
 
 
 class RestoredPart(BaseModel):
-    """One part of the state: how many replicas read it from storage, and the bytes that makes."""
+    """One part of the state, as a restore reads it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    num_readings: float = Field(description="read_bytes over the part's bytes in the files")
-    read_bytes: int
+    num_readings: float = Field(
+        description="How many times storage reads this part: read_bytes over its bytes in the files."
+    )
+    read_bytes: int = Field(description="Bytes that all ranks together read of this part.")
 
 
 class RestoreAlternative(Figures):
     """What one of the strategies would take: reading from storage, then passing on over the compute network."""
 
-    strategy: RestoreStrategy
-    read_bytes: int
-    read_seconds: float
-    exchange_seconds: float
-    seconds: float
+    strategy: RestoreStrategy = Field(description="Way to read what replicas share.")
+    read_bytes: int = Field(description="Bytes that all ranks together read from storage.")
+    read_seconds: float = Field(description="Seconds of reading from storage.")
+    exchange_seconds: float = Field(
+        description="Seconds in which nodes pass on what they read, over the compute network."
+    )
+    seconds: float = Field(description="Seconds of reading and passing on together.")
 
 
 class Restore(Figures):
-    """The `restore` block of the report; what is None needs a read rate of the storage.
+    """The `restore` block of the report."""
 
-    `seconds` is reading and exchange; `bytes_per_second_for_write_time` is the rate at which reading takes as long as
-    the write did.
-    """
-
-    strategy: RestoreStrategy
-    num_gpus: int = Field(description="that restore: those that saved, or of restore_parallelism")
-    read_bytes: int
-    mean_rank_read_bytes: float
-    max_rank_read_bytes: float
-    parts: dict[str, RestoredPart]
-    seconds: float | None
-    read_seconds: float | None
-    exchange_seconds: float | None = Field(description="in which nodes pass on to others what they read")
-    time_to_first_step_seconds: float | None = Field(
-        description="detection, relaunch and restore; a restart_seconds that is longer"
+    strategy: RestoreStrategy = Field(description="Way to read what replicas share, as checkpoint.restore says.")
+    num_gpus: int = Field(description="World size that restores: the one that saved, or of restore_parallelism.")
+    read_bytes: int = Field(description="Bytes that all ranks together read from storage.")
+    mean_rank_read_bytes: float = Field(description="Mean bytes that one rank reads from storage in a restart.")
+    max_rank_read_bytes: float = Field(description="Bytes that the busiest rank reads from storage in a restart.")
+    parts: dict[str, RestoredPart] = Field(
+        description="Readings of each part of the state: weights, master copy, moments, EMA, .metadata."
     )
-    bytes_per_second: float | None
-    bytes_per_second_for_write_time: float | None
-    bottleneck: Resource | None
-    limits: list[Limit] = Field(default_factory=list)
-    strategies: list[RestoreAlternative] = Field(default_factory=list)
+    seconds: float | None = Field(description="Seconds of reading and passing on. Null without a read rate.")
+    read_seconds: float | None = Field(description="Seconds of reading from storage. Null without a read rate.")
+    exchange_seconds: float | None = Field(
+        description="Seconds in which nodes pass on what they read, over the compute network. Null without a read rate."
+    )
+    time_to_first_step_seconds: float | None = Field(
+        description="Seconds from a failure to the first step (RTO): detection, relaunch and restore, or a measured "
+        "restart when that is longer. Null without a read rate."
+    )
+    bytes_per_second: float | None = Field(
+        description="Rate of reading over all nodes, in bytes per second. Null without a read rate."
+    )
+    bytes_per_second_for_write_time: float | None = Field(
+        description="Read rate at which reading takes as long as the write did, in bytes per second. "
+        "Null without a write rate."
+    )
+    bottleneck: Resource | None = Field(
+        description="Resource that takes longest while reading. Null without a read rate."
+    )
+    limits: list[Limit] = Field(
+        default_factory=list, description="Time and slack of each resource while reading. Empty without a read rate."
+    )
+    strategies: list[RestoreAlternative] = Field(
+        default_factory=list, description="What every strategy would take, to choose from. Empty without a read rate."
+    )
 
 
 def restore_of(

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sizing.run.goodput.levels import Level, overhead_of_levels_fraction
+from sizing.run.goodput.shares import Shares
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -19,16 +20,36 @@ _ROUNDING = 1 + 1e-12
 
 @dataclass(frozen=True, slots=True)
 class SimulatedRuns:
-    """What became of each run: its wall time, the useful work of it, and how many failures it had."""
+    """What became of each run: its wall time, and of it useful work, stalls of saves that count, and recovery.
+
+    The rest of the wall time was done again.
+    """
 
     wall_seconds: Floats
     useful_seconds: Floats
+    saving_seconds: Floats
+    recovering_seconds: Floats
     num_failures: Indices
 
     @property
     def goodput_fraction(self) -> float:
         """Useful work over wall time, of all runs together."""
         return float(self.useful_seconds.sum() / self.wall_seconds.sum())
+
+    @property
+    def shares(self) -> Shares:
+        """Where the wall time of all runs together went."""
+        wall = self.wall_seconds.sum()
+        useful, saving, recovering = (
+            float(seconds.sum() / wall)
+            for seconds in (self.useful_seconds, self.saving_seconds, self.recovering_seconds)
+        )
+        return Shares(
+            useful_fraction=useful,
+            saving_fraction=saving,
+            redone_fraction=1 - useful - saving - recovering,
+            recovering_fraction=recovering,
+        )
 
     @property
     def standard_error_fraction(self) -> float:
@@ -64,7 +85,8 @@ def simulate(
         going = going[runs.wall[going] < run_seconds]
         if progress is not None and len(going):
             progress(float(runs.wall[going].min()) / run_seconds)
-    return SimulatedRuns(runs.wall, runs.schedule.useful_seconds(runs.clock), runs.num_failures)
+    useful = runs.schedule.useful_seconds(runs.clock)
+    return SimulatedRuns(runs.wall, useful, runs.clock - useful, runs.recovering, runs.num_failures)
 
 
 class _Schedule:
@@ -109,7 +131,7 @@ class _Runs:
         self.recovery_seconds = np.array([float(level.recovery_seconds) for level in levels])
         self.shares = np.cumsum([float(level.used_fraction) for level in levels])
         self.mtbf_seconds, self.random = mtbf_seconds, random
-        self.clock, self.wall = np.zeros(num_runs), np.zeros(num_runs)
+        self.clock, self.wall, self.recovering = np.zeros((3, num_runs))
         self.num_failures = np.zeros(num_runs, np.int64)
         self.kept = np.zeros((len(levels), num_runs))
         self.draining = np.zeros((len(levels), num_runs))
@@ -147,7 +169,9 @@ class _Runs:
         needed, waiting = self._fail(going), np.arange(len(going))
         while len(waiting):
             recovery, failure = self.recovery_seconds[needed[waiting]], self._until_failure(len(waiting))
-            self.wall[going[waiting]] += np.minimum(recovery, failure)
+            passed = np.minimum(recovery, failure)
+            self.wall[going[waiting]] += passed
+            self.recovering[going[waiting]] += passed
             waiting = waiting[failure < recovery]
             needed[waiting] = np.maximum(needed[waiting], self._fail(going[waiting]))
         return needed

@@ -13,6 +13,7 @@ from sizing.errors import InvalidInput
 from sizing.run.evaluation import RunFigures
 from sizing.run.goodput.levels import Level
 from sizing.run.goodput.multilevel import multilevel_goodput_fraction
+from sizing.run.goodput.shares import Shares, shares_of
 from sizing.run.simulation.monte_carlo import SimulatedRuns, simulate
 from sizing.units import SECONDS_PER_DAY, PositiveSeconds, seconds_text
 
@@ -25,43 +26,61 @@ class SimulationRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    num_runs: Annotated[int, Field(ge=100, le=1_000_000)] = 10_000
-    run_seconds: PositiveSeconds = 30.0 * SECONDS_PER_DAY
-    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 1
+    num_runs: Annotated[int, Field(ge=100, le=1_000_000)] = Field(
+        10_000, description="How many times the run is simulated, each with failures of its own."
+    )
+    run_seconds: PositiveSeconds = Field(
+        30.0 * SECONDS_PER_DAY,
+        description="Min seconds that each run lasts; it ends with the first recovery after that.",
+    )
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = Field(
+        1, description="Start of the random numbers; equal seeds give equal answers."
+    )
 
 
 class Bin(BaseModel):
-    """Runs whose goodput lies between two fractions, the upper one excluded but in the last bin."""
+    """Runs whose goodput lies between two fractions."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    from_fraction: float
-    to_fraction: float
-    num_runs: int
+    from_fraction: float = Field(description="Goodput at the lower edge, as a fraction; included.")
+    to_fraction: float = Field(description="Goodput at the upper edge, as a fraction; included in the last bin only.")
+    num_runs: int = Field(description="Simulated runs whose goodput lies between the edges.")
 
 
 class SimulationReport(BaseModel):
-    """What the runs did, and what the formula says. A run lasts until it goes on after its first failure past the end.
-
-    `standard_error_fraction` is of `goodput_fraction`; the percentiles are over runs, whose luck differs.
-    """
+    """What the runs did, and what the formula says."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    num_runs: int
-    run_seconds: float
-    seed: int
-    mtbf_seconds: float
-    mean_failures: float = Field(description="of a run")
-    goodput_fraction: float
-    standard_error_fraction: float
-    formula_goodput_fraction: float
-    difference_in_standard_errors: float
-    p5_goodput_fraction: float
-    p50_goodput_fraction: float
-    p95_goodput_fraction: float
-    histogram: list[Bin]
-    notes: list[str]
+    num_runs: int = Field(description="How many times the run was simulated.")
+    run_seconds: float = Field(description="Min seconds that each run lasted.")
+    seed: int = Field(description="Start of the random numbers.")
+    mtbf_seconds: float = Field(description="Mean seconds between failures of the whole job (MTBF).")
+    mean_failures: float = Field(description="Mean number of failures that strike one run.")
+    goodput_fraction: float = Field(
+        description="Fraction of the time that was useful work (goodput, ETTR), over all runs together."
+    )
+    standard_error_fraction: float = Field(description="Standard error of goodput_fraction, as a fraction of the time.")
+    formula_goodput_fraction: float = Field(
+        description="Goodput by the formula for the same intervals, as a fraction of the time."
+    )
+    difference_in_standard_errors: float = Field(
+        description="Simulated goodput less the formula's, in standard errors; within 3 they agree."
+    )
+    shares: Shares = Field(description="Where the wall time of all runs together went.")
+    formula_shares: Shares = Field(description="Where the wall time goes by the formula, for the same intervals.")
+    p5_goodput_fraction: float = Field(
+        description="Goodput that 5 in 100 runs stay below, as a fraction of their time."
+    )
+    p50_goodput_fraction: float = Field(description="Goodput of the median run, as a fraction of its time.")
+    p95_goodput_fraction: float = Field(
+        description="Goodput that 95 in 100 runs stay below, as a fraction of their time."
+    )
+    histogram: list[Bin] = Field(description="Runs by goodput, which shows how far luck alone spreads equal runs.")
+    notes: list[str] = Field(
+        description="Where the simulated run differs from the one asked for, such as a lengthened interval."
+    )
 
 
 def simulation_report(
@@ -102,6 +121,8 @@ def simulation_report(
         standard_error_fraction=error,
         formula_goodput_fraction=formula,
         difference_in_standard_errors=(runs.goodput_fraction - formula) / error if error else 0.0,
+        shares=runs.shares,
+        formula_shares=shares_of(levels, goodput=formula, mtbf_seconds=mtbf),
         p5_goodput_fraction=float(low),
         p50_goodput_fraction=float(median),
         p95_goodput_fraction=float(high),

@@ -23,33 +23,60 @@ BYTES_PER_TERABYTE = 1e12
 
 
 class TierRow(Figures):
-    """One tier of the report. `storage` is the main one, which recovers whatever the tiers in front of it do not.
+    """One tier of the report, or the main storage, which recovers whatever the tiers in front of it do not."""
 
-    `recovered_fraction` of all failures survive in it; `used_fraction` are recovered from it, as no faster tier
-    survives them. `rework_seconds` is the mean work that such a failure undoes: half an interval and the drain.
-    """
-
-    kind: TierKind | Literal["storage"]
-    mode: Mode
-    interval_seconds: float
-    effective_interval_seconds: float
-    optimal_interval_seconds: float | None = Field(description="that wastes least, to first order")
-    stall_seconds: float
-    drain_seconds: float
-    overhead_fraction: float
-    restore_seconds: float | None
-    recovery_seconds: float | None
-    rework_seconds: float
-    replicas: int
-    loss_domain: LossDomain
-    recovered_fraction: float | None
-    used_fraction: float | None
-    mean_bytes_per_second: float = Field(description="that its saves bring, on average")
-    stored_bytes: float = Field(description="with replicas and the copy in flight")
-    node_bytes: float | None = Field(description="of that on the fullest node")
-    capacity_bytes: float | None
-    fits: bool | None
-    cost: float | None = Field(description="of what is stored, by cost_per_terabyte")
+    kind: TierKind | Literal["storage"] = Field(
+        description="Kind of the tier; storage is the main one, which recovers what no tier in front of it does."
+    )
+    mode: Mode = Field(description="How training waits for a save to it.")
+    interval_seconds: float = Field(
+        description="Seconds from the start of one save to it to the start of the next, as asked for."
+    )
+    effective_interval_seconds: float = Field(
+        description="Seconds between starts that are possible, longer when a save has not drained by then."
+    )
+    optimal_interval_seconds: float | None = Field(
+        description="Seconds between starts that maximize goodput, to first order. Null without reliability."
+    )
+    stall_seconds: float = Field(description="Seconds for which training waits in each save to it.")
+    drain_seconds: float = Field(description="Seconds for which each save to it goes on in the background.")
+    overhead_fraction: float = Field(
+        description="Fraction of the time for which saves to it stall training: stall / interval."
+    )
+    restore_seconds: float | None = Field(
+        description="Seconds to read a checkpoint back from it and pass it on. Null without a read rate."
+    )
+    recovery_seconds: float | None = Field(
+        description="Seconds from a failure until training goes on from it (RTO). Null without reliability."
+    )
+    rework_seconds: float = Field(
+        description="Mean seconds of lost work at such a failure (mean RPO): half an interval and the drain."
+    )
+    replicas: int = Field(description="Copies of each checkpoint in it.")
+    loss_domain: LossDomain = Field(description="Smallest failure that takes its copies with it.")
+    recovered_fraction: float | None = Field(
+        description="Fraction of all failures that its copies survive. Null without reliability."
+    )
+    used_fraction: float | None = Field(
+        description="Fraction of all failures that are recovered from it, as no faster tier survives them. "
+        "Null without reliability."
+    )
+    mean_bytes_per_second: float = Field(
+        description="Mean rate that saves to it bring over time, in bytes per second: bytes / interval."
+    )
+    stored_bytes: float = Field(
+        description="Max bytes that it holds: kept checkpoints with replicas, and the one in flight."
+    )
+    node_bytes: float | None = Field(
+        description="Bytes of stored_bytes that lie on the fullest node. Null for tiers that are not in the nodes."
+    )
+    capacity_bytes: float | None = Field(
+        description="Bytes that it can hold: of one node for tiers in the nodes, otherwise of all. Null when unknown."
+    )
+    fits: bool | None = Field(description="Whether it can hold them. Null when its capacity is unknown.")
+    cost: float | None = Field(
+        description="Price of what it stores, in the currency of cost_per_terabyte. Null without that price."
+    )
 
 
 def tier_rows(

@@ -39,30 +39,38 @@ _Span = tuple[_Positive, _Positive]
 
 
 class LimitEstimate(BaseModel):
-    """One limit: its value in the unit that ends the field's name, its 90 % interval, and how much it is worth."""
+    """One limit: its value, its 90 % interval, and how much it is worth."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    field: _Name = Field(description="of the storage profile")
-    resource: Resource
-    verdict: Verdict
-    value: _Positive | None = Field(
-        None, description="for a lower bound the least that it can be, for an unknown time one that no run checks"
+    field: _Name = Field(description="Field of the storage profile that the limit is.")
+    resource: Resource = Field(
+        description="Part of the path that limits: one rank's stream, a node, the file system, or a step that nothing "
+        "overlaps."
     )
-    interval: _Interval | None = None
-    num_binding: _Count = Field(description="configurations in which it takes longer than every other shared resource")
-    reason: _Text
+    verdict: Verdict = Field(
+        description="How sure it is: measured binds in three or more configurations, lower-bound is at least so much, "
+        "unknown no run shows."
+    )
+    value: _Positive | None = Field(
+        None, description="Limit in the unit of the field; for a lower bound the min that it can be. Null when unknown."
+    )
+    interval: _Interval | None = Field(
+        None, description="90 % interval of the value, from low to high. Null when there is none."
+    )
+    num_binding: _Count = Field(description="Configurations in which it takes longer than every other shared resource.")
+    reason: _Text = Field(description="Why this verdict, for a reader.")
 
 
 class Covered(BaseModel):
-    """The least and the most of what was measured; beyond it a prediction is an extrapolation."""
+    """What was measured, from min to max; beyond it a prediction is an extrapolation."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    num_nodes: _Span
-    streams_per_node: _Span
-    bytes_per_stream: _Span
-    files_per_stream: _Span
+    num_nodes: _Span = Field(description="Min and max of nodes that were measured.")
+    streams_per_node: _Span = Field(description="Min and max of ranks per node that were measured.")
+    bytes_per_stream: _Span = Field(description="Min and max of bytes per rank that were measured.")
+    files_per_stream: _Span = Field(description="Min and max of files per rank that were measured.")
 
     @classmethod
     def of(cls, demand: Demand) -> Self:
@@ -81,14 +89,14 @@ class FittedPoint(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    run_id: _Name
-    num_nodes: _Count
-    num_streams: _Count
-    total_bytes: Annotated[int, Field(ge=1, le=MOST_BYTES)]
-    num_files: _Count
-    seconds: _Positive
-    predicted_seconds: _Positive
-    held_out_seconds: _Positive
+    run_id: _Name = Field(description="Id of the benchmark run that measured it.")
+    num_nodes: _Count = Field(description="Nodes that moved data at once.")
+    num_streams: _Count = Field(description="Ranks that moved data at once.")
+    total_bytes: Annotated[int, Field(ge=1, le=MOST_BYTES)] = Field(description="Bytes that all ranks moved together.")
+    num_files: _Count = Field(description="Files that all ranks moved together.")
+    seconds: _Positive = Field(description="Median seconds of its repetitions, as measured.")
+    predicted_seconds: _Positive = Field(description="Seconds that the fit predicts.")
+    held_out_seconds: _Positive = Field(description="Seconds predicted by a fit that has not seen this configuration.")
 
     @property
     def bytes_per_second(self) -> float:
@@ -97,44 +105,64 @@ class FittedPoint(BaseModel):
 
 
 class DirectionFit(BaseModel):
-    """The fit to all writes, or to all reads.
-
-    `noise_fraction` is the standard deviation of measured around predicted times; `held_out_error_fraction` the median
-    error of predictions for configurations that the fit had not seen, `worst_held_out_error_fraction` the largest.
-    `draws` are bootstrap draws of the fitted fields; `rivals` other sets of limits that explain the data as well.
-    """
+    """The fit to all writes, or to all reads."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    limits: tuple[LimitEstimate, ...] = Field(max_length=32)
-    covered: Covered
-    num_configurations: _Count
-    noise_fraction: _NotNegative
-    held_out_error_fraction: _NotNegative
-    worst_held_out_error_fraction: _NotNegative
-    draws: dict[_Name, Annotated[tuple[_Positive, ...], Field(max_length=MOST_DRAWS)]] = Field(max_length=32)
-    rivals: tuple[dict[_Name, _Positive], ...] = Field(max_length=32)
-    points: tuple[FittedPoint, ...] = Field(max_length=MOST_POINTS)
+    limits: tuple[LimitEstimate, ...] = Field(
+        max_length=32, description="Every limit that was looked for, with its verdict."
+    )
+    covered: Covered = Field(description="Range of what was measured; beyond it a prediction is an extrapolation.")
+    num_configurations: _Count = Field(description="Distinct combinations of nodes, ranks and sizes that were fitted.")
+    noise_fraction: _NotNegative = Field(
+        description="Standard deviation of measured around predicted times, as a fraction of the time."
+    )
+    held_out_error_fraction: _NotNegative = Field(
+        description="Median error for configurations that the fit has not seen, as a fraction of the measured time."
+    )
+    worst_held_out_error_fraction: _NotNegative = Field(
+        description="Max of these errors, as a fraction of the measured time."
+    )
+    draws: dict[_Name, Annotated[tuple[_Positive, ...], Field(max_length=MOST_DRAWS)]] = Field(
+        max_length=32,
+        description="Bootstrap draws of each fitted limit, by field of the profile; intervals of predictions come "
+        "from them.",
+    )
+    rivals: tuple[dict[_Name, _Positive], ...] = Field(
+        max_length=32, description="Other sets of limits that explain the data as well, by field of the profile."
+    )
+    points: tuple[FittedPoint, ...] = Field(
+        max_length=MOST_POINTS, description="Every measurement that was fitted, with its prediction."
+    )
 
 
 class Calibration(BaseModel):
     """What benchmark runs say of a storage system: a profile, and beside it all that makes it believable.
 
-    The profile holds the limits that the measurements need for their explanation; limits that were never reached are
-    not in it, but widen predictions of layouts that could reach them.
+    Limits that were never reached are not in the profile, but widen predictions of layouts that could reach them.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    schema_version: Literal[1] = 1
-    profile: StorageProfile
-    engine: _Name
-    run_ids: tuple[_Name, ...] = Field(min_length=1, max_length=1_000)
-    measured_on: date | None = Field(None, description="date of the latest run, where it has one")
-    grade: Grade
-    write: DirectionFit | None = None
-    read: DirectionFit | None = None
-    warnings: tuple[_Text, ...] = Field((), max_length=1_000)
+    schema_version: Literal[1] = Field(1, description="Version of this form of document.")
+    profile: StorageProfile = Field(
+        description="Limits that the measurements need for their explanation; limits never reached are left out."
+    )
+    engine: _Name = Field(description="Engine that wrote the checkpoints, such as direct or torch-save.")
+    run_ids: tuple[_Name, ...] = Field(
+        min_length=1, max_length=1_000, description="Ids of the benchmark runs that were fitted."
+    )
+    measured_on: date | None = Field(None, description="Date of the latest run. Null when no run states one.")
+    grade: Grade = Field(
+        description="What the calibration is worth, from A to D, by held-out error, limits seen and configurations."
+    )
+    write: DirectionFit | None = Field(None, description="Fit to all writes. Null when there were too few.")
+    read: DirectionFit | None = Field(None, description="Fit to all restores. Null when there were too few.")
+    warnings: tuple[_Text, ...] = Field(
+        (),
+        max_length=1_000,
+        description="What a reader must know before believing it: runs left out, outliers, warnings of the runs.",
+    )
 
     @model_validator(mode="after")
     def _has_a_fit(self) -> Self:

@@ -1,5 +1,6 @@
 """The charts of a report draw the figures of the report."""
 
+from collections import defaultdict
 from typing import Any
 
 import pytest
@@ -16,14 +17,14 @@ def test_the_curve_passes_through_the_interval_asked_for_and_is_lowest_at_the_be
     curve = report_charts(scenario, report)[0]
     points = {point["label"]: point for point in curve["layer"][1]["data"]["values"]}
     assert points["as asked"]["lost_fraction"] == report.interval.lost_at_interval_fraction
-    rows = curve["data"]["values"]
-    below = max(
-        row["lost_fraction"] for row in rows if row["interval_seconds"] < 14_400 and row["interval_seconds"] > 2000
-    )
+    lost: dict[float, float] = defaultdict(float)
+    for row in curve["data"]["values"]:
+        lost[row["interval_seconds"]] += row["lost_fraction"]
+    below = max(fraction for interval, fraction in lost.items() if 2000 < interval < 14_400)
     assert below < points["as asked"]["lost_fraction"]
-    lowest = min(rows, key=lambda row: row["lost_fraction"])
-    assert lowest["lost_fraction"] >= points["best"]["lost_fraction"]
-    assert lowest["interval_seconds"] == pytest.approx(points["best"]["interval_seconds"], rel=0.05)
+    lowest = min(lost, key=lost.__getitem__)
+    assert lost[lowest] >= points["best"]["lost_fraction"]
+    assert lowest == pytest.approx(points["best"]["interval_seconds"], rel=0.05)
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,19 @@ def test_every_flag_takes_a_value_and_sets_its_field(flag: Flag) -> None:
     assert owner == text or float(owner) == float(text.removesuffix(" B/s"))
 
 
+@pytest.mark.parametrize("flag", [flag for flag in FLAGS if flag.example], ids=lambda flag: flag.name)
+def test_the_example_in_the_help_is_a_value_of_the_field(flag: Flag) -> None:
+    document: dict[str, Any] = {} if flag.field.startswith("model.") else {"model": {"preset": "gpt2"}}
+    if flag.name in ("--restart", "--relaunch", "--detection"):
+        document["reliability"] = {"mtbf_seconds": 3600}
+    assert scenario_from(with_flags(document, {flag.parameter: flag.example}))
+
+
+def test_the_help_of_a_flag_is_what_its_field_says_of_itself() -> None:
+    shown = ckpt_size("answer", "--help").stdout
+    assert "Tensor-parallel degree: ranks that share every layer" in shown
+
+
 def test_the_answer_says_whether_state_and_activations_fit() -> None:
     degrees = "--model gpt3-175b --tensor 8 --pipeline 8 --data 16 --sequence-length 2048 --micro-batch 1"
     runs = ckpt_size(*f"{degrees} --global-batch 1536".split()).stdout

@@ -1,0 +1,127 @@
+"""Every field of a scenario and of its report as Markdown, out of their JSON Schemas: `docs/fields.md`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from sizing.report import SizingReport
+from sizing.scenario import Scenario
+
+_Schema = dict[str, Any]
+
+_INTRODUCTION = """# Fields
+
+Every field of a scenario and of its report, as `ckpt-size fields` prints them. Both documents have sizes in bytes,
+rates in bytes per second, times in seconds, and shares as fractions of 1. A scenario may also give them as text with a
+unit: `13.8 TB`, `273 GB/s`, `4h`."""
+
+_ANY_VALUE = "JsonValue"
+"""What pydantic calls a value of any form, as if it were a block."""
+
+_UNITS = {
+    "bytes_per_second": "bytes per second",
+    "bytes": "bytes",
+    "seconds": "seconds",
+    "fraction": "fraction",
+}
+_TYPES = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false"}
+_FORMATS = {"date": "date", "date-time": "moment"}
+
+
+def field_reference() -> str:
+    """The page: a table for each block of a Scenario, then for each block of a SizingReport."""
+    scenario = _tables(Scenario.model_json_schema(), has_defaults=True)
+    report = _tables(SizingReport.model_json_schema(mode="serialization"), has_defaults=False)
+    return "\n".join([_INTRODUCTION, "\n## Scenario", *scenario, "\n## Report", *report])
+
+
+def _tables(schema: _Schema, *, has_defaults: bool) -> Iterator[str]:
+    yield from _table(schema, has_defaults=has_defaults)
+    for name, paths in _blocks(schema).items():
+        yield f"\n### {name}\n\n{', '.join(f'`{path}`' for path in paths)}"
+        yield from _table(schema["$defs"][name], has_defaults=has_defaults)
+
+
+def _blocks(schema: _Schema) -> dict[str, list[str]]:
+    """The blocks of a document, each with the dotted paths at which it stands; those below it by its first path."""
+    places: dict[str, list[str]] = {}
+    found = [("", schema)]
+    for prefix, block in found:
+        for field, said in block["properties"].items():
+            for name in _blocks_in(said):
+                path = f"{prefix}{_step(field, said)}"
+                if name not in places:
+                    found.append((f"{path}.", schema["$defs"][name]))
+                places.setdefault(name, []).append(path)
+    return places
+
+
+def _step(field: str, said: _Schema) -> str:
+    """A field on a path: `tiers[]` where it is a list of blocks, `parts.*` where it has them by name."""
+    options = [said, *said.get("anyOf", ())]
+    if any("items" in option for option in options):
+        return f"{field}[]"
+    return f"{field}.*" if any(option.get("additionalProperties") for option in options) else field
+
+
+def _blocks_in(said: Any) -> Iterator[str]:
+    """The names of the blocks that a field holds."""
+    if isinstance(said, dict):
+        if "$ref" in said and _name(said) != _ANY_VALUE:
+            yield _name(said)
+        for inner in said.values():
+            yield from _blocks_in(inner)
+    elif isinstance(said, list):
+        for inner in said:
+            yield from _blocks_in(inner)
+
+
+def _table(block: _Schema, *, has_defaults: bool) -> Iterator[str]:
+    columns = ["field", "holds", *(["default"] if has_defaults else []), "what it is"]
+    yield f"\n| {' | '.join(columns)} |\n|{' --- |' * len(columns)}"
+    for field, said in block["properties"].items():
+        default = [_default(field, said, block)] if has_defaults else []
+        yield f"| {' | '.join([f'`{field}`', _holds(field, said), *default, said['description']])} |"
+
+
+def _holds(field: str, said: _Schema) -> str:
+    """The unit that ends a field's name, or else what it takes."""
+    unit = next((unit for ending, unit in _UNITS.items() if f"_{field}".endswith(f"_{ending}")), None)
+    return unit or _type(said)
+
+
+def _type(said: _Schema) -> str:
+    """What a field takes, in words.
+
+    >>> _type({"anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "null"}]})
+    'list: whole number'
+    """
+    if "$ref" in said and _name(said) != _ANY_VALUE:
+        return f"[{_name(said)}](#{_name(said).lower()})"
+    if choices := said.get("enum", [said["const"]] if "const" in said else []):
+        return ", ".join(f"`{choice}`" for choice in choices)
+    if options := said.get("anyOf"):
+        return " or ".join(dict.fromkeys(_type(option) for option in options if option.get("type") != "null"))
+    if said.get("type") == "array":
+        items = said.get("items") or said["prefixItems"][0]
+        return f"list: {_type(items)}"
+    if said.get("type") == "object":
+        values = said.get("additionalProperties")
+        return f"{_type(values)}, by name" if isinstance(values, dict) and values else "object"
+    return _FORMATS.get(said.get("format", "")) or _TYPES.get(said.get("type", ""), "any value")
+
+
+def _default(field: str, said: _Schema, block: _Schema) -> str:
+    """The default as a scenario would give it; nothing where the description says what null means."""
+    if field in block.get("required", ()):
+        return "required"
+    default = said.get("default")
+    if isinstance(default, list):
+        return ", ".join(default) or "none"
+    return "" if default is None else json.dumps(default).strip('"').removesuffix(".0")
+
+
+def _name(said: _Schema) -> str:
+    return str(said["$ref"].rpartition("/")[2])

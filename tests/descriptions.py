@@ -1,0 +1,86 @@
+"""What every field's description must be: a sentence with the field's unit that says more than its name."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator
+from types import ModuleType
+
+from pydantic import BaseModel
+
+from sizing.cli.flags import first_sentence
+
+LONGEST_FIRST_SENTENCE = 170
+LEAST_WORDS_OF_ITS_OWN = 2
+
+UNITS = {
+    "_bytes_per_second": r"bytes per second",
+    "_per_second": r"per second",
+    "_per_day": r"\b[Dd]ay\b",
+    "_bytes": r"\b[Bb]ytes\b(?! per second)",
+    "_seconds": r"\b[Ss]econds\b",
+    "_fraction": r"\b[Ff]raction\b",
+    "_hours": r"-hours\b",
+}
+"""What the first sentence says of a field whose name ends so; the longest ending counts."""
+
+OTHER_UNITS = r"\b(percent|minutes|(?<!GPU-)hours|milliseconds|[kMGTPE]i?B(/s)?|[GT]bit/s)\b"
+"""What it must not say, as the field holds another unit."""
+
+WORDS_WITHOUT_SUBSTANCE = frozenset(
+    "a all an and are as at be by count default field for from given has have how in is it its kind list many name null"
+    " not number of on one or over per than that the their them there these they this to used value was what when which"
+    " with whether".split()
+)
+
+
+def models_of(package: ModuleType) -> list[type[BaseModel]]:
+    """Every model that a module of the package defines."""
+    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(found.name)
+    return [model for model in _below(BaseModel) if model.__module__.split(".")[0] == package.__name__]
+
+
+def flaws_of(model: type[BaseModel]) -> Iterator[str]:
+    """What is wrong with the descriptions of a model's fields, each named `Class.field`."""
+    for name, field in model.model_fields.items():
+        flaw = flaw_of(name, field.description or "", class_name=model.__name__)
+        if flaw:
+            yield f"{model.__name__}.{name} {flaw}: {field.description}"
+
+
+def flaw_of(name: str, description: str, *, class_name: str = "") -> str | None:
+    """What is wrong with the description of a field of that name, if anything is."""
+    if not description:
+        return "has no description"
+    if not re.fullmatch(r"[A-Z0-9`].*\.", description):
+        return "has a description that is no sentence"
+    first = first_sentence(description)
+    if len(first) > LONGEST_FIRST_SENTENCE:
+        return f"has a first sentence of more than {LONGEST_FIRST_SENTENCE} characters"
+    if len(_own_words(name, description, class_name)) < LEAST_WORDS_OF_ITS_OWN:
+        return "says no more than its name"
+    ending = max((ending for ending in UNITS if f"_{name}".endswith(ending)), key=len, default=None)
+    if ending and not re.search(UNITS[ending], first):
+        return f"does not say its unit, as {ending} does"
+    other = ending and re.search(OTHER_UNITS, first)
+    return f"says {other[0]}, which is not its unit" if other else None
+
+
+def _own_words(name: str, description: str, class_name: str) -> set[str]:
+    """Words of substance that neither the field nor its class has in its name."""
+    said = re.findall(r"[a-z0-9]+", description.lower())
+    named = {*name.split("_"), *(word.lower() for word in re.findall(r"[A-Z][a-z]*", class_name))}
+    return {_stem(word) for word in said if word not in WORDS_WITHOUT_SUBSTANCE} - {_stem(word) for word in named}
+
+
+def _stem(word: str) -> str:
+    return word.removesuffix("s")
+
+
+def _below(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    for below in model.__subclasses__():
+        yield below
+        yield from _below(below)
