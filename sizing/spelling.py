@@ -40,6 +40,15 @@ def fitting(name: str, known: Collection[str]) -> list[str]:
     return [candidate for candidate in known if parts and parts <= _parts(candidate)]
 
 
+def has_all_of(words: str, text: str) -> bool:
+    """Whether each of some words, parted by spaces, stands somewhere in a text.
+
+    >>> has_all_of("Llama 405", "llama-3.1-405b"), has_all_of("opt13", "opt-1.3b")
+    (True, False)
+    """
+    return all(_key(word) in _key(text) for word in words.split())
+
+
 def nearest(name: str, known: Collection[str], *, most: int) -> list[str]:
     """The known names most like `name`, the nearest first; none where none is like it.
 

@@ -50,6 +50,16 @@ LAYOUTS_OPTIONS: dict[str, tuple[Any, Any]] = {
 }
 
 
+LAYOUTS_FIELDS = {
+    "objective": "objective",
+    "headroom": "headroom_fraction",
+    "contexts": "contexts",
+    "keep": "kept_degrees",
+    "most": "most_layouts",
+}
+"""What the options set in a LayoutsRequest."""
+
+
 def layouts_verb(
     scenario: Path | None = None,
     *,
@@ -97,15 +107,10 @@ def layouts_text(report: LayoutsReport) -> RenderableType:
 
 def _request(given: dict[str, Any]) -> dict[str, Any]:
     """The fields of a LayoutsRequest that were given, taken out of the flags."""
-    contexts, kept = given.pop("contexts"), given.pop("keep")
-    fields = {
-        "objective": given.pop("objective"),
-        "headroom_fraction": given.pop("headroom"),
-        "contexts": contexts.split(",") if contexts else None,
-        "kept_degrees": kept.split(",") if kept else None,
-        "even_stages": given.pop("even_stages") or None,
-        "most_layouts": given.pop("most"),
-    }
+    fields = {field: given.pop(option) for option, field in LAYOUTS_FIELDS.items()}
+    for name in ("contexts", "kept_degrees"):
+        fields[name] = fields[name].split(",") if fields[name] else None
+    fields["even_stages"] = given.pop("even_stages") or None
     return {name: value for name, value in fields.items() if value is not None}
 
 
