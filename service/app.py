@@ -8,18 +8,18 @@ from typing import Any
 
 from fastapi import Depends, FastAPI
 
-from service.access import TokenWith
-from service.compute import ComputePool
+from service.access.scopes import TokenWith
+from service.access.storing_turns import storing_turns
+from service.answers.quick import QuickAnswers
+from service.compute.pool import ComputePool
 from service.database.schema import migrated_database
-from service.docs_pages import add_docs_pages
-from service.metrics import Metrics
+from service.http.problems import responses
+from service.middleware.exception_handlers import add_exception_handlers
 from service.middleware.head import HeadAsGet
 from service.middleware.observation import Observation
 from service.middleware.rate_limit import RateLimit
 from service.middleware.security_headers import SecurityHeaders
 from service.openapi import correct
-from service.problems import add_problem_handlers, responses
-from service.quick_answers import QuickAnswers
 from service.routes import (
     audit_log,
     calibrations,
@@ -32,8 +32,9 @@ from service.routes import (
     sizings,
     storage_systems,
 )
+from service.routes.docs import add_docs_pages
 from service.settings import Settings
-from service.storing import storing_turns
+from service.telemetry.metrics import Metrics
 from sizing import __version__
 
 ROUTERS = (
@@ -94,7 +95,7 @@ def create_app(settings: Settings) -> FastAPI:
         app.add_middleware(RateLimit, requests_per_second=settings.requests_per_second)
     app.add_middleware(SecurityHeaders)
     app.add_middleware(Observation, metrics=metrics)
-    add_problem_handlers(app)
+    add_exception_handlers(app)
     login = [Depends(TokenWith())] if settings.require_login else []
     refusals = responses(429) | (responses(401) if settings.require_login else {})
     for router in ROUTERS:

@@ -16,7 +16,7 @@
     ├── NotReady                    the database is not at this version's schema, or a part is missing
     └── CannotServe                 the service cannot start as asked: address, settings or database
 
-Each is built as `InvalidInput.of(field, rule, value=..., remedy=...)`. `service.problems` has the one table
+Each is built as `InvalidInput.of(field, rule, value=..., remedy=...)`. `service.http.problems` has the one table
 from these to HTTP.
 """
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from service.problems import MEDIA_TYPE
+from service.http.problems import MEDIA_TYPE
 from service.routes.runs import RESULT_EXAMPLE
 from sizing.cluster.node import node_catalog
 from sizing.explore.clusters.cluster_answer import answer_cluster
@@ -27,7 +27,7 @@ from sizing.storage.catalog import storage_profiles
 from sizing.training.techniques import techniques
 
 _OWN_ERRORS = ("HTTPValidationError", "ValidationError")
-"""The form in which FastAPI would answer invalid input, if `service.problems` let it."""
+"""The form in which FastAPI would answer invalid input, if `service.middleware.exception_handlers` let it."""
 
 
 def correct(document: dict[str, Any]) -> None:

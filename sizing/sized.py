@@ -14,12 +14,12 @@ from sizing.cluster import ResolvedNode
 from sizing.cluster.cluster import resolve_node
 from sizing.errors import InvalidInput
 from sizing.layout import LaidOut, Parallelism, lay_out
+from sizing.layout.formats import check_resharding
 from sizing.layout.manifest import ManifestRow, manifest
 from sizing.layout.resolved import resolved_model
 from sizing.layout.saved_tensors import SavedByRank, saved_by_rank
 from sizing.model import ResolvedModel
 from sizing.run.demands.demands import Demands, demands_of
-from sizing.run.demands.resharding import check_resharding
 from sizing.scenario import Scenario
 from sizing.training import GpuMemory, gpu_memory
 from sizing.training.memory_question import MemoryQuestion
@@ -100,9 +100,9 @@ def _sized(asked: _LayoutQuestion) -> SizedLayout:
     scenario, training, parallelism = asked.scenario, asked.scenario.training, asked.scenario.parallelism
     model, node = resolved_model(scenario.model, training, parallelism), resolve_node(scenario.cluster)
     laid_out = _laid_out(scenario, model, node)
-    format_name = laid_out.size.format
-    memory = gpu_memory(training, parallelism, cells=laid_out.cells, format_name=format_name, model=model, node=node)
-    question = MemoryQuestion(scenario.model, training, format_name=format_name, node=node)
+    sharding, cells = laid_out.sharding, laid_out.cells
+    memory = gpu_memory(training, parallelism, cells=cells, sharding=sharding, model=model, node=node)
+    question = MemoryQuestion(scenario.model, training, saved_as=laid_out.saved_as, node=node)
     restored = _restored(scenario, model, node, laid_out)
     return SizedLayout(
         model=model,
@@ -136,7 +136,7 @@ def _restored(
     degrees = scenario.checkpoint.restore_parallelism
     if degrees is None:
         return saved, scenario.parallelism
-    check_resharding(saved.size.format, scenario.parallelism, degrees)
+    check_resharding(saved.saved_as, scenario.parallelism, degrees)
     cluster = scenario.cluster.model_copy(update={"num_gpus": None})
     try:
         return _laid_out(scenario.model_copy(update={"parallelism": degrees, "cluster": cluster}), model, node), degrees

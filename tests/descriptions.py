@@ -16,15 +16,15 @@ LONGEST_FIRST_SENTENCE = 170
 LEAST_WORDS_OF_ITS_OWN = 2
 
 UNITS = {
-    "_bytes_per_second": r"bytes per second",
-    "_per_second": r"per second",
-    "_per_day": r"\b[Dd]ay\b",
-    "_bytes": r"\b[Bb]ytes\b(?! per second)",
-    "_seconds": r"\b[Ss]econds\b",
-    "_fraction": r"\b[Ff]raction\b",
-    "_hours": r"-hours\b",
+    "bytes_per_second": r"bytes per second",
+    "per_second": r"per second",
+    "per_day": r"\b[Dd]ay\b",
+    "bytes": r"\b[Bb]ytes\b(?! per second)",
+    "seconds": r"\b[Ss]econds\b",
+    "fraction": r"\b[Ff]raction\b",
+    "hours": r"-hours\b",
 }
-"""What the first sentence says of a field whose name ends so; the longest ending counts."""
+"""What the first sentence says of a field that has the unit in its name; the first of several counts."""
 
 OTHER_UNITS = r"\b(percent|minutes|(?<!GPU-)hours|milliseconds|[kMGTPE]i?B(/s)?|[GT]bit/s)\b"
 """What it must not say, as the field holds another unit."""
@@ -62,10 +62,16 @@ def flaw_of(name: str, description: str, *, class_name: str = "") -> str | None:
         return f"has a first sentence of more than {LONGEST_FIRST_SENTENCE} characters"
     if len(_own_words(name, description, class_name)) < LEAST_WORDS_OF_ITS_OWN:
         return "says no more than its name"
-    ending = max((ending for ending in UNITS if f"_{name}".endswith(ending)), key=len, default=None)
-    if ending and not re.search(UNITS[ending], first):
-        return f"does not say its unit, as {ending} does"
-    other = ending and re.search(OTHER_UNITS, first)
+    return _wrong_unit(name, first)
+
+
+def _wrong_unit(name: str, sentence: str) -> str | None:
+    unit = next((unit for unit in UNITS if f"_{unit}_" in f"_{name}_"), None)
+    if unit is None:
+        return None
+    if not re.search(UNITS[unit], sentence):
+        return f"does not say its unit, {unit}"
+    other = re.search(OTHER_UNITS, sentence)
     return f"says {other[0]}, which is not its unit" if other else None
 
 

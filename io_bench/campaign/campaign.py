@@ -10,21 +10,21 @@ from typing import Any
 from pydantic import JsonValue
 
 from io_bench.campaign.measured import Measured
-from io_bench.campaign.room import check_room, fits_memory
-from io_bench.configuration import Configuration
 from io_bench.engines import ENGINES, STREAMING_ENGINES, Engine, EngineOptions
 from io_bench.findings.doubts import warnings_about
 from io_bench.findings.environment import environment_of
-from io_bench.findings.findings import measurements_of, notices_of
-from io_bench.options import DEFAULT_BYTES_PER_RANK, DEFAULT_MAX_SECONDS, DEFAULT_REPETITIONS, Options
+from io_bench.findings.measurements import measurements_of, notices_of
 from io_bench.payload.device import Device
 from io_bench.payload.workload import Workload, workload_of
-from io_bench.plan import Plan, plan_of
+from io_bench.planning.capacity import check_room, fits_memory
+from io_bench.planning.configuration import Configuration
+from io_bench.planning.plan import Plan, plan_of
 from io_bench.ranks.process_group import ProcessGroup
 from io_bench.repetition.caps import Caps
-from io_bench.repetition.repetitions import Repeat, Samples, repeated
-from io_bench.request import Request
-from io_bench.target.directory_target import DirectoryTarget
+from io_bench.repetition.repeating import Repeat, Samples, repeated
+from io_bench.request.agreed_request import Request
+from io_bench.request.options import DEFAULT_BYTES_PER_RANK, DEFAULT_MAX_SECONDS, DEFAULT_REPETITIONS, Options
+from io_bench.target.directory.directory_target import DirectoryTarget
 from io_bench.target.run_files import RunFiles
 from io_bench.terminal import StepProgress
 from sizing.units import parse_bytes

@@ -7,19 +7,19 @@ import itertools
 import random
 from collections.abc import Iterable, Iterator
 
-from io_bench.configuration import Configuration
 from io_bench.engines import ENGINES, EngineOptions
-from io_bench.options import (
+from io_bench.payload.device import Device
+from io_bench.payload.inventory import inventory_of
+from io_bench.planning.configuration import Configuration
+from io_bench.ranks.process_group import ProcessGroup
+from io_bench.request.options import (
     DEFAULT_BYTES_PER_RANK,
     LEAST_BLOCK_BYTES,
     LEAST_BYTES_PER_RANK,
     MOST_DEFAULT_WRITERS,
     ScanOptions,
 )
-from io_bench.payload.device import Device
-from io_bench.payload.inventory import inventory_of
-from io_bench.ranks.process_group import ProcessGroup
-from io_bench.target.target import is_url
+from io_bench.target.address import is_url
 from sizing.errors import InvalidInput
 from sizing.units import parse_bytes
 

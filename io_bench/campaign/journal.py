@@ -10,10 +10,10 @@ from typing import Any, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 
 from io_bench.campaign.measured import Measured
-from io_bench.configuration import Configuration
 from io_bench.errors import RunFailed
-from io_bench.options import ScanOptions
-from io_bench.request import Request
+from io_bench.planning.configuration import Configuration
+from io_bench.request.agreed_request import Request
+from io_bench.request.options import ScanOptions
 from sizing.errors import InvalidInput
 
 _FREE_TO_CHANGE = {

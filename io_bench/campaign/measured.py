@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from io_bench.configuration import Configuration
+from io_bench.planning.configuration import Configuration
 from sizing.storage.measurement import Measurement
 
 

@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
-from io_bench.options import DEFAULT_TIMEOUT_SECONDS, Options, RunOptions
 from io_bench.ranks import local_ranks
 from io_bench.ranks.process_group import ProcessGroup, joined
-from io_bench.request import Request, request_of
+from io_bench.request.agreed_request import Request, request_of
+from io_bench.request.options import DEFAULT_TIMEOUT_SECONDS, Options, RunOptions
 from io_bench.results.outputs import Outputs, reserved_outputs
 from io_bench.results.result_table import result_table, sentences
 from io_bench.terminal import Terminal
@@ -81,14 +81,14 @@ def publish(result: BenchmarkResult, request: Request[Any], terminal: Terminal) 
     """Send the result where that is asked for; while it cannot be sent it waits, and the run is none the worse."""
     if request.options.publish is None:
         return
-    from io_bench.publishing.command import publish_result  # noqa: PLC0415 - few runs need the network
+    from io_bench.publishing.publish import publish_result  # noqa: PLC0415 - few runs need the network
 
     for sentence in publish_result(result, request.options.publish, terminal.say).sentences():
         terminal.say(sentence)
 
 
 def _measured(request: Request[RunOptions], group: ProcessGroup, terminal: Terminal) -> BenchmarkResult:
-    from io_bench.campaign.single import measured_result  # noqa: PLC0415 - imports torch: a second
+    from io_bench.campaign.run_measurement import measured_result  # noqa: PLC0415 - imports torch: a second
 
     return measured_result(request, group, terminal)
 

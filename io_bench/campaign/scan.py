@@ -11,10 +11,10 @@ from io_bench.campaign.books import Books
 from io_bench.campaign.journal import Journal, journal_path
 from io_bench.campaign.run import publish, say_where, timeout_seconds
 from io_bench.errors import RunEnded
-from io_bench.options import MOST_DEFAULT_WRITERS, ScanOptions
 from io_bench.ranks import local_ranks
 from io_bench.ranks.process_group import ProcessGroup, joined
-from io_bench.request import Request, request_of
+from io_bench.request.agreed_request import Request, request_of
+from io_bench.request.options import MOST_DEFAULT_WRITERS, ScanOptions
 from io_bench.results.outputs import Rendered, reserved_outputs
 from io_bench.results.scan_table import grouped, scan_sentences, scan_table
 from io_bench.terminal import Terminal
@@ -55,7 +55,7 @@ def _scan(flags: Mapping[str, object], opened: list[Books], held: contextlib.Exi
 
 
 def _measure(request: Request[ScanOptions], group: ProcessGroup, terminal: Terminal, books: Books | None) -> None:
-    from io_bench.campaign.scanning import measure  # noqa: PLC0415 - imports torch: a second
+    from io_bench.campaign.scan_measurement import measure  # noqa: PLC0415 - imports torch: a second
 
     measure(request, group, terminal, books)
 

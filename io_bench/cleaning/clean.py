@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich import box
+from rich.table import Table
+
 from io_bench.cleaning.leftovers import RunPlace, place_of, places_in
-from io_bench.cleaning.removal import removed
-from io_bench.cleaning.table import places_table
-from io_bench.errors import EXIT_FAILED, explained_io_errors
-from io_bench.target.target import Target, checked_target
+from io_bench.errors import EXIT_FAILED, explained_io_errors, reason_of
+from io_bench.target.address import checked_target
+from io_bench.target.lifecycle.dismantling import dismantled
+from io_bench.target.target import Target
 from io_bench.terminal import Terminal
 from sizing.errors import InvalidInput
-from sizing.units import bytes_text
+from sizing.units import bytes_text, decimal_bytes_text
 
 
 def cleaned(target: str, run_id: str | None, terminal: Terminal, *, is_dry: bool) -> int:
@@ -26,7 +29,7 @@ def cleaned(target: str, run_id: str | None, terminal: Terminal, *, is_dry: bool
     if not places:
         terminal.show(f"No run has left anything in {checked.title}.")
         return 0
-    terminal.show(places_table(places))
+    terminal.show(_places_table(places))
     chosen = [place for place in places if place.state == "left" or run_id is not None]
     _explain_others(places, chosen, terminal)
     if not chosen:
@@ -35,7 +38,7 @@ def cleaned(target: str, run_id: str | None, terminal: Terminal, *, is_dry: bool
     if is_dry:
         terminal.show(f"Would remove {_summary(chosen)}. Nothing was changed.")
         return 0
-    complaints = [complaint for place in chosen for complaint in removed(checked, place)]
+    complaints = [complaint for place in chosen for complaint in _removed(checked, place)]
     for complaint in complaints:
         terminal.say(complaint)
     if not complaints:
@@ -55,6 +58,47 @@ def _named(target: Target, run_id: str) -> RunPlace:
         rule = f"must be a run whose files may be removed ({place.reason})"
         raise InvalidInput.of("--run-id", rule, value=run_id, remedy="let it end, or look at the files yourself")
     return place
+
+
+def _places_table(places: Sequence[RunPlace]) -> Table:
+    """One row per run."""
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("run", no_wrap=True)
+    for column in ("by", "begun"):
+        table.add_column(column)
+    for column in ("files", "size"):
+        table.add_column(column, justify="right")
+    table.add_column("state")
+    for place in places:
+        manifest = place.manifest
+        table.add_row(
+            place.run_id,
+            f"{manifest.user}@{manifest.host}" if manifest else "?",
+            f"{manifest.created:%Y-%m-%d %H:%MZ}" if manifest else "?",
+            f"{len(place.names):,}",
+            decimal_bytes_text(place.num_bytes),
+            place.state,
+        )
+    return table
+
+
+def _removed(target: Target, place: RunPlace) -> list[str]:
+    """Remove a place, unless its run has come to life; what went wrong, if anything.
+
+    First the files that its manifest names, then the manifest, then the place.
+    """
+    try:
+        if place_of(target, place.run_id).state == "running":
+            return [f"{place.title} is left in place: its run has come to life."]
+        files = target.seen(place.run_id)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        return [f"{place.title} could not be removed: {reason_of(error)}."]
+    try:
+        return dismantled(files, place.manifest.files if place.manifest else [])
+    finally:
+        files.close()
 
 
 def _explain_others(places: Sequence[RunPlace], chosen: Sequence[RunPlace], terminal: Terminal) -> None:

@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from io_bench.target.heartbeat import SECONDS_UNTIL_PRESUMED_DEAD
-from io_bench.target.manifest import MANIFEST, Manifest
+from io_bench.target.lifecycle.heartbeat import SECONDS_UNTIL_PRESUMED_DEAD
+from io_bench.target.lifecycle.manifest import MANIFEST, Manifest
 from io_bench.target.run_files import RunFiles
 from io_bench.target.target import Target
 from sizing.units import seconds_text

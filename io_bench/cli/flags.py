@@ -1,4 +1,4 @@
-"""Flags that several verbs share. They arrive as text; `io_bench.options` says what they mean."""
+"""Flags that several verbs share. They arrive as text; `io_bench.request.options` says what they mean."""
 
 from __future__ import annotations
 

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import typer
+from rich import box
+from rich.table import Table
 
 from io_bench import interruption
 from io_bench.campaign.run import run as measure_run
 from io_bench.campaign.scan import scan as measure_scan
-from io_bench.cli.ending import ended
+from io_bench.cli.exits import ended
 from io_bench.cli.flags import (
     Csv,
     MaxBandwidth,
@@ -25,17 +27,19 @@ from io_bench.cli.flags import (
     Timeout,
     flags_of,
 )
-from io_bench.engine_table import engine_table
 from io_bench.engines import ENGINES
 from io_bench.errors import RunEnded, exit_code_of
-from io_bench.options import DEFAULT_ENGINE, DEFAULT_TIMEOUT
+from io_bench.request.options import DEFAULT_ENGINE, DEFAULT_TIMEOUT
 from io_bench.terminal import Terminal
 from sizing.errors import SizingError
 
 
 def engines() -> None:
     """List the ways to write a checkpoint, for --engine."""
-    Terminal(is_speaker=True).show(engine_table())
+    table = Table("engine", "writes", box=box.SIMPLE_HEAD)
+    for name, entry in ENGINES.items():
+        table.add_row(name, entry.summary)
+    Terminal(is_speaker=True).show(table)
 
 
 def run(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from io_bench.cli.ending import ended
+from io_bench.cli.exits import ended
 from io_bench.errors import EXIT_FAILED
 from io_bench.terminal import Terminal
 from sizing.errors import EXIT_BAD_INPUT, SizingError
@@ -30,7 +30,7 @@ def publish(
 
     A result is spooled to disk before it is sent and removed once the service keeps it, so none is lost or doubled.
     """
-    from io_bench.publishing.command import PublishOptions, publish_files  # noqa: PLC0415 - the rest needs no network
+    from io_bench.publishing.publish import PublishOptions, publish_files  # noqa: PLC0415 - the rest needs no network
 
     terminal = Terminal(is_speaker=True)
     try:
@@ -58,7 +58,7 @@ def calibrate(
     suggest: Annotated[bool, typer.Option("--suggest", help="Say which further runs would tell most.")] = False,
 ) -> None:
     """Fit the limits of a storage system to results, with intervals, and say which of them were really seen."""
-    from io_bench.calibration.command import calibrate_files  # noqa: PLC0415 - the rest needs none of this
+    from io_bench.calibration.calibrate import calibrate_files  # noqa: PLC0415 - the rest needs none of this
 
     terminal = Terminal(is_speaker=True)
     try:

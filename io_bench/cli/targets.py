@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from io_bench import interruption
-from io_bench.cli.ending import ended
+from io_bench.cli.exits import ended
 from io_bench.cli.flags import Scale, Scenario, Target, flags_of
 from io_bench.errors import exit_code_of
 from io_bench.terminal import Terminal

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from io_bench.cli.ending import ended
+from io_bench.cli.exits import ended
 from io_bench.errors import EXIT_FAILED, RunFailed
 from io_bench.terminal import WIDTH_WITHOUT_TERMINAL
 

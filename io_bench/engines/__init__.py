@@ -124,11 +124,15 @@ class StreamingEngine(Engine, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EngineEntry:
-    """An engine in the table: the class of a module here, and for whom it is. Called, it makes the engine."""
+    """An engine in the table: the class of a module here, and for whom it is. Called, it makes the engine.
+
+    `is_streaming` says that it is a StreamingEngine, which the command line asks before torch is loaded.
+    """
 
     module: str
     class_name: str
     summary: str
+    is_streaming: bool = False
 
     def __call__(self, options: EngineOptions) -> Engine:
         """The engine. Imports torch, which takes a second."""
@@ -142,7 +146,10 @@ ENGINES: Mapping[str, EngineEntry] = {
         "torch_save", "TorchSave", "one torch.save file per rank, through the page cache: the classic"
     ),
     "direct": EngineEntry(
-        "direct.engine", "Direct", "the same file past the page cache, by several threads: what the storage can do"
+        "direct.engine",
+        "Direct",
+        "the same file past the page cache, by several threads: what the storage can do",
+        is_streaming=True,
     ),
     "dcp": EngineEntry("dcp", "Dcp", "torch.distributed.checkpoint: what FSDP2 and Megatron's torch_dist write"),
     "async-dcp": EngineEntry(
@@ -154,5 +161,5 @@ ENGINES: Mapping[str, EngineEntry] = {
 }
 """Every engine by its name on the command line, and how to make it."""
 
-STREAMING_ENGINES = frozenset({"direct"})
+STREAMING_ENGINES = frozenset(name for name, entry in ENGINES.items() if entry.is_streaming)
 """The names of those that are a StreamingEngine."""

@@ -14,7 +14,7 @@ from io_bench.engines.collectives import Collectives
 from io_bench.engines.dcp_storage import METADATA, Reader, Writer
 from io_bench.engines.dcp_streams import FileStreams, Streams
 from io_bench.engines.phases import Phases
-from io_bench.engines.room import room_like
+from io_bench.engines.restore_buffers import buffers_like
 from io_bench.errors import RunFailed
 from io_bench.payload import State
 from io_bench.payload.device import Device
@@ -64,7 +64,7 @@ class Dcp:
         self._index, self._plan = writers.index, plan
         self._collectives = Collectives(writers)
         self._held.callback(self._collectives.close)
-        self._restored = room_like(payload.state)
+        self._restored = buffers_like(payload.state)
 
     def write(self, payload: Payload, files: RunFiles, plan: EnginePlan) -> IoReport:
         """Plan over all ranks, write and fsync the files, commit `.metadata`; fsync the directory."""

@@ -11,7 +11,7 @@ import torch
 
 from io_bench.engines import EngineOptions, EnginePlan, IoReport, Restored
 from io_bench.engines.phases import Phases
-from io_bench.engines.room import room_like
+from io_bench.engines.restore_buffers import buffers_like
 from io_bench.engines.safetensors_format import read_into, write
 from io_bench.errors import RunFailed
 from io_bench.payload import State
@@ -49,7 +49,7 @@ class Safetensors:
 
     def prepare(self, payload: Payload, plan: EnginePlan, *, device: Device, writers: Writers) -> None:
         """Make room for what is restored."""
-        self._restored = room_like(payload.state)
+        self._restored = buffers_like(payload.state)
 
     def write(self, payload: Payload, files: RunFiles, plan: EnginePlan) -> IoReport:
         """Create, write, flush and fsync the file; fsync the directory."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from io_bench.engines import IoReport
-from io_bench.repetition.repetition import Sample
-from io_bench.repetition.repetitions import Samples
+from io_bench.repetition.repeating import Samples
+from io_bench.repetition.sample import Sample
 from sizing.storage.measurement import CachePolicy, Operation
 
 

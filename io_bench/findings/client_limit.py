@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from io_bench.plan import Plan
+from io_bench.planning.plan import Plan
 from io_bench.repetition.stopwatch import Timing
 from sizing.storage.measurement import LimitedBy
 

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterator
 
 from io_bench.findings.client_limit import STORAGE_BOUND_RATIO
-from io_bench.repetition.repetitions import SETTLED_FRACTION
+from io_bench.repetition.repeating import SETTLED_FRACTION
 from sizing.storage.measurement import Measurement
 from sizing.units import bytes_text, percent_text, rate_text, seconds_text
 

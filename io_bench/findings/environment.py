@@ -13,10 +13,10 @@ import psutil
 import torch
 
 import sizing
-from io_bench import host_cpus, host_memory
+from io_bench.host import cpus, memory
 from io_bench.payload.device import Device
 from io_bench.ranks.process_group import ProcessGroup
-from io_bench.target import page_cache
+from io_bench.target.directory import page_cache
 from io_bench.target.target import Target
 
 _LIBRARIES = ("torch", "numpy", "safetensors", "fsspec", "s3fs")
@@ -50,10 +50,10 @@ def _node(device: Device, target: Target) -> dict[str, Any]:
         "host": platform.node(),
         "kernel": platform.release(),
         "cpu_model": _cpu_model(),
-        "cpus": host_cpus.allowed_cpus(),
-        "cgroup_cpu_limit": host_cpus.cgroup_limit(),
+        "cpus": cpus.allowed_cpus(),
+        "cgroup_cpu_limit": cpus.cgroup_limit(),
         "memory_bytes": psutil.virtual_memory().total,
-        "cgroup_memory_limit_bytes": host_memory.cgroup_limit_bytes(),
+        "cgroup_memory_limit_bytes": memory.cgroup_limit_bytes(),
         "mount": target.description(),
         "torch_num_threads": torch.get_num_threads(),
         "nics": _nics(),

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from io_bench.engines import IoReport
-from io_bench.plan import Plan
-from io_bench.repetition.repetition import Sample
-from io_bench.repetition.repetitions import Samples
+from io_bench.planning.plan import Plan
+from io_bench.repetition.repeating import Samples
+from io_bench.repetition.sample import Sample
 from io_bench.repetition.stopwatch import Timing
 from sizing.storage.measurement import Operation, median_bytes_per_second
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from io_bench.configuration import Configuration
+from io_bench.planning.configuration import Configuration
 from sizing.storage.measurement import Measurement, Operation
 
 RAW_ENGINE = "direct"

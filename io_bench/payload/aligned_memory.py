@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from io_bench.payload.byte_source import Bytes
-from io_bench.target.direct_io import ALIGNMENT_BYTES
+from io_bench.target.directory.direct_io import ALIGNMENT_BYTES
 
 
 def padded(num_bytes: int) -> int:

@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from io_bench.payload.workload import Size
-from io_bench.preflight import directory
-from io_bench.preflight.findings import Finding, exit_code_of, tried
+from io_bench.preflight import directory_checks
+from io_bench.preflight.check_options import CheckOptions
+from io_bench.preflight.findings import Finding, advice, exit_code_of, findings_table, tried
 from io_bench.preflight.probe import probe_in
-from io_bench.preflight.request import CheckOptions
-from io_bench.preflight.table import advice, findings_table
-from io_bench.target.directory_target import DirectoryTarget
-from io_bench.target.target import checked_target
+from io_bench.target.address import checked_target
+from io_bench.target.directory.directory_target import DirectoryTarget
 from io_bench.terminal import Terminal
 from sizing.units import bytes_text
 
 if TYPE_CHECKING:
-    from io_bench.target.object_store.target import UrlTarget
+    from io_bench.target.object_store.url_target import UrlTarget
 
 
 def checked(flags: Mapping[str, object], terminal: Terminal) -> int:
@@ -50,28 +49,30 @@ def _title(size: Size) -> str:
 
 
 def _of_directory(target: DirectoryTarget, size: Size) -> Iterator[Finding]:
-    yield tried("file system", lambda: directory.file_system(target))
-    yield tried("space", lambda: directory.space(target, needed_bytes=size.total_bytes, num_files=size.num_writers))
-    with probe_in(target, names=directory.PROBE_NAMES) as files:
+    yield tried("file system", lambda: directory_checks.file_system(target))
+    yield tried(
+        "space", lambda: directory_checks.space(target, needed_bytes=size.total_bytes, num_files=size.num_writers)
+    )
+    with probe_in(target, names=directory_checks.PROBE_NAMES) as files:
         probe = Path(files.title)
-        yield tried("permissions", lambda: directory.permissions(probe))
-        yield tried("largest file", lambda: directory.largest_file(probe, num_bytes=size.largest_bytes))
-        yield tried("O_DIRECT", lambda: directory.direct_io(probe))
-        yield tried("fallocate", lambda: directory.allocation(probe))
-        yield tried("fsync", lambda: directory.sync_cost(probe))
-        yield tried("clock", lambda: directory.clock(probe))
-    yield tried("open files", lambda: directory.open_files(num_ranks=size.num_writers))
+        yield tried("permissions", lambda: directory_checks.permissions(probe))
+        yield tried("largest file", lambda: directory_checks.largest_file(probe, num_bytes=size.largest_bytes))
+        yield tried("O_DIRECT", lambda: directory_checks.direct_io(probe))
+        yield tried("fallocate", lambda: directory_checks.allocation(probe))
+        yield tried("fsync", lambda: directory_checks.sync_cost(probe))
+        yield tried("clock", lambda: directory_checks.clock(probe))
+    yield tried("open files", lambda: directory_checks.open_files(num_ranks=size.num_writers))
 
 
 def _of_object_store(target: UrlTarget, size: Size) -> Iterator[Finding]:
-    from io_bench.preflight import object_store  # noqa: PLC0415 - fsspec, where it is needed
+    from io_bench.preflight import object_store_checks  # noqa: PLC0415 - fsspec, where it is needed
 
     part_bytes = target.transfer().part_bytes
-    yield object_store.endpoint(target)
-    yield object_store.space(size.total_bytes)
-    with probe_in(target, names=object_store.PROBE_NAMES) as files:
-        yield tried("put and get", lambda: object_store.put_and_get(files))
-        yield tried("parts and ranges", lambda: object_store.parts(files, part_bytes=part_bytes))
-        yield tried("listing", lambda: object_store.listing(files))
-        yield tried("removal", lambda: object_store.removal(files, part_bytes=part_bytes))
-    yield tried("open files", lambda: directory.open_files(num_ranks=size.num_writers))
+    yield object_store_checks.endpoint(target)
+    yield object_store_checks.space(size.total_bytes)
+    with probe_in(target, names=object_store_checks.PROBE_NAMES) as files:
+        yield tried("put and get", lambda: object_store_checks.put_and_get(files))
+        yield tried("parts and ranges", lambda: object_store_checks.parts(files, part_bytes=part_bytes))
+        yield tried("listing", lambda: object_store_checks.listing(files))
+        yield tried("removal", lambda: object_store_checks.removal(files, part_bytes=part_bytes))
+    yield tried("open files", lambda: directory_checks.open_files(num_ranks=size.num_writers))

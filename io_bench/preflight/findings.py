@@ -1,10 +1,14 @@
-"""What a check found, how bad it is, and what to do about it."""
+"""What a check found, how bad it is, what to do about it; and all of that for people."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
 
 from io_bench.errors import EXIT_FAILED
 from sizing.errors import EXIT_BAD_INPUT
@@ -13,6 +17,7 @@ Severity = Literal["fine", "note", "warning", "problem"]
 """A note is worth knowing, a warning endangers the run or its figures, a problem prevents it."""
 
 _EXIT_CODES: dict[Severity, int] = {"fine": 0, "note": 0, "warning": EXIT_FAILED, "problem": EXIT_BAD_INPUT}
+_STYLES: dict[Severity, str] = {"fine": "green", "note": "cyan", "warning": "yellow", "problem": "red"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +46,22 @@ def tried(subject: str, look: Callable[[], Finding]) -> Finding:
     except OSError as error:
         reason = error.strerror or str(error)
         return Finding(subject, f"failed: {reason}", "problem", f"A run would fail here too ({reason}).")
+
+
+def findings_table(findings: Sequence[Finding]) -> Table:
+    """One row per thing that was looked at."""
+    table = Table("checked", "found", "verdict", box=box.SIMPLE_HEAD)
+    for finding in findings:
+        table.add_row(finding.subject, finding.found, Text(finding.severity, _STYLES[finding.severity]))
+    return table
+
+
+def advice(findings: Sequence[Finding]) -> list[str]:
+    """A sentence for each finding that is not fine, the worst first."""
+    order = ("problem", "warning", "note")
+    return [
+        f"{severity.capitalize()}: {finding.subject}: {finding.advice}"
+        for severity in order
+        for finding in findings
+        if finding.severity == severity
+    ]

@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from io_bench.errors import RunFailed
-from io_bench.target.dismantling import dismantled
-from io_bench.target.manifest import Manifest
-from io_bench.target.run_files import RunFiles, made
+from io_bench.target.lifecycle.dismantling import dismantled
+from io_bench.target.lifecycle.manifest import Manifest
+from io_bench.target.lifecycle.run_place import made
+from io_bench.target.run_files import RunFiles
 from io_bench.target.target import Target
 
 

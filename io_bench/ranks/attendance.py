@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 
 from io_bench.errors import RanksLost
+from io_bench.ranks.bounded_store import Store
 from io_bench.ranks.placement import Placement
-from io_bench.ranks.store import Store
 from sizing.units import seconds_text
 
 SECONDS_BETWEEN_LOOKS = 0.3

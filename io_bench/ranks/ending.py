@@ -6,15 +6,25 @@ import contextlib
 import dataclasses
 import json
 import time
+from dataclasses import dataclass
 
-from io_bench.errors import EXIT_FAILED, PeerFailed, RanksLost, RunEnded
+from io_bench.errors import EXIT_FAILED, PeerFailed, RanksLost, RunEnded, exit_code_of
 from io_bench.interruption import Interrupted
 from io_bench.ranks.attendance import Attendance
-from io_bench.ranks.failure import Failure, failure_of
-from io_bench.ranks.store import Store
+from io_bench.ranks.bounded_store import Store
+from sizing.errors import SizingError
 
 MOST_FAREWELL_SECONDS = 10.0
 _FAILURE, _SPEAKER = "failure", "speaker"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The first failure of any rank; `lost` are the ranks that it is about."""
+
+    message: str
+    exit_code: int
+    lost: tuple[int, ...] = ()
 
 
 class Ending:
@@ -59,7 +69,7 @@ class Ending:
             self._losses.append(error)
         dead = self._attendance.dead_neighbours() if isinstance(error, Interrupted) else []
         lost = RanksLost(dead, f"{self._attendance.titles(dead)} was killed or crashed.") if dead else None
-        failure = failure_of(lost or error, rank=self._rank)
+        failure = _failure_of(lost or error, rank=self._rank)
         with contextlib.suppress(RanksLost):
             self._store.compare_set(_FAILURE, "", json.dumps(dataclasses.asdict(failure)))
 
@@ -89,7 +99,7 @@ class Ending:
 
     def ended(self, error: BaseException) -> RunEnded:
         """The end of the run for all: the first failure published, and the ranks that were lost."""
-        failure = failure_of(error, rank=self._rank)
+        failure = _failure_of(error, rank=self._rank)
         with contextlib.suppress(RanksLost):
             failure = self._published() or failure
         unexplained = [loss for loss in self._losses if not set(loss.ranks) <= set(failure.lost)]
@@ -130,3 +140,16 @@ class Ending:
 
 def _gone(rank: int) -> str:
     return f"gone/{rank}"
+
+
+def _failure_of(error: BaseException, *, rank: int) -> Failure:
+    """What an error on a rank is to all."""
+    match error:
+        case SizingError():
+            message = str(error)
+        case Interrupted():
+            message = f"Rank {rank} {error}."
+        case _:
+            message = f"Rank {rank} failed: {type(error).__name__}: {error}."
+    lost = error.ranks if isinstance(error, RanksLost) else ()
+    return Failure(message, exit_code_of(error), lost)

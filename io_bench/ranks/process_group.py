@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from io_bench import interruption
 from io_bench.interruption import Interrupted
 from io_bench.ranks.attendance import SECONDS_BETWEEN_LOOKS, Attendance
+from io_bench.ranks.bounded_store import Store
 from io_bench.ranks.ending import Ending
 from io_bench.ranks.placement import Placement, placement_in
 from io_bench.ranks.rendezvous import store_for
-from io_bench.ranks.store import Store
 from sizing.errors import InvalidInput, Problem, SizingError
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import resource
 from datetime import timedelta
 
 from io_bench.errors import RanksLost
+from io_bench.ranks.bounded_store import BoundedStore, LocalStore, Store
 from io_bench.ranks.placement import Placement
-from io_bench.ranks.store import BoundedStore, LocalStore, Store
 from sizing.errors import InvalidInput
 from sizing.units import seconds_text
 

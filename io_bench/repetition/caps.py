@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 
 from io_bench.ranks.process_group import ProcessGroup
-from io_bench.repetition.repetition import Sample
+from io_bench.repetition.sample import Sample
 
 _LONGEST_PAUSE_SECONDS = 1.0
 

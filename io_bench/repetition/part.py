@@ -11,7 +11,7 @@ from io_bench.payload import State
 from io_bench.payload.device import Device
 from io_bench.payload.payload import Payload, checksum
 from io_bench.payload.snapshot import Snapshot
-from io_bench.plan import WriterPlan
+from io_bench.planning.plan import WriterPlan
 from io_bench.target.run_files import RunFiles
 
 

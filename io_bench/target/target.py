@@ -1,17 +1,15 @@
-"""What is measured: a directory, or a place in an object store. Checked before anything is written there."""
+"""What is measured: a directory, or a place in an object store, in which runs make places of their own."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from io_bench.target.directory_target import DirectoryTarget
+from io_bench.target.run_files import RunFiles
+from io_bench.target.transfer import Transfer
 from sizing.storage.measurement import CachePolicy
 
-if TYPE_CHECKING:
-    from io_bench.target.object_store.store import Transfer
-    from io_bench.target.run_files import RunFiles
-
-_FILE_SCHEMES = ("file://", "local://")
+RUN_PREFIX = "ckpt-bench-"
+"""A run's place in the target is named by this and its id."""
 
 
 class Target(Protocol):
@@ -54,26 +52,3 @@ class Target(Protocol):
 
     def seen(self, run_id: str) -> RunFiles:
         """The place that another rank has made. Raises OSError."""
-
-
-def is_url(text: str) -> bool:
-    """Whether a target is an object store and no path.
-
-    >>> is_url("s3://bucket/prefix"), is_url("file:///mnt/x"), is_url("/mnt/x")
-    (True, False, False)
-    """
-    return "://" in text and not text.startswith(_FILE_SCHEMES)
-
-
-def checked_target(text: str, *, is_first: bool) -> Target:
-    """The target that a path or a URL names. Raises InvalidInput where it is nowhere to write to.
-
-    Args: `is_first`, for the one rank that may ask an object store: where all list at once, a store suffers.
-    """
-    if is_url(text):
-        from io_bench.target.object_store.target import UrlTarget  # noqa: PLC0415 - fsspec, where it is needed
-
-        return UrlTarget.checked(text, is_first=is_first)
-    for scheme in _FILE_SCHEMES:
-        text = text.removeprefix(scheme)
-    return DirectoryTarget.checked(text)

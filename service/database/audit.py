@@ -9,8 +9,8 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from service.database.engine import Database
-from service.database.pages import newest_first
+from service.database.connection import Database
+from service.database.newest_first import newest_first
 from service.database.tables import AuditRow, ScenarioRow, StorageSystemRow, TokenRow, new_id, now
 from service.errors import MissingScope
 

@@ -8,8 +8,8 @@ from uuid import UUID
 from sqlalchemy import select
 
 from service.database.audit import Actor
-from service.database.engine import Database
-from service.database.pages import newest_first
+from service.database.connection import Database
+from service.database.newest_first import newest_first
 from service.database.storage_systems import storage_system, system_named
 from service.database.tables import CalibrationRow, CalibrationRunRow, RunRow, new_id, now
 from service.errors import NotFound

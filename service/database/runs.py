@@ -15,8 +15,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import undefer
 
 from service.database.audit import Actor
-from service.database.engine import Database
-from service.database.pages import newest_first
+from service.database.connection import Database
+from service.database.newest_first import newest_first
 from service.database.storage_systems import storage_system, system_named
 from service.database.tables import MeasurementRow, RunRow, StorageSystemRow, new_id, now
 from service.errors import Conflict, NotFound

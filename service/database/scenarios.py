@@ -10,8 +10,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import defer
 
 from service.database.audit import Actor, require_own
-from service.database.engine import Database
-from service.database.pages import newest_first
+from service.database.connection import Database
+from service.database.newest_first import newest_first
 from service.database.tables import ScenarioRow, new_id, now
 from service.errors import NotFound
 from sizing.errors import InvalidInput

@@ -13,7 +13,7 @@ from alembic.util import CommandError
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-from service.database.engine import Database, open_database, reason_of
+from service.database.connection import Database, open_database, reason_of
 from service.errors import CannotServe
 
 _POSTGRESQL_LOCK = 0x636B7074

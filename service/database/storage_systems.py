@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from service.database.audit import Actor, require_own
-from service.database.engine import Database
+from service.database.connection import Database
 from service.database.tables import StorageSystemRow, now
 from service.errors import Conflict, NotFound
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from sqlalchemy import select
 
 from service.database.audit import TERMINAL
-from service.database.engine import Database
+from service.database.connection import Database
 from service.database.names import Name
 from service.database.tables import Scope, TokenRow, now
 from service.errors import NotFound

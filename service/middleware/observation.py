@@ -10,8 +10,8 @@ import time
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.logs import REQUEST_ID
-from service.metrics import Metrics
+from service.telemetry.logs import REQUEST_ID
+from service.telemetry.metrics import Metrics
 
 _log = logging.getLogger(__name__)
 

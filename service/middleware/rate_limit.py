@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.errors import TooManyRequests
-from service.problems import refusal
+from service.http.problems import refusal
 
 SECONDS_OF_BURST = 10
 """A client that has been quiet may ask as much at once as otherwise in this time."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from service.accept import preferred
-from service.reports import figures, page, pdf
+from service.http.accept import preferred
+from service.reports import page, spreadsheet
 from service.reports.saved import Saved
 from service_client.documents import ReportForm
 from sizing.report import SizingReport
@@ -27,8 +27,8 @@ class Form:
 FORMS: dict[ReportForm, Form] = {
     "json": Form("application/json", lambda _, __, report: report.model_dump_json()),
     "html": Form("text/html", page.html, {"Content-Security-Policy": page.CONTENT_SECURITY_POLICY}, has_charts=True),
-    "pdf": Form("application/pdf", lambda *asked: pdf.pdf(page.html(*asked)), has_charts=True),
-    "csv": Form("text/csv", lambda _, __, report: figures.csv_text(report)),
+    "pdf": Form("application/pdf", lambda *asked: page.pdf(page.html(*asked)), has_charts=True),
+    "csv": Form("text/csv", lambda _, __, report: spreadsheet.csv_text(report)),
 }
 """Every form; the first is sent to who takes anything."""
 

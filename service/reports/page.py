@@ -1,4 +1,4 @@
-"""A saved scenario and its answer as one HTML page that needs nothing beside it."""
+"""A saved scenario and its answer as one page that needs nothing beside it: HTML, and on paper."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import jinja2
 import markupsafe
 import yaml
 
+from service.errors import NotReady
 from service.reports.saved import Saved
 from sizing import __version__, summary
 from sizing.charts import Spec
@@ -25,6 +26,8 @@ CONTENT_SECURITY_POLICY = (
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
 """The page holds its own style and pictures, and no script."""
+
+_MISSING_LIBRARY = "Debian's libpango-1.0-0, libpangoft2-1.0-0 and libharfbuzz-subset0"
 
 
 class Picture(NamedTuple):
@@ -53,6 +56,22 @@ def html(saved: Saved, scenario: Scenario, report: SizingReport) -> str:
         answered_at=_moment(datetime.now(UTC)),
         version=__version__,
     )
+
+
+def pdf(html_page: str) -> bytes:
+    """The page as a PDF document.
+
+    Raises NotReady where the system's text libraries are missing.
+    """
+    try:
+        import weasyprint  # noqa: PLC0415 - loads system libraries that nothing else needs
+    except OSError:
+        raise NotReady.of(
+            "the PDF", "cannot be set without its text libraries", value=None, remedy=f"install {_MISSING_LIBRARY}"
+        ) from None
+    only_what_it_holds = weasyprint.urls.URLFetcher(allowed_protocols=("data",), fail_on_errors=True)
+    document: bytes = weasyprint.HTML(string=html_page, url_fetcher=only_what_it_holds).write_pdf()
+    return document
 
 
 def _picture(spec: Spec) -> Picture:

@@ -6,12 +6,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from service.access import Admin, OpenDatabase
+from service.access.scopes import Admin, OpenDatabase
 from service.database import audit
 from service.database.tables import AuditRow
 from service.errors import explained
-from service.problems import responses
-from service.routes.pages import PageWanted, page_of
+from service.http.problems import responses
+from service.routes.pagination import PageWanted, page_of
 from service_client.documents import AuditEntry, Page
 
 router = APIRouter(prefix="/v1/audit-log", tags=["audit log"])

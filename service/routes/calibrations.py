@@ -11,16 +11,16 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from service import heavy
-from service.access import OpenDatabase, Writer
-from service.compute import Compute
+from service.access.scopes import OpenDatabase, Writer
+from service.answers import heavy
+from service.compute.pool import Compute
 from service.database import Actor, Database, calibrations, runs
 from service.database.runs import MOST_RUNS
 from service.database.tables import CalibrationRow, RunRow
 from service.errors import NotFound, explained
-from service.json_bodies import JsonRoute
-from service.problems import responses
-from service.routes.pages import PageWanted, page_of
+from service.http.problems import responses
+from service.routes.json_route import JsonRoute
+from service.routes.pagination import PageWanted, page_of
 from service.routes.storage_systems import SystemName
 from service_client.documents import CalibrationSummary, Page, StoredCalibration
 from sizing.storage.calibration import Calibration

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from starlette.responses import Response
 
 from service.errors import NotFound
-from service.problems import Responses, responses
+from service.http.problems import Responses, responses
 from sizing.cluster.node import CatalogNode, node_catalog
 from sizing.errors import unknown_name
 from sizing.model.catalog import CatalogModel, catalog

@@ -8,20 +8,20 @@ from fastapi import APIRouter, Body, Header
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from service import heavy
-from service.accept import preferred
-from service.access import OpenDatabase
-from service.calibrated import (
+from service.access.scopes import OpenDatabase
+from service.answers import heavy
+from service.answers.calibrated import (
     cluster_with_calibration,
     comparison_with_calibrations,
     document_with_calibrations,
     question_with_calibration,
     with_calibration,
 )
-from service.compute import Compute
+from service.compute.pool import Compute
 from service.errors import explained
-from service.json_bodies import JsonRoute
-from service.problems import responses
+from service.http.accept import preferred
+from service.http.problems import responses
+from service.routes.json_route import JsonRoute
 from sizing.explore.clusters.cluster_report import ClusterReport
 from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER, ClusterScenario
 from sizing.explore.comparisons.comparison_report import ComparisonReport

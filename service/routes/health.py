@@ -7,10 +7,10 @@ from typing import Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from service.access import OpenDatabase
+from service.access.scopes import OpenDatabase
 from service.database.schema import is_current
 from service.errors import NotReady
-from service.problems import responses
+from service.http.problems import responses
 
 router = APIRouter(tags=["health"])
 

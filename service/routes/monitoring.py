@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from service.errors import NotFound
-from service.metrics import CONTENT_TYPE, Metrics
-from service.problems import responses
+from service.http.problems import responses
+from service.telemetry.metrics import CONTENT_TYPE, Metrics
 
 SET_BY_PROXIES = ("x-forwarded-for", "forwarded")
 """What is asked through a proxy comes from outside, and would get the figures of any one instance."""

@@ -8,15 +8,16 @@ from fastapi import APIRouter, Body, Path, Query
 from pydantic import AwareDatetime, Field
 from starlette.responses import Response
 
-from service.access import OpenDatabase, Publisher
+from service.access.scopes import OpenDatabase, Publisher
 from service.database import runs
 from service.database.runs import RunFilter
 from service.errors import explained
-from service.json_bodies import JsonRequest, ResultRoute
-from service.metrics import Metrics
-from service.problems import already_there, responses
-from service.routes.pages import PageWanted, page_of
+from service.http.json_bodies import JsonRequest
+from service.http.problems import already_there, responses
+from service.routes.json_route import ResultRoute
+from service.routes.pagination import PageWanted, page_of
 from service.routes.storage_systems import SystemName
+from service.telemetry.metrics import Metrics
 from service_client.documents import Page, RunSummary
 from sizing.errors import InvalidInput
 from sizing.storage.measurement import BenchmarkResult

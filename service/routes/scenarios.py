@@ -10,18 +10,19 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from service import heavy
-from service.access import OpenDatabase, Writer
-from service.calibrated import with_calibration
-from service.compute import Compute
+from service.access.scopes import OpenDatabase, Writer
+from service.answers import heavy
+from service.answers.calibrated import with_calibration
+from service.compute.pool import Compute
 from service.database import Database, scenarios
 from service.database.names import Name
 from service.errors import explained
-from service.json_bodies import JsonRequest, JsonRoute
-from service.problems import responses
+from service.http.json_bodies import JsonRequest
+from service.http.problems import responses
 from service.reports.forms import FORMS, form_wanted, headers_of
 from service.reports.saved import Saved
-from service.routes.pages import PageWanted, page_of
+from service.routes.json_route import JsonRoute
+from service.routes.pagination import PageWanted, page_of
 from service_client.documents import Page, ReportForm, SavedScenario, ScenarioSummary
 from sizing.errors import InvalidInput
 from sizing.report import SizingReport, answer

@@ -7,11 +7,11 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Request
 from starlette.responses import Response
 
+from service.answers.quick import QuickAnswers
 from service.errors import explained
-from service.json_bodies import JsonRoute
-from service.metrics import Metrics
-from service.problems import responses
-from service.quick_answers import QuickAnswers
+from service.http.problems import responses
+from service.routes.json_route import JsonRoute
+from service.telemetry.metrics import Metrics
 from sizing.report import SizingReport
 from sizing.scenario import REFERENCE_SCENARIO, Scenario
 

@@ -8,13 +8,13 @@ from fastapi import APIRouter, Body, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from service.access import OpenDatabase, Writer
+from service.access.scopes import OpenDatabase, Writer
 from service.database import storage_systems
 from service.database.names import Description, Slug
 from service.errors import explained
-from service.json_bodies import JsonRoute
-from service.problems import already_there, responses
-from service.routes.pages import Limit, page_of
+from service.http.problems import already_there, responses
+from service.routes.json_route import JsonRoute
+from service.routes.pagination import Limit, page_of
 from service_client.documents import Page, StorageSystem
 
 router = APIRouter(prefix="/v1/storage-systems", tags=["storage systems"], route_class=JsonRoute)

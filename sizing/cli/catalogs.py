@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
@@ -15,9 +15,11 @@ from rich.text import Text
 from sizing.cluster import node_catalog
 from sizing.cluster.node import CatalogNode
 from sizing.errors import InvalidInput
-from sizing.layout.formats import FORMATS
+from sizing.layout import Parallelism
+from sizing.layout.formats import FORMATS, CheckpointFormat
 from sizing.model.catalog import catalog, counted
 from sizing.spelling import has_all_of, nearest
+from sizing.state.saved_state import PartName
 from sizing.storage.catalog import CatalogProfile, storage_profiles
 from sizing.training.techniques import Technique, techniques
 from sizing.units import decimal_bytes_text, rate_text
@@ -31,7 +33,7 @@ class Entry(NamedTuple):
     document: dict[str, Any]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Catalog:
     """A catalog that a verb lists."""
 
@@ -113,11 +115,39 @@ def _profile_cells(entry: CatalogProfile) -> tuple[str, ...]:
 
 
 def _formats() -> Iterable[Entry]:
-    for name, row in FORMATS.items():
-        stages, runs = ", ".join(map(str, row.zero_stages)), (", ".join(row.frameworks), "\n".join(row.modes))
-        files = f"{row.files} ({row.source})"
-        cells = (name, *runs, stages, files, row.writers, row.gathers, row.weights_read, row.optimizer_read)
-        yield Entry(name, cells, {"name": name, **dataclasses.asdict(row)})
+    for saved_as in FORMATS.values():
+        document: dict[str, Any] = {
+            "name": saved_as.name,
+            "frameworks": saved_as.frameworks,
+            "modes": saved_as.modes,
+            "takes": sorted(saved_as.takes),
+            "files": saved_as.files,
+            "writers": saved_as.writers,
+            "gathers": saved_as.gathers,
+            "readers": _readers(saved_as),
+            "reshards": saved_as.reshards,
+            "source": saved_as.source,
+        }
+        yield Entry(saved_as.name, _format_cells(saved_as), document)
+
+
+def _format_cells(saved_as: CheckpointFormat) -> tuple[str, ...]:
+    return (
+        saved_as.name,
+        "\n".join(saved_as.frameworks),
+        "\n".join(saved_as.modes),
+        "\n".join(sorted(saved_as.takes)),
+        f"{saved_as.files} ({saved_as.source})",
+        saved_as.writers,
+        saved_as.gathers,
+        "\n".join(f"{part}: {who}" for part, who in _readers(saved_as).items()),
+    )
+
+
+def _readers(saved_as: CheckpointFormat) -> dict[str, str]:
+    """Who reads which part, where every degree is at its default."""
+    parts: dict[str, PartName] = {"weights": "weights", "optimizer": "moments"}
+    return {name: saved_as.readers(part, Parallelism()).name for name, part in parts.items()}
 
 
 def _techniques() -> Iterable[Entry]:
@@ -150,7 +180,7 @@ CATALOGS = (
     Catalog(
         "formats",
         "List the checkpoint formats: files, writers, readers.",
-        ("format", "frameworks", "modes", "ZeRO", "files and source", "writers", "gathers", "weights", "optimizer"),
+        ("format", "frameworks", "modes", "takes", "files and source", "writers", "gathers", "read back by"),
         _formats,
         has_lines=True,
     ),

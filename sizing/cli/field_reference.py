@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,12 +21,9 @@ unit: `13.8 TB`, `273 GB/s`, `4h`."""
 _ANY_VALUE = "JsonValue"
 """What pydantic calls a value of any form, as if it were a block."""
 
-_UNITS = {
-    "bytes_per_second": "bytes per second",
-    "bytes": "bytes",
-    "seconds": "seconds",
-    "fraction": "fraction",
-}
+_UNIT = re.compile(
+    r"(?:^|_)((?:bytes|seconds)_per_[a-z]+|files_per_second|failures_per_[a-z_]+|bytes|seconds|fraction)(?:_for_[a-z_]+)?$"
+)
 _TYPES = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false"}
 _FORMATS = {"date": "date", "date-time": "moment"}
 
@@ -87,30 +85,28 @@ def _table(block: _Schema, *, has_defaults: bool) -> Iterator[str]:
 
 
 def _holds(field: str, said: _Schema) -> str:
-    """The unit that ends a field's name, or else what it takes."""
-    unit = next((unit for ending, unit in _UNITS.items() if f"_{field}".endswith(f"_{ending}")), None)
-    return unit or _type(said)
+    """The unit that a field's name has, or else what it takes, in words.
 
-
-def _type(said: _Schema) -> str:
-    """What a field takes, in words.
-
-    >>> _type({"anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "null"}]})
-    'list: whole number'
+    >>> _holds("seconds", {"anyOf": [{"type": "array", "items": {"type": "number"}}, {"type": "null"}]})
+    'list: seconds'
     """
+    unit = _UNIT.search(field)
+    return _type(said, unit=unit[1].replace("_", " ") if unit else "")
+
+
+def _type(said: _Schema, *, unit: str) -> str:
     if "$ref" in said and _name(said) != _ANY_VALUE:
         return f"[{_name(said)}](#{_name(said).lower()})"
     if choices := said.get("enum", [said["const"]] if "const" in said else []):
         return ", ".join(f"`{choice}`" for choice in choices)
     if options := said.get("anyOf"):
-        return " or ".join(dict.fromkeys(_type(option) for option in options if option.get("type") != "null"))
-    if said.get("type") == "array":
-        items = said.get("items") or said["prefixItems"][0]
-        return f"list: {_type(items)}"
-    if said.get("type") == "object":
-        values = said.get("additionalProperties")
-        return f"{_type(values)}, by name" if isinstance(values, dict) and values else "object"
-    return _FORMATS.get(said.get("format", "")) or _TYPES.get(said.get("type", ""), "any value")
+        types = [_type(option, unit=unit) for option in options if option.get("type") != "null"]
+        return " or ".join(dict.fromkeys(types))
+    if items := said.get("items") or said.get("prefixItems"):
+        return f"list: {_type(items[0] if isinstance(items, list) else items, unit=unit)}"
+    if values := said.get("additionalProperties"):
+        return f"{_type(values, unit=unit) if isinstance(values, dict) else 'any value'}, by name"
+    return unit or _FORMATS.get(said.get("format", "")) or _TYPES.get(said.get("type", ""), "any value")
 
 
 def _default(field: str, said: _Schema, block: _Schema) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pydantic import WithJsonSchema
 from pydantic.fields import FieldInfo
 
 from sizing.cluster import node_catalog
@@ -213,9 +214,11 @@ def _field_at(path: str) -> FieldInfo:
 
 
 def choices_of(annotation: Any) -> list[str]:
-    """The texts that a field may hold, where it holds one of a few."""
+    """The texts that a field may hold, where it holds one of a few: of a Literal, or of a registry."""
     if typing.get_origin(annotation) is typing.Literal:
         return [str(choice) for choice in typing.get_args(annotation)]
+    if isinstance(annotation, WithJsonSchema):
+        return list((annotation.json_schema or {}).get("enum", ()))
     return next(filter(None, map(choices_of, typing.get_args(annotation))), [])
 
 

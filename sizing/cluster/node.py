@@ -26,7 +26,7 @@ class NodeSpec(BaseModel):
     storage_network_bytes_per_second: BytesPerSecond | None = Field(
         None,
         description="Line rate of all storage ports of a node together, one way, in bytes per second. "
-        "Default: unknown, so the write rate is not held against it.",
+        "Default: unknown, so no write rate is compared with it.",
     )
     compute_network_bytes_per_second: BytesPerSecond | None = Field(
         None,

@@ -1,6 +1,6 @@
 """Who holds and who writes: parallel degrees, rank classes, formats and their files."""
 
-from sizing.layout.checkpoint import CheckpointFiles
+from sizing.layout.file_settings import CheckpointFiles
 from sizing.layout.layout import LaidOut, lay_out
 from sizing.layout.parallelism import Parallelism
 from sizing.layout.ranks import Layout

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from sizing.cluster import Cluster
 from sizing.errors import explain
 from sizing.layout.fit import check_fit
-from sizing.layout.formats import FORMATS, FormatName, check_format
+from sizing.layout.formats import CheckpointFormat, check_format
 from sizing.layout.parallelism import Parallelism
 from sizing.model import ResolvedModel
 from sizing.state import Training
@@ -41,7 +41,7 @@ class DegreeSearch:
 
     model: ResolvedModel
     training: Training
-    format_name: FormatName
+    saved_as: CheckpointFormat
     given: Parallelism
     num_gpus: int
     gpus_per_node: int
@@ -54,11 +54,11 @@ class DegreeSearch:
 
     def combinations(self) -> Iterator[dict[str, int]]:
         """Degrees that multiply to the GPUs, whether or not they fit the model."""
-        cuts = FORMATS[self.format_name].model_parallel
-        tensors = divisors(self.gpus_per_node) if cuts else (1,)
+        takes = self.saved_as.takes
+        tensors = divisors(self.gpus_per_node) if "tensor" in takes else (1,)
         for tensor in self._kept_or("tensor", tensors):
             for context in self.contexts:
-                for pipeline in self._kept_or("pipeline", self._stages() if cuts else (1,)):
+                for pipeline in self._kept_or("pipeline", self._stages() if "pipeline" in takes else (1,)):
                     data, rest = divmod(self.num_gpus, tensor * context * pipeline)
                     if not rest and data in self._kept_or("data", (data or 1,)):
                         degrees = {"tensor": tensor, "pipeline": pipeline, "context": context, "data": data}
@@ -74,8 +74,8 @@ class DegreeSearch:
         except ValidationError as error:
             raise explain(error, Parallelism).within("parallelism") from None
         check_fit(self.model, parallelism, Cluster())
-        mode = FORMATS[self.format_name].modes[0]
-        check_format(self.format_name, self.training, parallelism, mode=mode, files_per_rank=None)
+        mode = self.saved_as.modes[0]
+        check_format(self.saved_as, self.training, parallelism, mode=mode, files_per_rank=None)
         return parallelism
 
     def _kept_or(self, name: SearchedDegree, searched: Iterable[int]) -> Iterable[int]:
@@ -105,10 +105,11 @@ class DegreeSearch:
         if self.experts is not None:
             return self.experts
         num_experts = self.model.architecture.num_experts if self.model.architecture else None
-        return divisors(num_experts) if num_experts and FORMATS[self.format_name].model_parallel else (1,)
+        return divisors(num_experts) if num_experts and "expert" in self.saved_as.takes else (1,)
 
     def _with_sharding(self, degrees: dict[str, int]) -> Iterator[dict[str, int]]:
-        if self.shard_groups and self.format_name == "fsdp-sharded" and self.given.shard_group is None:
+        takes_group = "shard_group" in self.saved_as.takes
+        if self.shard_groups and takes_group and self.given.shard_group is None:
             for group in divisors(degrees["context"] * degrees["data"]):
                 yield degrees | {"shard_group": group}
             return

@@ -12,6 +12,7 @@ from sizing.layout.parallelism import Parallelism
 from sizing.layout.stages import StageSpan, share
 from sizing.state import StatePart
 from sizing.state.saved_state import PartName
+from sizing.state.training import Precision
 
 WEIGHTS: tuple[PartName, ...] = ("weights",)
 OPTIMIZER: tuple[PartName, ...] = ("master", "moments", "ema")
@@ -28,6 +29,8 @@ FLAT_BUFFERS = 3
 class File:
     """`count` files of one name pattern that a rank writes, and the bytes of them all.
 
+    In a pattern, capitals stand for what differs between files; the format's `name_parts` says what.
+
     `dense` and `expert` are the bytes of each part, of dense tensors and of routed experts; `num_tensors` the
     tensors that all of the files hold together, `holds` in which form.
     """
@@ -43,6 +46,10 @@ class File:
     def num_bytes(self) -> int:
         """Bytes of the tensors in all of the files."""
         return sum(self.dense.values()) + sum(self.expert.values())
+
+    def bytes_of(self, names: Iterable[PartName]) -> int:
+        """Bytes of the tensors of some parts in all of the files."""
+        return sum(self.dense.get(name, 0) + self.expert.get(name, 0) for name in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +80,8 @@ class Plan:
     cells: tuple[Cell, ...]
     parallelism: Parallelism
     parts: tuple[StatePart, ...]
+    precision: Precision
     files_per_rank: int
-    optimizer_prefix: str
     experts_per_rank: int
 
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sizing.cluster import Cluster, ResolvedNode
 from sizing.layout.cells import Cell, cells_of
-from sizing.layout.checkpoint import CheckpointFiles
+from sizing.layout.file_settings import CheckpointFiles
 from sizing.layout.files import Plan, WriterClass
 from sizing.layout.fit import check_fit
-from sizing.layout.formats import FORMAT_OF_FRAMEWORK, FormatName, check_format, zero_stage_of
+from sizing.layout.formats import CheckpointFormat, check_format, format_of
 from sizing.layout.parallelism import Parallelism
 from sizing.layout.ranks import Layout, layout_of
+from sizing.layout.sharding import Sharding, sharding_of, zero_stage_of
 from sizing.layout.shards import Content
 from sizing.layout.size import CheckpointSize, size_of
 from sizing.layout.stages import stage_spans
-from sizing.layout.writers import writers_of
 from sizing.model import ResolvedModel
 from sizing.model.inventory import Inventory
 from sizing.model.trained import with_adapters, with_frozen
@@ -34,7 +35,8 @@ class LaidOut:
 
     size: CheckpointSize
     layout: Layout
-    zero_stage: int
+    saved_as: CheckpointFormat
+    sharding: Sharding
     dense_bytes: dict[PartName, int]
     expert_bytes: dict[PartName, int]
     max_dense: Content
@@ -60,51 +62,57 @@ def lay_out(
     Raises InvalidInput where the degrees do not fit the model or the number of GPUs, or the format does not
     fit the framework.
     """
-    name = checkpoint.format or FORMAT_OF_FRAMEWORK[training.framework]
+    saved_as = format_of(checkpoint.format, training.framework)
     check_fit(model, parallelism, cluster)
-    check_format(name, training, parallelism, mode=checkpoint.mode, files_per_rank=checkpoint.files_per_rank)
-    stage = zero_stage_of(name, parallelism)
-    parts = saved_parts(training, zero_stage=stage)
+    check_format(saved_as, training, parallelism, mode=checkpoint.mode, files_per_rank=checkpoint.files_per_rank)
     inventory = trained_inventory(model.inventory, training)
-    num_layers = model.architecture.num_layers if model.architecture else 0
-    spans = stage_spans(inventory, parallelism, num_layers=num_layers)
-    cells = cells_of(spans, parallelism, parts)
-    plan = Plan(
-        spans,
-        cells,
-        parallelism,
-        parts,
-        checkpoint.files_per_rank or 1,
-        _optimizer_prefix(training),
-        _experts_per_rank(model, parallelism),
-    )
-    writers = writers_of(name, plan)
-    size = size_of(inventory, parts, parallelism, name=name, checkpoint=checkpoint, writers=writers)
+    plan = _plan(inventory, model, training, parallelism, saved_as=saved_as, files_per_rank=checkpoint.files_per_rank)
+    parts, cells, writers = plan.parts, plan.cells, tuple(saved_as.writer_classes(plan))
+    size = size_of(inventory, parts, parallelism, saved_as=saved_as, checkpoint=checkpoint, writers=writers)
     files = [(writer.num_ranks, file) for writer in writers for file in writer.files]
     return LaidOut(
         size=size,
-        layout=layout_of(parallelism, node=node, size=size, writers=writers),
-        zero_stage=stage,
+        layout=layout_of(parallelism, node=node, size=size, writers=writers, container=saved_as.container),
+        saved_as=saved_as,
+        sharding=sharding_of(training.framework, parallelism, has_distributed_optimizer=saved_as.has_sharded_optimizer),
         dense_bytes={part.name: sum(n * f.dense.get(part.name, 0) for n, f in files) for part in parts},
         expert_bytes={part.name: sum(n * f.expert.get(part.name, 0) for n, f in files) for part in parts},
         max_dense=max((cell.dense for cell in cells), key=lambda content: content.parameters),
         max_expert=max((cell.expert for cell in cells), key=lambda content: content.parameters),
         num_trained_parameters=sum(group.num_parameters for group in inventory if group.is_trained),
-        assumptions=tuple(_assumptions(name, training, parallelism, checkpoint, stage)),
+        assumptions=tuple(_assumptions(saved_as, training, parallelism, checkpoint)),
         writers=writers,
         parts=parts,
         cells=cells,
     )
 
 
+def _plan(
+    inventory: Inventory,
+    model: ResolvedModel,
+    training: Training,
+    parallelism: Parallelism,
+    *,
+    saved_as: CheckpointFormat,
+    files_per_rank: int | None,
+) -> Plan:
+    parts = saved_parts(training, has_weights_beside_master=saved_as.has_weights_beside_master(parallelism))
+    num_layers = model.architecture.num_layers if model.architecture else 0
+    spans = stage_spans(inventory, parallelism, num_layers=num_layers)
+    return Plan(
+        spans=spans,
+        cells=cells_of(spans, parallelism, parts),
+        parallelism=parallelism,
+        parts=parts,
+        precision=training.precision,
+        files_per_rank=files_per_rank or 1,
+        experts_per_rank=_experts_per_rank(model, parallelism),
+    )
+
+
 def _experts_per_rank(model: ResolvedModel, parallelism: Parallelism) -> int:
     num_experts = model.architecture.num_experts if model.architecture else None
     return (num_experts or 0) // parallelism.expert
-
-
-def _optimizer_prefix(training: Training) -> str:
-    """What DeepSpeed puts before the name of an optimizer file: its bf16 optimizer says so, others do not."""
-    return "bf16_" if training.precision == "bf16-mixed" else ""
 
 
 def trained_inventory(inventory: Inventory, training: Training) -> Inventory:
@@ -120,15 +128,11 @@ def trained_inventory(inventory: Inventory, training: Training) -> Inventory:
 
 
 def _assumptions(
-    name: FormatName, training: Training, parallelism: Parallelism, checkpoint: CheckpointFiles, zero_stage: int
-) -> list[Assumption]:
-    assumed = []
+    saved_as: CheckpointFormat, training: Training, parallelism: Parallelism, checkpoint: CheckpointFiles
+) -> Iterator[Assumption]:
     if checkpoint.format is None:
         reason = f"default of framework {training.framework}"
-        assumed.append(Assumption(field="checkpoint.format", value=name, reason=reason))
-    if name == "deepspeed" and parallelism.zero_stage is None:
-        assumed.append(Assumption(field="parallelism.zero_stage", value=zero_stage, reason="default"))
-    if name == "torch-dist":
-        reason = "the planner balances by tensors; equal shares of a stage are assumed"
-        assumed.append(Assumption(field="layout.rank_classes", value="equal shares", reason=reason))
-    return assumed
+        yield Assumption(field="checkpoint.format", value=saved_as.name, reason=reason)
+    if "zero_stage" in saved_as.takes and parallelism.zero_stage is None:
+        yield Assumption(field="parallelism.zero_stage", value=zero_stage_of(parallelism), reason="default")
+    yield from saved_as.assumptions

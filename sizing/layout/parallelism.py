@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -18,6 +18,13 @@ RankOrder = tuple[Axis, Axis, Axis, Axis, Axis]
 
 DEFAULT_RANK_ORDER: RankOrder = ("tensor", "context", "expert", "data", "pipeline")
 """Megatron-LM's tp-cp-ep-dp-pp, core/parallel_state.py."""
+
+
+class Ranks(NamedTuple):
+    """How many ranks, for dense tensors and for routed experts."""
+
+    dense: int = 1
+    expert: int = 1
 
 
 class Parallelism(BaseModel):
@@ -128,6 +135,11 @@ class Parallelism(BaseModel):
     def num_expert_replicas(self) -> int:
         """Ranks that share or repeat the same part of the experts: tensor x context x data / (E x ET)."""
         return self.ranks_per_stage // (self.expert * self.expert_tensor_degree)
+
+    @property
+    def replicas(self) -> Ranks:
+        """Ranks that share or repeat the same tensors."""
+        return Ranks(self.num_replicas, self.num_expert_replicas)
 
     @property
     def shard_ranks(self) -> int:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.cluster import ResolvedNode
-from sizing.layout.containers import CONTAINERS, Container, container_bytes
+from sizing.layout.containers import Container, container_bytes
 from sizing.layout.files import File, WriterClass
-from sizing.layout.formats import FORMATS
 from sizing.layout.parallelism import Parallelism
 from sizing.layout.placement import place_writers
 from sizing.layout.size import CheckpointSize
-from sizing.layout.writers import writers_per_stage
 
 
 class RankFile(BaseModel):
@@ -73,18 +71,16 @@ def layout_of(
     node: ResolvedNode,
     size: CheckpointSize,
     writers: tuple[WriterClass, ...],
+    container: Container,
 ) -> Layout:
     """The block of these writers, placed on nodes."""
     gpus_per_node = node.spec.gpus_per_node
+    num_writers = sum(writer.num_ranks for writer in writers)
     placement = place_writers(
-        parallelism,
-        writers_per_stage=writers_per_stage(size.format, parallelism),
-        gpus_per_node=gpus_per_node,
+        parallelism, writers_per_stage=num_writers // parallelism.pipeline, gpus_per_node=gpus_per_node
     )
     scale = size.written_bytes / size.total_bytes if size.observed_bytes is not None else None
-    container = CONTAINERS[FORMATS[size.format].container]
     classes = [_rank_class(writer, scale, container) for writer in writers]
-    num_writers = sum(writer.num_ranks for writer in writers)
     largest = max(c.bytes_per_rank for c in classes)
     return Layout(
         node=node.name,

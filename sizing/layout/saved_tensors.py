@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
 
-from sizing.layout.cells import Shards, rank_shards, unique_shards
 from sizing.layout.files import File, PartBytes
-from sizing.layout.formats import FormatName
-from sizing.layout.fsdp import fsdp_shards
+from sizing.layout.formats.base import RankShare
 from sizing.layout.layout import LaidOut
 from sizing.layout.parallelism import Parallelism
 from sizing.layout.saving_ranks import SavingRank, saving_ranks
@@ -46,11 +44,10 @@ class SavedByRank:
 
     ranks: tuple[SavingRank, ...]
     laid_out: LaidOut
-    parallelism: Parallelism
 
     def tensors(self, saving: SavingRank) -> tuple[SavedTensor, ...]:
         """The tensors of a rank's files."""
-        return saved_tensors(saving, self.laid_out, self.parallelism)
+        return saved_tensors(saving, self.laid_out)
 
 
 def saved_by_rank(laid_out: LaidOut, parallelism: Parallelism, *, gpus_per_node: int) -> SavedByRank:
@@ -58,23 +55,18 @@ def saved_by_rank(laid_out: LaidOut, parallelism: Parallelism, *, gpus_per_node:
 
     Raises InvalidInput for worlds of more than 100,000 ranks.
     """
-    ranks = saving_ranks(laid_out, parallelism, gpus_per_node=gpus_per_node)
+    ranks = saving_ranks(laid_out.writers, parallelism, gpus_per_node=gpus_per_node)
     in_order = sorted((saving for saving in ranks if saving.num_bytes), key=lambda saving: saving.rank)
-    return SavedByRank(tuple(in_order), laid_out, parallelism)
+    return SavedByRank(tuple(in_order), laid_out)
 
 
-def saved_tensors(saving: SavingRank, laid_out: LaidOut, parallelism: Parallelism) -> tuple[SavedTensor, ...]:
+def saved_tensors(saving: SavingRank, laid_out: LaidOut) -> tuple[SavedTensor, ...]:
     """The tensors of a rank's files, with the bytes that the manifest gives them.
 
     Shares and flat buffers are cut by bytes, not by values: what does not make a whole value is a tensor of `uint8`.
     """
-    name = laid_out.size.format
-    shards = _shards(name, saving, parallelism)
-    groups = (
-        group
-        for file in saving.writer.files
-        for group in _of_file(file, shards, laid_out.parts, _share(name, saving, parallelism))
-    )
+    share_of_rank = laid_out.saved_as.rank_share(saving)
+    groups = (group for file in saving.writer.files for group in _of_file(file, share_of_rank, laid_out.parts))
     return tuple(_numbered(groups))
 
 
@@ -86,38 +78,17 @@ class _Equal:
     count: int
 
 
-def _shards(name: FormatName, saving: SavingRank, parallelism: Parallelism) -> Shards:
-    """Of what a rank writes, or writes a share of."""
-    span = saving.writer.span
-    match name:
-        case "torch-dist" | "full":
-            return unique_shards(span, parallelism)
-        case "fsdp-sharded":
-            return fsdp_shards(span, num_ranks=parallelism.shard_ranks, rank=saving.inner)
-        case _:
-            return rank_shards(span, parallelism, saving.inner)
-
-
-def _share(name: FormatName, saving: SavingRank, parallelism: Parallelism) -> tuple[int, int]:
-    """Which share a rank writes, and of how many, where ranks share."""
-    if name == "fsdp-sharded":
-        return saving.outer, parallelism.num_replicas // parallelism.shard_ranks
-    return saving.inner, saving.writer.inner_size
-
-
-def _of_file(
-    file: File, shards: Shards, parts: tuple[StatePart, ...], index_and_count: tuple[int, int]
-) -> Iterator[_Equal]:
+def _of_file(file: File, share_of_rank: RankShare, parts: tuple[StatePart, ...]) -> Iterator[_Equal]:
     if file.holds == "flat-buffers":
         yield from _flat_buffers(file, parts)
         return
-    for part_bytes, some in zip((file.dense, file.expert), shards, strict=True):
+    for part_bytes, some in zip((file.dense, file.expert), share_of_rank.shards, strict=True):
         for part in _held(parts, part_bytes):
             whole = (equal for shard in some for equal in _of_shard(part, shard))
             if file.holds == "tensors":
                 yield from whole
             else:
-                yield from _run(whole, _total(part, some), *index_and_count)
+                yield from _run(whole, _total(part, some), share_of_rank.index, share_of_rank.count)
 
 
 def _held(parts: Iterable[StatePart], part_bytes: PartBytes | Mapping[PartName, int]) -> Iterator[StatePart]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from sizing.errors import InvalidInput
 from sizing.layout.files import WriterClass
-from sizing.layout.layout import LaidOut
 from sizing.layout.parallelism import Parallelism
 
 MOST_RANKS = 100_000
@@ -24,6 +23,13 @@ class SavingRank:
     inner: int
     outer: int
     writer: WriterClass
+    parallelism: Parallelism
+
+    @property
+    def layers_before(self) -> int:
+        """Layers on the stages of its class before its own."""
+        span = self.writer.span
+        return (self.stage - span.stages.start) * len(span.layers)
 
     @property
     def num_bytes(self) -> int:
@@ -31,7 +37,9 @@ class SavingRank:
         return sum(file.num_bytes for file in self.writer.files)
 
 
-def saving_ranks(laid_out: LaidOut, parallelism: Parallelism, *, gpus_per_node: int) -> Iterator[SavingRank]:
+def saving_ranks(
+    writers: Iterable[WriterClass], parallelism: Parallelism, *, gpus_per_node: int
+) -> Iterator[SavingRank]:
     """Every rank that writes, class by class.
 
     Raises InvalidInput for worlds of more than 100,000 ranks.
@@ -43,8 +51,8 @@ def saving_ranks(laid_out: LaidOut, parallelism: Parallelism, *, gpus_per_node: 
             value=f"{parallelism.num_gpus:,}",
             remedy="look at layout.rank_classes of the report",
         )
-    for writer in laid_out.writers:
+    for writer in writers:
         for stage, outer, inner in itertools.product(writer.span.stages, writer.outer, writer.inner):
             replica, tensor = divmod(writer.inner_size * outer + inner, parallelism.tensor)
             rank = parallelism.rank_of(tensor=tensor, replica=replica, stage=stage)
-            yield SavingRank(rank, rank // gpus_per_node, stage, inner, outer, writer)
+            yield SavingRank(rank, rank // gpus_per_node, stage, inner, outer, writer, parallelism)

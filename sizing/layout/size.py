@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sizing.layout.checkpoint import CheckpointFiles
 from sizing.layout.containers import (
-    CONTAINERS,
     GENERATOR_STATE_BYTES,
     SCHEDULER_AND_DATA_BYTES,
     Container,
     container_bytes,
     metadata_bytes,
 )
+from sizing.layout.file_settings import CheckpointFiles
 from sizing.layout.files import File, WriterClass
-from sizing.layout.formats import FORMATS, FormatName
+from sizing.layout.formats import CheckpointFormat, FormatName
 from sizing.layout.parallelism import Parallelism
-from sizing.layout.replication import copies_in_files, group_bytes
+from sizing.model import TensorGroup
 from sizing.model.inventory import Inventory
 from sizing.state import StatePart
 from sizing.state.saved_state import PartName
+
+METADATA = ".metadata"
+"""The file of a distributed checkpoint that says where each shard is."""
 
 
 class PartSize(BaseModel):
@@ -89,7 +91,7 @@ def size_of(
     parts: tuple[StatePart, ...],
     parallelism: Parallelism,
     *,
-    name: FormatName,
+    saved_as: CheckpointFormat,
     checkpoint: CheckpointFiles,
     writers: tuple[WriterClass, ...],
 ) -> CheckpointSize:
@@ -100,7 +102,7 @@ def size_of(
     total, logical_total = sum(written.values()), sum(logical.values())
     observed = checkpoint.observed_bytes
     return CheckpointSize(
-        format=name,
+        format=saved_as.name,
         logical_bytes=logical_total,
         replicated_bytes=total - logical_total,
         total_bytes=total,
@@ -110,11 +112,9 @@ def size_of(
         bytes_per_parameter=logical_total / num_parameters,
         num_files=sum(writer.num_ranks * file.count for writer in writers for file in writer.files),
         container_bytes=sum(
-            writer.num_ranks * _container_bytes(CONTAINERS[FORMATS[name].container], file)
-            for writer in writers
-            for file in writer.files
+            writer.num_ranks * _container_bytes(saved_as.container, file) for writer in writers for file in writer.files
         ),
-        small_state_bytes=_small_state(inventory, parts, name=name, writers=writers),
+        small_state_bytes=_small_state(inventory, parts, has_metadata=saved_as.has_metadata, writers=writers),
         parts={
             part.name: PartSize(
                 dtype=part.dtype,
@@ -124,12 +124,29 @@ def size_of(
             )
             for part in parts
         },
-        replicated=_replicated(inventory, parts, parallelism, name),
+        replicated=_replicated(inventory, parts, parallelism, saved_as),
     )
 
 
+def group_bytes(group: TensorGroup, part: StatePart) -> int:
+    """Bytes that a part keeps of a group, each logical tensor once.
+
+    Tensors x bytes of one tensor; 0 of frozen tensors where the part keeps none of them.
+    Source: definition.
+
+    >>> group_bytes(TensorGroup("norm", (64,), 1, layers=range(3)), StatePart("weights", "bf16"))
+    384
+    """
+    if not group.is_trained and not part.is_kept_of_frozen:
+        return 0
+    per_parameter = part.bytes_per_parameter
+    if per_parameter is not None:
+        return group.num_parameters * per_parameter
+    return group.num_tensors * part.tensor_bytes(group.shape, is_hidden_matrix=group.is_hidden_matrix)
+
+
 def _small_state(
-    inventory: Inventory, parts: tuple[StatePart, ...], *, name: FormatName, writers: tuple[WriterClass, ...]
+    inventory: Inventory, parts: tuple[StatePart, ...], *, has_metadata: bool, writers: tuple[WriterClass, ...]
 ) -> dict[str, int]:
     """What stands in the files beside the tensors of the model and its optimizer."""
     num_writers = sum(writer.num_ranks for writer in writers)
@@ -137,10 +154,10 @@ def _small_state(
         "random-number generators": num_writers * GENERATOR_STATE_BYTES,
         "scheduler and data position": num_writers * SCHEDULER_AND_DATA_BYTES,
     }
-    if FORMATS[name].container == "distcp":
+    if has_metadata:
         num_shards = sum(writer.num_ranks * file.num_tensors for writer in writers for file in writer.files)
         num_tensors = sum(g.num_tensors * part.num_statistics for g in inventory for part in parts)
-        small[".metadata"] = metadata_bytes(num_tensors=num_tensors, num_shards=num_shards)
+        small[METADATA] = metadata_bytes(num_tensors=num_tensors, num_shards=num_shards)
     return small
 
 
@@ -149,11 +166,11 @@ def _container_bytes(container: Container, file: File) -> int:
 
 
 def _replicated(
-    inventory: Inventory, parts: tuple[StatePart, ...], parallelism: Parallelism, name: FormatName
+    inventory: Inventory, parts: tuple[StatePart, ...], parallelism: Parallelism, saved_as: CheckpointFormat
 ) -> list[ReplicatedTensors]:
     rows = []
     for group in inventory:
-        copies = [copies_in_files(group, part.name, name, parallelism) for part in parts]
+        copies = [saved_as.num_copies(group, part.name, parallelism) for part in parts]
         extra = sum((n - 1) * group_bytes(group, part) for n, part in zip(copies, parts, strict=True) if n > 1)
         if extra:
             rows.append(ReplicatedTensors(tensors=group.name, copies=copies[0], replicated_bytes=extra))
@@ -161,8 +178,4 @@ def _replicated(
 
 
 def _part_bytes(writers: tuple[WriterClass, ...], name: PartName) -> int:
-    return sum(
-        writer.num_ranks * (file.dense.get(name, 0) + file.expert.get(name, 0))
-        for writer in writers
-        for file in writer.files
-    )
+    return sum(writer.num_ranks * file.bytes_of((name,)) for writer in writers for file in writer.files)

@@ -43,7 +43,8 @@ class Model(BaseModel):
     )
     num_parameters: Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**16)] | None = Field(
         None,
-        description="Count of a model of which nothing else is known. Every rank is then taken to hold an equal share.",
+        description="Parameter count, for a model of which nothing else is known. "
+        "Every rank is then taken to hold an equal share.",
     )
 
     @model_validator(mode="after")

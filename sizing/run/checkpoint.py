@@ -25,7 +25,7 @@ class Checkpoint(CheckpointFiles):
     )
     observed_write_bytes_per_second: BytesPerSecond | None = Field(
         None,
-        description="Measured write rate to hold the computed one against, in bytes per second. "
+        description="Measured write rate to compare the computed one with, in bytes per second. "
         "Default: no comparison.",
     )
     restore: AnySpelling[RestoreStrategy] = Field(

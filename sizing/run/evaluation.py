@@ -61,7 +61,9 @@ class RunReport(BaseModel):
     tiers: list[TierRow] = Field(
         description="Figures of each tier and of the main storage. Empty when checkpoint.tiers is."
     )
-    targets: list[TargetCheck] = Field(description="Each target that was set, with the figure that it is held against.")
+    targets: list[TargetCheck] = Field(
+        description="Each target that was set, with the figure that it is compared with."
+    )
     capacity: Capacity = Field(description="Storage that the kept checkpoints take.")
     cost: Cost | None = Field(description="What storage and lost GPU time cost. Null without prices.")
 

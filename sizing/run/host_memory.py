@@ -8,7 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.cluster import ResolvedNode
 from sizing.layout import LaidOut
-from sizing.layout.formats import FORMATS
 from sizing.run.checkpoint import Checkpoint
 from sizing.run.tier import MEMORY_KINDS
 from sizing.units import decimal_bytes_text
@@ -40,12 +39,11 @@ def host_memory(laid_out: LaidOut, *, node: ResolvedNode, checkpoint: Checkpoint
 
     Asynchronous saving stages what each of them writes, once: the next save waits until the last one has drained. A
     tier in memory keeps its checkpoints, of which one is in flight, and is drained from.
-    Source: the formats' own, `layout/formats.py`; an upper estimate where the writers' files differ.
+    Source: the formats' own, `layout/formats`; an upper estimate where the writers' files differ.
     """
     most_writers = laid_out.layout.max_writers_per_node
-    largest = max(
-        (file.num_bytes for w in laid_out.writers for file in w.files if _is_gathered(laid_out, file.name)), default=0
-    )
+    parts = laid_out.saved_as.gathered_parts
+    largest = max(file.bytes_of(parts) for writer in laid_out.writers for file in writer.files)
     gathered, capacity = largest * most_writers, node.spec.host_memory_bytes
     written = most_writers * laid_out.layout.max_rank_bytes
     kept = sum(written * tier.num_copies * (tier.keep + 1) for tier in checkpoint.tiers if tier.kind in MEMORY_KINDS)
@@ -71,8 +69,3 @@ def host_memory_warnings(memory: HostMemory) -> Iterator[str]:
             f"saving needs {decimal_bytes_text(memory.needed_bytes)} of the host memory of a node, which has "
             f"{decimal_bytes_text(memory.node_bytes or 0)}: {remedy}"
         )
-
-
-def _is_gathered(laid_out: LaidOut, file_name: str) -> bool:
-    gathers = FORMATS[laid_out.size.format].gathers
-    return gathers == "everything" or (gathers == "optimizer" and file_name.endswith("distrib_optim.pt"))

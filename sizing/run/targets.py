@@ -44,7 +44,9 @@ class TargetCheck(Figures):
 
     target: str = Field(description="Field of targets that was set, such as max_stall_seconds.")
     wanted: float = Field(description="Value of that field: a max, or a min for goodput.")
-    found: float | None = Field(description="Figure that is held against it, in the same unit. Null when unknown.")
+    found: float | None = Field(
+        description="Figure that is compared with the target, in the same unit. Null when unknown."
+    )
     met: bool | None = Field(description="Whether the figure is within the target. Null when unknown.")
 
 

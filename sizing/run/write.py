@@ -26,7 +26,7 @@ NOTABLE_MISS = 0.1
 class Write(Figures):
     """The `write` block of the report."""
 
-    seconds: float = Field(description="Seconds from the start of a save until it counts.")
+    seconds: float = Field(description="Seconds from the start of a save until it is complete.")
     stall_seconds: float = Field(
         description="Seconds for which training waits in each save: all of it with mode sync, the copy to host memory "
         "with async."
@@ -48,8 +48,8 @@ class Write(Figures):
     per_node_bytes_per_second: float = Field(
         description="Mean share of one writing node in that rate, in bytes per second."
     )
-    bottleneck: Resource = Field(description="Resource that takes longest.")
-    limits: list[Limit] = Field(description="Time and slack of each resource.")
+    bottleneck: Resource = Field(description="Resource that takes longest in a save.")
+    limits: list[Limit] = Field(description="Time and slack of each resource in a save.")
     observed_bytes_per_second: float | None = Field(
         description="Measured rate as given, in bytes per second. Null when the scenario has none."
     )

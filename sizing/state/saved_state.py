@@ -82,20 +82,18 @@ Source: measured in `published/framework_checkpoints.json`; Megatron's 14 bytes 
 `published/published_checkpoints.json`.
 """
 
-ZERO_STAGE_WITHOUT_WEIGHTS = 3
-"""DeepSpeed's ZeRO stage that saves no low-precision weights: only the optimizer shards carry tensors."""
 
-
-def saved_parts(training: Training, *, zero_stage: int = 0) -> tuple[StatePart, ...]:
+def saved_parts(training: Training, *, has_weights_beside_master: bool = True) -> tuple[StatePart, ...]:
     """The parts that a checkpoint holds: the framework's habit, where `saved_state` does not say otherwise.
 
+    Not every format saves low-precision weights, which are the rounded master copy, where it saves that.
     Raises InvalidInput where the framework does not train so, or nothing would be saved.
 
     >>> sum(part.tensor_bytes((1,), is_hidden_matrix=False) for part in saved_parts(Training()))
     14
     """
     dtypes: dict[PartName, Dtype | None] = {**_habit(training)}
-    if training.framework == "deepspeed" and zero_stage == ZERO_STAGE_WITHOUT_WEIGHTS and "master" in dtypes:
+    if "master" in dtypes and not has_weights_beside_master:
         dtypes["weights"] = None
     override = training.saved_state
     if override is not None:

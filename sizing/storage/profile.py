@@ -103,7 +103,8 @@ class StorageProfile(BaseModel):
     )
     commit_seconds: Seconds | None = Field(
         None,
-        description="Seconds from the last byte until the save counts: sync folders, rename, publish. Default: none.",
+        description="Seconds from the last byte until the save is complete: sync folders, rename, publish. "
+        "Default: none.",
     )
     fixed_write_seconds: Seconds | None = Field(
         None, description="Seconds that a save takes whatever its size. Default: none."

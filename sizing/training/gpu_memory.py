@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sizing.cluster import ResolvedNode
 from sizing.layout import Parallelism
 from sizing.layout.cells import Cell
-from sizing.layout.formats import FormatName
+from sizing.layout.sharding import Sharding
 from sizing.model import ResolvedModel
 from sizing.state import Training
 from sizing.state.training import Recomputation
@@ -86,19 +86,19 @@ def gpu_memory(
     parallelism: Parallelism,
     *,
     cells: Sequence[Cell],
-    format_name: FormatName,
+    sharding: Sharding,
     model: ResolvedModel,
     node: ResolvedNode,
 ) -> GpuMemory:
     """State and, with a batch, activations of the fullest GPU beside its memory.
 
-    State bytes = parameters on the rank x (weights + gradients + optimizer), of which a distributed optimizer or ZeRO 1
-    divides the optimizer over the ranks that hold the same parameters, ZeRO 2 also the gradients, ZeRO 3 and
-    FSDP everything.
+    State bytes = parameters on the rank x (weights + gradients + optimizer), each divided over
+    as many ranks as its sharding says: by a distributed optimizer or ZeRO 1 the optimizer, by ZeRO 2 also the
+    gradients, by ZeRO 3 and FSDP everything.
     Source: as state_memory.GRADIENT_BYTES_PER_PARAMETER; `published/state_memory_per_gpu.json` agrees.
     Raises InvalidInput where batch and degrees do not go together.
     """
-    rule = StateRule.of(training, parallelism, format_name)
+    rule = StateRule.of(training, sharding)
     state_bytes = max(rule.rank_bytes(cell.dense, cell.expert) for cell in cells)
     capacity = node.spec.gpu_memory_bytes
     state = GpuMemory(

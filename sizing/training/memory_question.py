@@ -10,13 +10,13 @@ from typing import get_args
 from sizing.cluster import ResolvedNode
 from sizing.layout import Parallelism
 from sizing.layout.cells import cells_of
-from sizing.layout.formats import FormatName, zero_stage_of
+from sizing.layout.formats import CheckpointFormat
 from sizing.layout.layout import trained_inventory
 from sizing.layout.resolved import resolved_model
+from sizing.layout.sharding import Sharding, sharding_of
 from sizing.layout.stages import stage_spans
 from sizing.model import Model, ResolvedModel
 from sizing.state import Training
-from sizing.state.saved_state import ZERO_STAGE_WITHOUT_WEIGHTS
 from sizing.state.training import Recomputation
 from sizing.training.execution import value_bytes
 from sizing.training.gathered import Gathered, gathered_by_fsdp, gathered_by_zero3
@@ -36,9 +36,9 @@ UNKNOWN_ACTIVATIONS = (
 class MemoryQuestion:
     """A model and how it is trained, in which format it is saved, on which nodes."""
 
-    def __init__(self, model: Model, training: Training, *, format_name: FormatName, node: ResolvedNode) -> None:
+    def __init__(self, model: Model, training: Training, *, saved_as: CheckpointFormat, node: ResolvedNode) -> None:
         self.training = training
-        self.format_name = format_name
+        self.saved_as = saved_as
         self.node = node
         self._resolved = functools.cache(lambda tensor: resolved_model(model, training, Parallelism(tensor=tensor)))
 
@@ -46,11 +46,19 @@ class MemoryQuestion:
         """The model as that many tensor ranks hold it."""
         return self._resolved(tensor)
 
-    def with_format(self, name: FormatName) -> MemoryQuestion:
+    def with_format(self, saved_as: CheckpointFormat) -> MemoryQuestion:
         """The same saved in another format."""
         other = copy.copy(self)
-        other.format_name = name
+        other.saved_as = saved_as
         return other
+
+    def sharding(self, parallelism: Parallelism) -> Sharding:
+        """How replicas divide the state."""
+        return sharding_of(
+            self.training.framework,
+            parallelism,
+            has_distributed_optimizer=self.saved_as.has_sharded_optimizer,
+        )
 
     def memory(
         self, parallelism: Parallelism, *, room_bytes: float, recomputations: Sequence[Recomputation]
@@ -63,11 +71,10 @@ class MemoryQuestion:
         inventory = trained_inventory(model.inventory, self.training)
         num_layers = model.architecture.num_layers if model.architecture else 0
         cells = cells_of(stage_spans(inventory, parallelism, num_layers=num_layers), parallelism, ())
+        sharding = self.sharding(parallelism)
         for recomputation in recomputations:
             training = self.training.model_copy(update={"recomputation": recomputation})
-            found = gpu_memory(
-                training, parallelism, cells=cells, format_name=self.format_name, model=model, node=self.node
-            )
+            found = gpu_memory(training, parallelism, cells=cells, sharding=sharding, model=model, node=self.node)
             if found.needed_bytes <= room_bytes:
                 break
         return found
@@ -75,10 +82,10 @@ class MemoryQuestion:
     def gathered(self, parallelism: Parallelism) -> Gathered | None:
         """What FSDP or ZeRO 3 gathers of the model at a time, where it shards over several ranks."""
         inventory, w = self.model(tensor=parallelism.tensor).inventory, value_bytes(self.training)
-        if self.training.framework == "fsdp2" and parallelism.shard_ranks > 1:
+        sharding = self.sharding(parallelism)
+        if sharding.shard_group > 1:
             return gathered_by_fsdp(inventory, value_bytes=w)
-        is_zero3 = zero_stage_of(self.format_name, parallelism) == ZERO_STAGE_WITHOUT_WEIGHTS
-        if is_zero3 and parallelism.num_replicas > 1:
+        if sharding.weights.dense > 1:
             return gathered_by_zero3(inventory, value_bytes=w, tensor=parallelism.tensor)
         return None
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from sizing.errors import InvalidInput
 from sizing.layout import Parallelism
 from sizing.layout.degrees import DegreeSearch, degrees_text
-from sizing.layout.formats import FORMATS, zero_stage_of
+from sizing.layout.formats import formats_of
+from sizing.layout.sharding import ZERO_STAGE_OF_WEIGHTS, zero_stage_of
 from sizing.state.training import Recomputation
 from sizing.training.gpu_memory import GpuMemory
 from sizing.training.memory_question import HEADROOM_FRACTION, RECOMPUTATIONS, UNKNOWN_ACTIVATIONS, MemoryQuestion
@@ -58,15 +59,15 @@ def _other_formats(
     question: MemoryQuestion, given: Parallelism, *, room_bytes: int, recomputations: Sequence[Recomputation]
 ) -> Iterator[str]:
     """The formats that shard the optimizer over the replicas, where the given one does not and that is enough."""
-    if FORMATS[question.format_name].shards_optimizer or given.num_replicas == 1:
+    able = [each for each in formats_of(question.training.framework) if each.has_sharded_optimizer]
+    if question.saved_as.has_sharded_optimizer or not able or given.num_replicas == 1:
         return
-    framework = question.training.framework
-    names = [name for name, row in FORMATS.items() if row.shards_optimizer and framework in row.frameworks]
-    found = question.with_format(names[-1]).memory(given, room_bytes=room_bytes, recomputations=recomputations)
+    found = question.with_format(able[-1]).memory(given, room_bytes=room_bytes, recomputations=recomputations)
     if found.needed_bytes <= room_bytes:
+        names = " or ".join(each.name for each in able)
         recomputed = f" and recomputation {found.recomputation}" if found.recomputation else ""
         yield (
-            f"with checkpoint.format {' or '.join(names)}, which shard the optimizer,{recomputed} it needs "
+            f"with checkpoint.format {names}, which shard the optimizer,{recomputed} it needs "
             f"{decimal_bytes_text(found.needed_bytes)}"
         )
 
@@ -103,17 +104,17 @@ def _nearest(
 
 def _by_distance(question: MemoryQuestion, given: Parallelism) -> Iterator[Parallelism]:
     """Degrees on the same GPUs, those with the fewest doublings and halvings first; what is sharded is so further."""
-    is_deepspeed = question.format_name == "deepspeed"
+    takes_zero = "zero_stage" in question.saved_as.takes
     search = DegreeSearch(
         model=question.model(tensor=given.tensor),
         training=question.training,
-        format_name=question.format_name,
+        saved_as=question.saved_as,
         given=given.model_copy(update={"shard_group": None}),
         num_gpus=given.num_gpus,
         gpus_per_node=question.node.spec.gpus_per_node,
         contexts=(given.context,),
         experts=_experts(question, given),
-        zero_stages=range(zero_stage_of("deepspeed", given), 4) if is_deepspeed else (),
+        zero_stages=range(zero_stage_of(given), ZERO_STAGE_OF_WEIGHTS + 1) if takes_zero else (),
         shard_groups=given.shard_group is not None,
     )
     near = heapq.nsmallest(MOST_TRIED, search.combinations(), key=lambda degrees: _distance(degrees, given))

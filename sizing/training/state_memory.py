@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sizing.layout import Parallelism
-from sizing.layout.formats import FORMATS, FormatName, zero_stage_of
+from sizing.layout.sharding import Sharding
 from sizing.layout.shards import Content
 from sizing.state import Training, resident_parts
 from sizing.state.training import Framework, Precision
@@ -37,42 +36,41 @@ Source: as GRADIENT_BYTES_PER_PARAMETER.
 
 @dataclass(frozen=True, slots=True)
 class StateRule:
-    """What a GPU keeps of each parameter, and over how many ranks each part is divided."""
+    """Bytes that each part keeps of a parameter, and over how many ranks it is divided."""
 
     weights: float
     gradients: float
     optimizer: float
-    zero_stage: int
-    num_sharing: int
-    num_sharing_experts: int
+    sharding: Sharding
 
     @classmethod
-    def of(cls, training: Training, parallelism: Parallelism, name: FormatName) -> StateRule:
-        """The rule of a framework and its format."""
+    def of(cls, training: Training, sharding: Sharding) -> StateRule:
+        """The rule of a framework and what it shards."""
         weights, optimizer = _weights_and_optimizer(training)
         kind = (training.framework, training.precision)
-        fsdp, shards = parallelism.shard_ranks, FORMATS[name].shards_optimizer
-        is_fsdp = name == "fsdp-sharded"
         return cls(
             weights=weights,
             gradients=GRADIENT_BYTES_PER_PARAMETER[kind],
             optimizer=optimizer + MAIN_GRADIENT_BYTES_PER_PARAMETER.get(kind, 0),
-            zero_stage={"megatron": 1, "fsdp2": 3}.get(training.framework, zero_stage_of(name, parallelism)),
-            num_sharing=fsdp if is_fsdp else parallelism.num_replicas if shards else 1,
-            num_sharing_experts=fsdp if is_fsdp else parallelism.num_expert_replicas if shards else 1,
+            sharding=sharding,
         )
 
     def rank_bytes(self, dense: Content, expert: Content) -> float:
         """Bytes of a rank that holds some dense tensors and some of routed experts."""
-        return self._bytes(dense, self.num_sharing) + self._bytes(expert, self.num_sharing_experts)
-
-    def _bytes(self, content: Content, num_sharing: int) -> float:
-        parts = (
-            (content.trained_parameters * self.optimizer, self.zero_stage >= 1),
-            (content.trained_parameters * self.gradients, self.zero_stage >= 2),
-            (content.parameters * self.weights, self.zero_stage >= 3),
+        shared = self.sharding
+        return self._bytes(
+            dense, weights=shared.weights.dense, gradients=shared.gradients.dense, optimizer=shared.optimizer.dense
+        ) + self._bytes(
+            expert, weights=shared.weights.expert, gradients=shared.gradients.expert, optimizer=shared.optimizer.expert
         )
-        return sum(num_bytes / num_sharing if is_shared else num_bytes for num_bytes, is_shared in parts)
+
+    def _bytes(self, content: Content, *, weights: int, gradients: int, optimizer: int) -> float:
+        """Of a content whose parts are divided over so many ranks."""
+        return (
+            content.trained_parameters * self.optimizer / optimizer
+            + content.trained_parameters * self.gradients / gradients
+            + content.parameters * self.weights / weights
+        )
 
 
 def _weights_and_optimizer(training: Training) -> tuple[float, float]:

@@ -64,7 +64,8 @@ def framework_checkpoints() -> Iterator[Comparison]:
             training["precision"] = "bf16"
         if "ZeRO" in variant:
             parallelism["zero_stage"] = int(variant.removeprefix("ZeRO-")[0])
-        report = _report({"architecture": shape}, training=training, parallelism=parallelism)
+        checkpoint = {"format": row.get("format")}
+        report = _report({"architecture": shape}, training=training, parallelism=parallelism, checkpoint=checkpoint)
         on_disk = report.checkpoint.total_bytes + report.checkpoint.container_bytes
         yield Comparison(
             f"B per parameter: {row['framework'].partition(',')[0]}, {row['bytes_per_parameter']:.0f} B, "

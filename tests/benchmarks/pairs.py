@@ -19,8 +19,8 @@ from io_bench.payload.inventory import Inventory
 from io_bench.payload.payload import ResidentPayload
 from io_bench.ranks.process_group import joined
 from io_bench.ranks.writers import Writers
-from io_bench.target import run_files
-from io_bench.target.directory_target import DirectoryTarget
+from io_bench.target.directory.directory_target import DirectoryTarget
+from io_bench.target.lifecycle import run_place
 from io_bench.target.run_files import RunFiles
 
 CPU = Device("cpu")
@@ -116,7 +116,7 @@ def engine_run(engine: Engine, payload: Payload, directory: Path) -> Iterator[En
     target = DirectoryTarget.checked(str(directory))
     with (
         joined(600.0) as group,
-        run_files.opened(target, group, run_id=engine.name, files_of_rank=[plan.files], keep=False) as files,
+        run_place.opened(target, group, run_id=engine.name, files_of_rank=[plan.files], keep=False) as files,
         contextlib.closing(engine),
     ):
         engine.prepare(payload.tensors, plan, device=CPU, writers=Writers((0,), group))

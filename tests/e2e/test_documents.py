@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 PROGRAMS = {
     "ckpt-size": "from sizing.cli.main import main; main()",
-    "ckpt-serve": "from service.cli import main; main()",
+    "ckpt-serve": "from service.cli.main import main; main()",
     "ckpt-bench": "from io_bench.cli.main import main; main()",
 }
 

@@ -7,8 +7,8 @@ import pytest
 from io_bench.ranks.process_group import ProcessGroup
 from io_bench.repetition import caps as caps_module
 from io_bench.repetition.caps import Caps
-from io_bench.repetition.repetition import Sample
-from io_bench.repetition.repetitions import Repeat
+from io_bench.repetition.repeating import Repeat
+from io_bench.repetition.sample import Sample
 from io_bench.repetition.stopwatch import Timing
 
 

@@ -18,11 +18,11 @@ from pydantic import ValidationError
 
 from io_bench.cleaning.leftovers import place_of
 from io_bench.cli.main import main
-from io_bench.target.directory_target import DirectoryTarget
-from io_bench.target.heartbeat import SECONDS_UNTIL_PRESUMED_DEAD, beating
-from io_bench.target.manifest import MANIFEST, Manifest
-from io_bench.target.run_directory import RunDirectory
-from io_bench.target.run_files import made
+from io_bench.target.directory.directory_target import DirectoryTarget
+from io_bench.target.directory.run_directory import RunDirectory
+from io_bench.target.lifecycle.heartbeat import SECONDS_UNTIL_PRESUMED_DEAD, beating
+from io_bench.target.lifecycle.manifest import MANIFEST, Manifest
+from io_bench.target.lifecycle.run_place import made
 from tests.testbed.seaweedfs import ObjectServer, seaweedfs
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from io_bench import host_memory
 from io_bench.cli.main import main
 from io_bench.engines import EngineOptions, EnginePlan, IoReport
 from io_bench.engines.direct import layout
@@ -27,6 +26,7 @@ from io_bench.engines.direct.files import LocalFile
 from io_bench.engines.direct.layout import FileLayout
 from io_bench.engines.direct.threads import Threads, TimeSpent
 from io_bench.errors import RunFailed
+from io_bench.host import memory
 from io_bench.payload.aligned_memory import aligned_memory, is_aligned, padded
 from io_bench.payload.byte_source import Bytes
 from io_bench.payload.device import Device
@@ -34,9 +34,10 @@ from io_bench.payload.inventory import inventory_of
 from io_bench.payload.payload import GivenPayload, Payload, ResidentPayload, StreamedPayload, checksum, tensors_of
 from io_bench.ranks.process_group import ProcessGroup
 from io_bench.ranks.writers import Writers
-from io_bench.target import page_cache, run_files
-from io_bench.target.directory_target import DirectoryTarget
-from io_bench.target.run_directory import RunDirectory
+from io_bench.target.directory import page_cache
+from io_bench.target.directory.directory_target import DirectoryTarget
+from io_bench.target.directory.run_directory import RunDirectory
+from io_bench.target.lifecycle import run_place
 from sizing.storage.measurement import BenchmarkResult, Measurement
 from tests.testbed.file_systems import buffered_disk, memory_disk
 from tests.testbed.glusterfs import glusterfs
@@ -81,7 +82,7 @@ def prepared(group: ProcessGroup, target: Path, testbed: Testbed) -> Iterator[Pr
 
         def prepare(payload: Payload, *, options: EngineOptions = SMALL_BLOCKS, target: Path = target) -> Prepared:
             place = DirectoryTarget.checked(str(target))
-            opened = run_files.opened(place, group, run_id="run", files_of_rank=[["rank-00000.pt"]], keep=False)
+            opened = run_place.opened(place, group, run_id="run", files_of_rank=[["rank-00000.pt"]], keep=False)
             directory = stack.enter_context(opened)
             assert isinstance(directory, RunDirectory)
             return Prepared(directory, group, payload, options)
@@ -426,7 +427,7 @@ def test_what_is_read_again_to_be_compared_counts_against_the_cap(
 
 
 def test_a_payload_that_memory_cannot_hold_is_streamed(run: Run, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_memory, "available_bytes", lambda: 400 << 20)
+    monkeypatch.setattr(memory, "available_bytes", lambda: 400 << 20)
     assert run(target, size="64MiB") == 0
     assert run.measurements[0].generator_wait_fraction is None
     assert run(target, size="160MiB") == 0
@@ -454,7 +455,7 @@ def test_a_byte_that_storage_changes_fails_a_streamed_run(
 
 def test_hosts_with_large_pages_write_in_units_of_them(bench: Bench, target: Path) -> None:
     """Pages of 64 KiB, as some Arm hosts have: offsets of storages, pieces and tails keep to them."""
-    large = "from io_bench.target import direct_io; direct_io.ALIGNMENT_BYTES = 1 << 16"
+    large = "from io_bench.target.directory import direct_io; direct_io.ALIGNMENT_BYTES = 1 << 16"
     flags = ("--target", str(target), "--bytes-per-rank", "8MiB", "--repetitions", "1", "--keep", "--output", "r.json")
     done = bench.run("run", *flags, prelude=large)
     assert done.returncode == 0, done.stderr

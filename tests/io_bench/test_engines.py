@@ -1,4 +1,4 @@
-"""The contract of every engine. A new engine adds one class at the end of this file."""
+"""The contract of every engine. A new engine adds one class to this file; a test names those that have none."""
 
 from __future__ import annotations
 
@@ -17,13 +17,8 @@ from torch.distributed.checkpoint.staging import DefaultStager
 from torch.distributed.checkpoint.state_dict_saver import async_save
 
 from io_bench.cli.main import main
-from io_bench.engines import ENGINES, Engine, EngineOptions, EnginePlan
-from io_bench.engines.async_dcp import AsyncDcp
-from io_bench.engines.dcp import Dcp
+from io_bench.engines import ENGINES, STREAMING_ENGINES, Engine, EngineOptions, EnginePlan, StreamingEngine
 from io_bench.engines.dcp_storage import METADATA, Writer
-from io_bench.engines.direct.engine import Direct
-from io_bench.engines.safetensors import Safetensors
-from io_bench.engines.torch_save import TorchSave
 from io_bench.errors import RunFailed
 from io_bench.payload import State
 from io_bench.payload.device import Device
@@ -31,10 +26,11 @@ from io_bench.payload.inventory import inventory_of
 from io_bench.payload.payload import GivenPayload, Payload, ResidentPayload, checksum, tensors_of
 from io_bench.ranks.process_group import ProcessGroup
 from io_bench.ranks.writers import Writers
-from io_bench.target import run_files
-from io_bench.target.directory_target import DirectoryTarget
-from io_bench.target.run_directory import RunDirectory
+from io_bench.target.directory.directory_target import DirectoryTarget
+from io_bench.target.directory.run_directory import RunDirectory
+from io_bench.target.lifecycle import run_place
 from sizing.layout.containers import CONTAINERS, Container, container_bytes, metadata_bytes
+from sizing.storage.calibration.series import PLANNING_ENGINES
 
 CPU = Device("cpu")
 INVENTORY = inventory_of(3 << 20)
@@ -94,13 +90,18 @@ def restored_checksum(engine: Engine, directory: RunDirectory, plan: EnginePlan)
 
 
 class EngineContract:
-    """What holds for any engine: inherit, override `engine`, and say what container sizing takes its files for."""
+    """What holds for any engine: inherit, give its name in ENGINES and what container sizing takes its files for.
 
+    An engine that writes no torch files overrides `read_plainly`.
+    """
+
+    name: str
     container: Container
+    options = EngineOptions()
 
     @pytest.fixture
     def engine(self) -> Engine:
-        raise NotImplementedError
+        return ENGINES[self.name](self.options)
 
     def read_plainly(self, directory: Path) -> State:
         """What anybody gets who loads the files of a rank without this project."""
@@ -121,7 +122,7 @@ class EngineContract:
     @pytest.fixture
     def directory(self, target: Path, group: ProcessGroup, plan: EnginePlan) -> Iterator[RunDirectory]:
         place = DirectoryTarget.checked(str(target))
-        with run_files.opened(place, group, run_id="run", files_of_rank=[plan.files], keep=False) as opened:
+        with run_place.opened(place, group, run_id="run", files_of_rank=[plan.files], keep=False) as opened:
             assert isinstance(opened, RunDirectory)
             yield opened
 
@@ -215,15 +216,20 @@ class EngineContract:
         assert directory.names() == before
 
     def test_it_is_in_the_table_under_its_own_name(self, engine: Engine) -> None:
-        assert type(ENGINES[engine.name](EngineOptions())) is type(engine)
+        assert engine.name == self.name
+
+    def test_the_table_says_whether_it_streams(self, engine: Engine) -> None:
+        assert isinstance(engine, StreamingEngine) == (self.name in STREAMING_ENGINES)
+
+    def test_calibration_knows_whether_its_ranks_plan_together(
+        self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
+    ) -> None:
+        assert ("plan" in engine.write(payload, directory, plan).phase_seconds) == (self.name in PLANNING_ENGINES)
 
 
 class TestTorchSave(EngineContract):
+    name = "torch-save"
     container = CONTAINERS["torch-zip"]
-
-    @pytest.fixture
-    def engine(self) -> Engine:
-        return TorchSave(EngineOptions())
 
     def test_a_restored_tensor_does_not_depend_on_the_file(
         self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
@@ -236,19 +242,13 @@ class TestTorchSave(EngineContract):
 
 
 class TestDirect(EngineContract):
+    name = "direct"
     container = CONTAINERS["torch-zip-aligned"]
-
-    @pytest.fixture
-    def engine(self) -> Engine:
-        return Direct(EngineOptions())
 
 
 class TestDcp(EngineContract):
+    name = "dcp"
     container = CONTAINERS["distcp"]
-
-    @pytest.fixture
-    def engine(self) -> Engine:
-        return Dcp(EngineOptions())
 
     def read_plainly(self, directory: Path) -> State:
         dcp_to_torch_save(directory, directory.parent / "gathered.pt")
@@ -323,15 +323,11 @@ class TestDcp(EngineContract):
 
 
 class TestDcpTuned(TestDcp):
-    @pytest.fixture
-    def engine(self) -> Engine:
-        return Dcp(EngineOptions(num_threads=4))
+    options = EngineOptions(num_threads=4)
 
 
 class TestAsyncDcp(TestDcp):
-    @pytest.fixture
-    def engine(self) -> Engine:
-        return AsyncDcp(EngineOptions())
+    name = "async-dcp"
 
     def test_training_stalls_for_the_copy_alone(
         self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
@@ -386,11 +382,8 @@ class TestAsyncDcp(TestDcp):
 
 
 class TestSafetensors(EngineContract):
+    name = "safetensors"
     container = CONTAINERS["safetensors"]
-
-    @pytest.fixture
-    def engine(self) -> Engine:
-        return Safetensors(EngineOptions())
 
     def read_plainly(self, directory: Path) -> State:
         (file,) = directory.glob("rank-*")
@@ -417,6 +410,24 @@ class TestSafetensors(EngineContract):
             os.truncate(path, size)
             with pytest.raises(RunFailed, match="cannot be read back: it ends in"):
                 engine.restore(directory, plan, CPU)
+
+
+def contracts(of: type[EngineContract] = EngineContract) -> Iterator[type[EngineContract]]:
+    """Every contract class of this file that pytest collects."""
+    for contract in of.__subclasses__():
+        if contract.__module__ == __name__ and contract.__name__.startswith("Test"):
+            yield contract
+        yield from contracts(contract)
+
+
+def test_every_engine_is_held_to_the_contract() -> None:
+    covered = {contract.name for contract in contracts()}
+    assert covered == set(ENGINES)
+
+
+def test_every_engine_is_in_the_guide() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "benchmarking.md").read_text()
+    assert [name for name in ENGINES if f"| `{name}` |" not in guide] == []
 
 
 def test_the_engines_are_listed_for_whom_they_are(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from io_bench.cli.main import main
 from io_bench.engines import ENGINES, Engine, EngineOptions, EnginePlan
-from io_bench.target.directory_target import DirectoryTarget
+from io_bench.target.directory.directory_target import DirectoryTarget
 from io_bench.target.run_files import RunFiles
 from sizing.errors import InvalidInput
 from sizing.storage.measurement import BenchmarkResult

@@ -7,20 +7,20 @@ from typing import Any, cast
 
 import pytest
 
-from io_bench.configuration import Configuration
 from io_bench.engines import EnginePlan, IoReport
 from io_bench.findings.doubts import warnings_about
-from io_bench.findings.findings import measurements_of, notices_of
+from io_bench.findings.measurements import measurements_of, notices_of
 from io_bench.payload.device import Device
-from io_bench.plan import Plan
+from io_bench.planning.configuration import Configuration
+from io_bench.planning.plan import Plan
 from io_bench.ranks.placement import Placement
 from io_bench.ranks.process_group import ProcessGroup
 from io_bench.ranks.writers import Writers
-from io_bench.repetition.repetition import Sample
-from io_bench.repetition.repetitions import Samples
+from io_bench.repetition.repeating import Samples
+from io_bench.repetition.sample import Sample
 from io_bench.repetition.stopwatch import Timing
-from io_bench.target.directory_target import DirectoryTarget
-from io_bench.target.object_store.store import Transfer
+from io_bench.target.directory.directory_target import DirectoryTarget
+from io_bench.target.transfer import Transfer
 from sizing.storage.measurement import Measurement
 
 MB = 10**6

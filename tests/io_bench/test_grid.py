@@ -5,10 +5,10 @@ from typing import cast
 import pytest
 
 from io_bench.campaign.grid import configurations_of
-from io_bench.configuration import Configuration, writing_ranks
-from io_bench.options import ScanOptions
+from io_bench.planning.configuration import Configuration, writing_ranks
 from io_bench.ranks.placement import Placement
 from io_bench.ranks.process_group import ProcessGroup
+from io_bench.request.options import ScanOptions
 from sizing.errors import InvalidInput
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from io_bench import control_groups, host_cpus, host_memory
 from io_bench.findings.environment import infiniband_ports
-from io_bench.plan import _num_cpus
+from io_bench.host import control_groups, cpus, memory
+from io_bench.planning.plan import _num_cpus
 
 if TYPE_CHECKING:
     from tests.io_bench.conftest import Bench
@@ -30,26 +30,26 @@ def groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_tightest_share_of_cpu_time_counts(groups: Path) -> None:
-    assert host_cpus.cgroup_limit() is None
+    assert cpus.cgroup_limit() is None
     (groups / "job/task/cpu.max").write_text("max 100000\n")
-    assert host_cpus.cgroup_limit() is None
+    assert cpus.cgroup_limit() is None
     (groups / "job/cpu.max").write_text("250000 100000\n")
-    assert host_cpus.cgroup_limit() == 2.5
+    assert cpus.cgroup_limit() == 2.5
     (groups / "cpu/job/cpu.cfs_quota_us").write_text("-1\n")
     (groups / "cpu/job/cpu.cfs_period_us").write_text("100000\n")
-    assert host_cpus.cgroup_limit() == 2.5
+    assert cpus.cgroup_limit() == 2.5
     (groups / "cpu/job/cpu.cfs_quota_us").write_text("150000\n")
-    assert host_cpus.cgroup_limit() == 1.5
+    assert cpus.cgroup_limit() == 1.5
 
 
 def test_the_tightest_memory_limit_counts_without_what_the_kernel_can_take_back(groups: Path) -> None:
-    assert host_memory.cgroup_limit_bytes() is None
+    assert memory.cgroup_limit_bytes() is None
     (groups / "job/memory.max").write_text("90000000\n")
     (groups / "job/memory.current").write_text("50000000\n")
     (groups / "job/memory.stat").write_text("anon 5\ninactive_file 20000000\n")
-    assert (host_memory.cgroup_limit_bytes(), host_memory.available_bytes()) == (90_000_000, 60_000_000)
+    assert (memory.cgroup_limit_bytes(), memory.available_bytes()) == (90_000_000, 60_000_000)
     (groups / "memory/job/task/memory.limit_in_bytes").write_text("70000000\n")
-    assert (host_memory.cgroup_limit_bytes(), host_memory.available_bytes()) == (70_000_000, 60_000_000)
+    assert (memory.cgroup_limit_bytes(), memory.available_bytes()) == (70_000_000, 60_000_000)
 
 
 def test_ranks_of_a_node_have_the_cpus_of_all_of_them_or_what_their_group_grants() -> None:

@@ -15,9 +15,9 @@ from safetensors.torch import load
 
 from io_bench.cli.main import main
 from io_bench.engines import ENGINES
-from io_bench.target.manifest import MANIFEST
+from io_bench.target.lifecycle.manifest import MANIFEST
 from io_bench.target.object_store.store import ObjectStore
-from io_bench.target.object_store.target import UrlTarget
+from io_bench.target.object_store.url_target import UrlTarget
 from sizing.errors import InvalidInput
 from sizing.storage.measurement import BenchmarkResult
 from tests.testbed.seaweedfs import SECRET_KEY, ObjectServer, seaweedfs

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from io_bench.engines import ENGINES
-from io_bench.target.manifest import MANIFEST
+from io_bench.target.lifecycle.manifest import MANIFEST
 from sizing.storage.measurement import BenchmarkResult
 from tests.io_bench.conftest import SECONDS_UNTIL_STUCK
 

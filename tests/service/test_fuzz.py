@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from service.compute_worker import ComputeWorker
+from service.compute.worker import ComputeWorker
 from service.errors import TakesTooLong
 from sizing.errors import InvalidInput
 from sizing.scenario import REFERENCE_SCENARIO, Scenario

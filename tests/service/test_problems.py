@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from service.errors import MOST_PROBLEMS
-from service.problems import KINDS
+from service.http.problems import KINDS
 
 SIZINGS = "/v1/sizings"
 JSON = {"content-type": "application/json"}

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from service import quick_answers
+from service.answers import quick
+from service.answers.quick import QuickAnswers
 from service.database import open_database
-from service.quick_answers import QuickAnswers
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from tests.service.test_ckpt_serve import LARGE
@@ -23,20 +23,20 @@ UNEQUAL = {"model": {"architecture": LARGE}, "parallelism": {"pipeline": 1024, "
 def test_a_layout_needs_no_thread_once_it_has_proved_quick(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, document: dict[str, Any], is_quick: bool
 ) -> None:
-    quick = QuickAnswers(open_database(f"sqlite:///{tmp_path}/x.db"))
+    answers = QuickAnswers(open_database(f"sqlite:///{tmp_path}/x.db"))
     computed_by: list[bool] = []
 
     def noted(scenario: Any) -> Any:
         computed_by.append(threading.current_thread() is threading.main_thread())
         return answer(scenario)
 
-    monkeypatch.setattr(quick_answers, "answer", noted)
+    monkeypatch.setattr(quick, "answer", noted)
     other = scenario_from(document | {"reliability": {"failures_per_node_day": 0.001}})
 
     async def ask() -> None:
-        first = await quick.answer(scenario_from(document))
-        assert (await quick.answer(scenario_from(document))) == first
-        assert (await quick.answer(other)).layout == first.layout
+        first = await answers.answer(scenario_from(document))
+        assert (await answers.answer(scenario_from(document))) == first
+        assert (await answers.answer(other)).layout == first.layout
 
     asyncio.run(ask())
     assert computed_by == [False, is_quick, is_quick]

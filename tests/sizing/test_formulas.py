@@ -10,10 +10,11 @@ import pytest
 import sizing
 from sizing import cluster, layout, model, run, state, storage, training
 from sizing.explore import clusters
+from sizing.layout import formats
 from sizing.run import demands, goodput, restore, tiers
 
 NUMBERS = {"int", "float", "Numbers"}
-STEPS = (model, state, cluster, layout, training, storage, run, demands, goodput, restore, tiers, clusters)
+STEPS = (model, state, cluster, layout, formats, training, storage, run, demands, goodput, restore, tiers, clusters)
 
 
 def public_functions() -> Iterator[Callable[..., object]]:
@@ -38,6 +39,6 @@ def test_a_formula_states_its_source_and_an_example(formula: Callable[..., objec
 
 def test_the_walk_finds_the_formulas_of_every_step() -> None:
     found = {formula.__name__ for formula in FORMULAS}
-    known = {"num_parameters", "moment_bytes", "copies_in_files", "container_bytes", "shared_seconds"}
+    known = {"num_parameters", "moment_bytes", "copies_in_a_replica", "container_bytes", "shared_seconds"}
     assert known | {"goodput_fraction", "overhead_fraction", "least_bytes_per_second", "mtbf_seconds"} <= found
     assert sizing.__version__

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from io_bench.calibration.command import calibrate_files
+from io_bench.calibration.calibrate import calibrate_files
 from io_bench.terminal import Terminal
 from sizing.storage.calibration import Calibration, calibrate, predicted
 from sizing.storage.measurement import BenchmarkResult, Measurement

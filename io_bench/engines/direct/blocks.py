@@ -9,7 +9,7 @@ from io_bench.engines.direct.layout import FileLayout
 from io_bench.payload.aligned_memory import is_aligned, padded
 from io_bench.payload.byte_source import ZEROS, Bytes, ByteSource, source_of
 from io_bench.payload.payload import Payload
-from io_bench.target.direct_io import ALIGNMENT_BYTES
+from io_bench.target.directory.direct_io import ALIGNMENT_BYTES
 
 _LEAST_PIECE_BYTES = 64 << 10
 """Below this, copying takes less than a piece more in a request."""

@@ -23,7 +23,7 @@ from io_bench.payload.device import Device
 from io_bench.payload.inventory import Inventory
 from io_bench.payload.payload import Payload
 from io_bench.ranks.writers import Writers
-from io_bench.target.direct_io import ALIGNMENT_BYTES
+from io_bench.target.directory.direct_io import ALIGNMENT_BYTES
 from io_bench.target.run_files import RunFiles
 
 DEFAULT_BLOCK_BYTES = 8 << 20

@@ -10,8 +10,8 @@ from typing import Any, BinaryIO, Protocol, Self
 from io_bench.engines.direct.requests import preallocate, read_whole, write_whole
 from io_bench.payload.aligned_memory import padded
 from io_bench.payload.byte_source import Bytes
-from io_bench.target.direct_io import is_refusal
-from io_bench.target.run_directory import RunDirectory
+from io_bench.target.directory.direct_io import is_refusal
+from io_bench.target.directory.run_directory import RunDirectory
 from io_bench.target.run_files import RunFiles
 
 

@@ -21,7 +21,7 @@ from torch.utils.serialization import config
 from io_bench.engines.torch_files import save
 from io_bench.payload import State
 from io_bench.payload.payload import tensors_of
-from io_bench.target.direct_io import ALIGNMENT_BYTES
+from io_bench.target.directory.direct_io import ALIGNMENT_BYTES
 
 _LOADS_TO_META_WITHOUT_READING = "2.11"
 

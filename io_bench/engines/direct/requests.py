@@ -6,8 +6,8 @@ import errno
 import os
 from collections.abc import Iterator, Sequence
 
-from io_bench.target.allocation import allocate
-from io_bench.target.direct_io import ALIGNMENT_BYTES
+from io_bench.target.directory.allocation import allocate
+from io_bench.target.directory.direct_io import ALIGNMENT_BYTES
 
 _MOST_PIECES: int = os.sysconf("SC_IOV_MAX")
 

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from typing import BinaryIO, cast
 
 from io_bench.target.object_store.download import ParallelDownload
-from io_bench.target.object_store.store import ObjectStore, Transfer
+from io_bench.target.object_store.store import ObjectStore
 from io_bench.target.object_store.upload import ParallelUpload
+from io_bench.target.transfer import Transfer
 
 
 class RunPrefix:

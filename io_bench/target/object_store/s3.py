@@ -19,8 +19,9 @@ import s3fs
 from aiohttp import ClientError as ConnectionBroken
 from botocore.exceptions import BotoCoreError
 
-from io_bench.target.object_store.store import ObjectStore, Transfer
+from io_bench.target.object_store.store import ObjectStore
 from io_bench.target.object_store.upload import ParallelUpload
+from io_bench.target.transfer import Transfer
 
 MOST_CONNECTIONS = 64
 # botocore retries by itself, four times unless AWS_MAX_ATTEMPTS says otherwise.

@@ -6,23 +6,11 @@ import contextlib
 import io
 import sys
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol, cast
 
 from fsspec import AbstractFileSystem
 
-
-@dataclass(frozen=True, slots=True)
-class Transfer:
-    """How objects are moved: in parts of `part_bytes`, `num_parallel` at a time."""
-
-    part_bytes: int
-    num_parallel: int
-
-    def host_bytes(self, num_objects: int) -> int:
-        """Memory for the parts of objects written at once, or of one that is read, which holds parts behind it too."""
-        num_parts = max(num_objects * (self.num_parallel + 1), 2 * self.num_parallel + 1)
-        return num_parts * self.part_bytes
+from io_bench.target.transfer import Transfer
 
 
 class ObjectStore:

@@ -38,7 +38,7 @@ class FoundLayout(BaseModel):
     total_bytes: int = Field(description="Bytes of tensors in all files of one checkpoint.")
     max_rank_bytes: int = Field(description="Bytes that the busiest writer writes per save.")
     write_seconds: float | None = Field(
-        description="Seconds from the start of a save until it counts. Null without a write rate."
+        description="Seconds from the start of a save until it is complete. Null without a write rate."
     )
     stall_seconds: float | None = Field(
         description="Seconds for which training waits in each save. Null without a write rate."

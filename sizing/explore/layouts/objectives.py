@@ -8,7 +8,6 @@ from sizing.errors import InvalidInput
 from sizing.explore.layouts.layouts_report import FoundLayout
 from sizing.explore.layouts.layouts_request import Objective
 from sizing.layout import Parallelism
-from sizing.layout.formats import FormatName
 from sizing.scenario import Scenario
 
 Figure = Callable[[FoundLayout], float | None]
@@ -23,18 +22,16 @@ OBJECTIVES: dict[Objective, Figure] = {
 """The least is the best. `model-parallel-gpus` leaves most replicas, `save-time` is the stall of one save."""
 
 
-def model_parallel_gpus(parallelism: Parallelism, *, format_name: FormatName) -> int:
-    """GPUs over which the tensors are cut: pipeline x max(tensor, expert x expert tensor); FSDP: a shard group.
+def model_parallel_gpus(parallelism: Parallelism, *, shard_group: int) -> int:
+    """GPUs over which the tensors are cut: pipeline x max(tensor, expert x expert tensor) x FSDP's shard group.
 
     Source: definition; experts are carved out of the ranks of a stage.
 
-    >>> model_parallel_gpus(Parallelism(tensor=8, pipeline=64, data=6), format_name="megatron")
+    >>> model_parallel_gpus(Parallelism(tensor=8, pipeline=64, data=6), shard_group=1)
     512
     """
-    if format_name == "fsdp-sharded":
-        return parallelism.shard_ranks
     experts = parallelism.expert * parallelism.expert_tensor_degree if parallelism.expert > 1 else 1
-    return parallelism.pipeline * max(parallelism.tensor, experts)
+    return parallelism.pipeline * max(parallelism.tensor, experts) * shard_group
 
 
 def ranking(objective: Objective) -> Callable[[FoundLayout], tuple[float, ...]]:

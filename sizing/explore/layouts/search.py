@@ -13,7 +13,7 @@ from sizing.explore.layouts.layouts_request import LayoutsRequest
 from sizing.explore.layouts.objectives import model_parallel_gpus, require_inputs
 from sizing.layout import Parallelism
 from sizing.layout.degrees import DegreeSearch
-from sizing.layout.formats import FORMAT_OF_FRAMEWORK, check_format
+from sizing.layout.formats import CheckpointFormat, check_format, format_of
 from sizing.layout.layout import trained_inventory
 from sizing.report import answer
 from sizing.scenario import Scenario
@@ -59,9 +59,9 @@ class Search:
         scenario = request.scenario
         require_inputs(request.objective, scenario)
         node = resolve_node(scenario.cluster)
-        format_name = scenario.checkpoint.format or FORMAT_OF_FRAMEWORK[scenario.training.framework]
+        saved_as = format_of(scenario.checkpoint.format, scenario.training.framework)
         check_format(
-            format_name,
+            saved_as,
             scenario.training,
             Parallelism(zero_stage=scenario.parallelism.zero_stage),
             mode=scenario.checkpoint.mode,
@@ -73,19 +73,19 @@ class Search:
             node.spec.gpu_memory_bytes, "cluster.node_spec.gpu_memory_bytes", "the memory of one GPU"
         )
         self.room_bytes = int(self.gpu_memory_bytes * (1 - request.headroom_fraction))
-        self.question = MemoryQuestion(scenario.model, scenario.training, format_name=format_name, node=node)
+        self.question = MemoryQuestion(scenario.model, scenario.training, saved_as=saved_as, node=node)
         model = self.question.model(tensor=1)
         trained_inventory(model.inventory, scenario.training)
         self.degrees = DegreeSearch(
             model=model,
             training=scenario.training,
-            format_name=format_name,
+            saved_as=saved_as,
             given=scenario.parallelism,
             num_gpus=self.num_gpus,
             gpus_per_node=node.spec.gpus_per_node,
             kept=request.kept_degrees,
             contexts=sorted(set(request.contexts or (scenario.parallelism.context,))),
-            zero_stages=_zero_stages(scenario, format_name == "deepspeed"),
+            zero_stages=_zero_stages(scenario, saved_as),
             shard_groups=True,
             even_stages=request.even_stages,
         )
@@ -126,7 +126,9 @@ class Search:
         return FoundLayout(
             parallelism=parallelism,
             recomputation=memory.recomputation,
-            model_parallel_gpus=model_parallel_gpus(parallelism, format_name=report.checkpoint.format),
+            model_parallel_gpus=model_parallel_gpus(
+                parallelism, shard_group=self.question.sharding(parallelism).shard_group
+            ),
             gpu_bytes=report.training.needed_bytes,
             gpu_state_bytes=report.training.gpu_state_bytes,
             activation_bytes=report.training.activation_bytes,
@@ -156,8 +158,8 @@ def _required(value: int | None, path: str, what: str) -> int:
     return value
 
 
-def _zero_stages(scenario: Scenario, is_deepspeed: bool) -> Sequence[int]:
-    if not is_deepspeed:
+def _zero_stages(scenario: Scenario, saved_as: CheckpointFormat) -> Sequence[int]:
+    if "zero_stage" not in saved_as.takes:
         return ()
     given = scenario.parallelism.zero_stage
     return _SEARCHED_ZERO_STAGES if given is None else (given,)

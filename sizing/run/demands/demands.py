@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sizing.cluster import NodeSpec, ResolvedNode
 from sizing.cluster.node import PCIE_BYTES_PER_SECOND
 from sizing.layout import CheckpointSize, LaidOut, Parallelism
+from sizing.layout.size import METADATA
 from sizing.run.demands.readings import STRATEGIES, RestorePlan, RestoreStrategy, restore_plan
 from sizing.run.demands.resharding import amplification
 from sizing.state.saved_state import PartName
@@ -53,7 +54,7 @@ def demands_of(
 ) -> Demands:
     """What saving the layout on those nodes, and restoring it into the same or another one, asks of the storage."""
     layout = laid_out.layout
-    more = amplification(laid_out.size.format, parallelism, restored[1])
+    more = amplification(laid_out.saved_as, parallelism, restored[1])
     return Demands(
         write=_write_demand(laid_out),
         restores={name: restore_plan(*restored, strategy=name, amplification=more) for name in STRATEGIES},
@@ -78,7 +79,7 @@ def _weights_bytes(size: CheckpointSize) -> int:
 def _write_demand(laid_out: LaidOut) -> Demand:
     """Every writer writes its files at once; where there is a `.metadata`, all ranks plan for it."""
     size, layout = laid_out.size, laid_out.layout
-    metadata_bytes = size.small_state_bytes.get(".metadata", 0)
+    metadata_bytes = size.small_state_bytes.get(METADATA, 0)
     return Demand(
         size.written_bytes,
         layout.num_writers,

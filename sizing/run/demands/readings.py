@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from sizing.layout import LaidOut, Parallelism
-from sizing.layout.files import WEIGHTS
-from sizing.layout.formats import FORMATS, Readers
+from sizing.layout.formats.readers import Readers, ReadingRanks
+from sizing.layout.parallelism import Ranks
 from sizing.layout.placement import place_writers
+from sizing.layout.size import METADATA
 from sizing.run.demands.resharding import Amplification
-from sizing.state.saved_state import ZERO_STAGE_WITHOUT_WEIGHTS, PartName
+from sizing.state.saved_state import PartName
 from sizing.storage.limits import Demand
 
 RestoreStrategy = Literal["every-replica", "read-once-broadcast", "parallel-read-exchange"]
@@ -19,9 +20,8 @@ RestoreStrategy = Literal["every-replica", "read-once-broadcast", "parallel-read
 one replica read and send to the others. `parallel-read-exchange`: every rank reads a share, then they exchange."""
 
 STRATEGIES: tuple[RestoreStrategy, ...] = ("every-replica", "read-once-broadcast", "parallel-read-exchange")
-METADATA = ".metadata"
 
-Group = Literal["everyone", "one-replica", "writers", "rank-0"]
+Group = ReadingRanks | Literal["one-replica"]
 
 
 class Reading(NamedTuple):
@@ -92,66 +92,40 @@ def _part_readings(restoring: _Restoring, strategy: RestoreStrategy) -> Iterator
     if metadata_bytes:
         yield _PartReading(METADATA, "everyone", metadata_bytes * ranks, ranks, metadata_bytes, 0.0)
     for name in laid_out.size.parts:
-        readers = _readers(laid_out, name)
-        copies = _copies(laid_out, restoring.parallelism, readers)
-        if max(copies) == 1 or strategy == "every-replica":
-            yield _read_by_format(restoring, name, readers, copies)
+        readers = laid_out.saved_as.readers(name, restoring.parallelism)
+        if max(readers.copies) == 1 or strategy == "every-replica":
+            yield _read_by_format(restoring, name, readers)
         else:
-            yield _read_once(restoring, name, copies, strategy)
+            yield _read_once(restoring, name, readers.copies, strategy)
 
 
-def _read_by_format(restoring: _Restoring, name: PartName, readers: Readers, copies: tuple[int, int]) -> _PartReading:
-    layout, parallelism = restoring.laid_out.layout, restoring.parallelism
-    reading = _read(restoring, name, copies)
-    sharers = {
-        "every-shard-copy": (parallelism.shard_ranks, parallelism.shard_ranks),
-        "each-shard-once": (parallelism.num_replicas, parallelism.num_expert_replicas),
-    }
-    largest = reading.read_bytes if readers == "rank-0" else _largest(restoring, name, sharers.get(readers, (1, 1)))
-    num_sources = {"writers": layout.num_writing_nodes, "rank-0": 1}.get(readers)
+def _read_by_format(restoring: _Restoring, name: PartName, readers: Readers) -> _PartReading:
+    layout = restoring.laid_out.layout
+    reading = _read(restoring, name, readers.copies)
+    largest = reading.read_bytes if readers.ranks == "rank-0" else _largest(restoring, name, readers.sharers)
+    num_sources = {"writers": layout.num_writing_nodes, "rank-0": 1}.get(readers.ranks)
     sent = reading.read_bytes / num_sources if num_sources and layout.num_nodes > 1 else 0.0
-    group: Group = readers if readers in ("writers", "rank-0") else "everyone"
-    return _PartReading(name, group, *reading, largest, sent)
+    return _PartReading(name, readers.ranks, *reading, largest, sent)
 
 
-def _read_once(
-    restoring: _Restoring, name: PartName, copies: tuple[int, int], strategy: RestoreStrategy
-) -> _PartReading:
+def _read_once(restoring: _Restoring, name: PartName, copies: Ranks, strategy: RestoreStrategy) -> _PartReading:
     """Each byte is read once, and each node then receives what its ranks hold, or what they have not read of it."""
     laid_out = restoring.laid_out
-    reading = _read(restoring, name, (1, 1))
-    held = laid_out.dense_bytes[name] * copies[0] + laid_out.expert_bytes[name] * copies[1]
+    reading = _read(restoring, name, Ranks())
+    held = laid_out.dense_bytes[name] * copies.dense + laid_out.expert_bytes[name] * copies.expert
     num_nodes = laid_out.layout.num_nodes
     received = _scaled(laid_out, held) / num_nodes if num_nodes > 1 else 0.0
     if strategy == "read-once-broadcast":
-        return _PartReading(name, "one-replica", *reading, _largest(restoring, name, (1, 1)), received)
+        return _PartReading(name, "one-replica", *reading, _largest(restoring, name, Ranks()), received)
     most = max(copies)
     return _PartReading(name, "everyone", *reading, _largest(restoring, name, copies), received * (most - 1) / most)
 
 
-def _read(restoring: _Restoring, name: PartName, copies: tuple[int, int]) -> Reading:
+def _read(restoring: _Restoring, name: PartName, copies: Ranks) -> Reading:
     laid_out, more = restoring.laid_out, restoring.amplification
-    dense, expert = laid_out.dense_bytes[name] * copies[0], laid_out.expert_bytes[name] * copies[1]
+    dense, expert = laid_out.dense_bytes[name] * copies.dense, laid_out.expert_bytes[name] * copies.expert
     computed, part_bytes = dense * more.dense + expert * more.expert, laid_out.size.parts[name].total_bytes
     return Reading(_scaled(laid_out, computed), computed / part_bytes if part_bytes else 0.0)
-
-
-def _readers(laid_out: LaidOut, name: PartName) -> Readers:
-    row, zero_stage = FORMATS[laid_out.size.format], laid_out.zero_stage
-    if laid_out.size.format == "deepspeed" and zero_stage in (0, ZERO_STAGE_WITHOUT_WEIGHTS):
-        return "every-replica" if zero_stage == 0 else "each-shard-once"
-    return row.weights_read if name in WEIGHTS else row.optimizer_read
-
-
-def _copies(laid_out: LaidOut, parallelism: Parallelism, readers: Readers) -> tuple[int, int]:
-    """How many ranks read each byte of the dense tensors' and of the routed experts' files."""
-    if readers == "every-shard-copy":
-        copies = parallelism.num_replicas // parallelism.shard_ranks
-        return copies, copies
-    if readers != "every-replica":
-        return 1, 1
-    experts = parallelism.num_expert_replicas
-    return experts if FORMATS[laid_out.size.format].expert_rank_files else parallelism.num_replicas, experts
 
 
 def _scaled(laid_out: LaidOut, num_bytes: float) -> int:
@@ -159,11 +133,11 @@ def _scaled(laid_out: LaidOut, num_bytes: float) -> int:
     return round(num_bytes) * size.written_bytes // size.total_bytes
 
 
-def _largest(restoring: _Restoring, name: PartName, sharers: tuple[int, int]) -> float:
+def _largest(restoring: _Restoring, name: PartName, sharers: Ranks) -> float:
     """What the fullest rank reads of a part whose bytes so many ranks share."""
     laid_out, more = restoring.laid_out, restoring.amplification
-    dense = laid_out.max_dense.part_bytes.get(name, 0) / sharers[0] * more.dense
-    expert = laid_out.max_expert.part_bytes.get(name, 0) / sharers[1] * more.expert
+    dense = laid_out.max_dense.part_bytes.get(name, 0) / sharers.dense * more.dense
+    expert = laid_out.max_expert.part_bytes.get(name, 0) / sharers.expert * more.expert
     return float(_scaled(laid_out, dense + expert))
 
 
@@ -196,8 +170,7 @@ def _streams_and_nodes(laid_out: LaidOut, parallelism: Parallelism, group: Group
 
 def _one_replica(laid_out: LaidOut, parallelism: Parallelism) -> tuple[int, float]:
     """The ranks that hold one copy of everything, and the nodes as full as their fullest that they stand on."""
-    is_fsdp = laid_out.size.format == "fsdp-sharded"
-    per_stage = parallelism.shard_ranks if is_fsdp else parallelism.tensor * parallelism.expert
+    per_stage = parallelism.tensor * parallelism.expert * laid_out.sharding.shard_group
     ranks = per_stage * parallelism.pipeline
     if ranks == laid_out.layout.num_writers:
         return ranks, ranks / laid_out.layout.max_writers_per_node

@@ -1,16 +1,12 @@
-"""Restoring into another layout than the one that saved: whether a format can, and what it reads more for it."""
+"""Restoring into another layout than the one that saved: what is read more for it."""
 
 from __future__ import annotations
 
 import math
 from typing import NamedTuple
 
-from sizing.errors import InvalidInput
 from sizing.layout import Parallelism
-from sizing.layout.formats import FORMATS, FormatName
-
-_DEGREES = ("tensor", "pipeline", "expert", "expert_tensor_degree")
-_COPYING_DEGREES = ("data", "context", "zero_stage", "shard_group")
+from sizing.layout.formats import CheckpointFormat
 
 
 class Amplification(NamedTuple):
@@ -33,39 +29,10 @@ def overlapping_shards(num_saved: int, num_restored: int) -> int:
     return num_saved + num_restored - math.gcd(num_saved, num_restored)
 
 
-def amplification(name: FormatName, saved: Parallelism, restored: Parallelism) -> Amplification:
-    """What restoring `saved` into `restored` reads over what it needs: overlapping shards / saved shards.
-
-    A distributed checkpoint is cut by the tensor degree, FSDP's by its shard group; stages and replicas cut nothing.
-    """
-    if name == "fsdp-sharded":
-        factor = _amplification(saved.shard_ranks, restored.shard_ranks)
-        return Amplification(factor, factor)
-    if name == "torch-dist":
-        return Amplification(
-            _amplification(saved.tensor, restored.tensor),
-            _amplification(saved.expert_tensor_degree, restored.expert_tensor_degree),
-        )
-    return Amplification()
-
-
-def check_resharding(name: FormatName, saved: Parallelism, restored: Parallelism) -> None:
-    """Refuse another layout that a format's files cannot be read into.
-
-    Raises InvalidInput naming the first degree that differs.
-    """
-    able = FORMATS[name].reshards
-    fixed = {"everything": (), "replicas": _DEGREES, "nothing": (*_DEGREES, *_COPYING_DEGREES)}[able]
-    for degree in fixed:
-        before, after = getattr(saved, degree), getattr(restored, degree)
-        if before != after:
-            field = degree.removesuffix("_degree")
-            raise InvalidInput.of(
-                f"checkpoint.restore_parallelism.{field}",
-                f"must equal parallelism.{field} {before} with format {name}, whose files are cut by it",
-                value=after,
-                remedy="use torch-dist or fsdp-sharded, or convert the checkpoint first",
-            )
+def amplification(saved_as: CheckpointFormat, saved: Parallelism, restored: Parallelism) -> Amplification:
+    """What restoring `saved` into `restored` reads over what it needs: overlapping shards / saved shards."""
+    before, after = saved_as.num_shards(saved), saved_as.num_shards(restored)
+    return Amplification(_amplification(before.dense, after.dense), _amplification(before.expert, after.expert))
 
 
 def _amplification(num_saved: int, num_restored: int) -> float:

@@ -26,7 +26,7 @@ class Overhead(Figures):
         description="Fraction of the time for which saves stall training: stall / interval, summed over tiers. "
         "Null without a write rate."
     )
-    max_overhead_fraction: float = Field(description="Max fraction that targets allow.")
+    max_overhead_fraction: float = Field(description="Max fraction of the time that targets allow for stalls.")
     meets_target: bool | None = Field(description="Whether the overhead is within that max. Null without a write rate.")
     rework_fraction: float | None = Field(
         description="Fraction of the time lost to failures: work done again, detection and restart. "

@@ -27,7 +27,7 @@ class Shares(Figures):
         "Null without reliability or a write rate."
     )
     saving_fraction: float | None = Field(
-        description="Fraction of the wall time for which saves that count stall training. "
+        description="Fraction of the wall time for which saves that complete stall training. "
         "Null without reliability or a write rate."
     )
     redone_fraction: float | None = Field(

@@ -93,7 +93,7 @@ def restore_of(
     Each part is read as its format and the strategy say: by every replica again, once and passed on, by every rank its
     share, or by few ranks that deal it out. In the classic layout B_read = B_written x replicas.
     Source: VAST Data 2024, "A Checkpoint on Checkpoints in LLMs"; MegaScale (Jiang et al. 2024,
-    arXiv 2402.15627) reads once and broadcasts; the formats' own in `layout/formats.py`.
+    arXiv 2402.15627) reads once and broadcasts; the formats' own in `layout/formats`.
     """
     plan = demands.restores[strategy]
     moved = transfer(profile, plan.demands, direction="read") if profile else None

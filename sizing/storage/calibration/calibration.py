@@ -49,8 +49,9 @@ class LimitEstimate(BaseModel):
         "overlaps."
     )
     verdict: Verdict = Field(
-        description="How sure it is: measured binds in three or more configurations, lower-bound is at least so much, "
-        "unknown no run shows."
+        description="How sure the limit is. "
+        "Measured: it binds in three or more configurations; lower-bound: it is at least so much; unknown: no run "
+        "shows it."
     )
     value: _Positive | None = Field(
         None, description="Limit in the unit of the field; for a lower bound the min that it can be. Null when unknown."

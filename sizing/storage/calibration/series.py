@@ -27,7 +27,7 @@ from sizing.storage.terms import Demand, Direction
 LEAST_CONFIGURATIONS = 3
 CONTRADICTION_RATIO = 2.0
 
-_PLANNING_ENGINES = ("dcp", "async-dcp")
+PLANNING_ENGINES = ("dcp", "async-dcp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Series:
     def demand(self) -> Demand:
         """What the rows asked of the storage, as arrays."""
         found = [row.measurement for row in self.rows]
-        plans = [m.num_ranks if m.engine in _PLANNING_ENGINES else 0 for m in found]
+        plans = [m.num_ranks if m.engine in PLANNING_ENGINES else 0 for m in found]
         return Demand(
             total_bytes=_array([m.total_bytes for m in found]),
             num_streams=_array([m.num_ranks for m in found]),

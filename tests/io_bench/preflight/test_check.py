@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from io_bench.interruption import Interrupted
-from io_bench.preflight import directory
-from io_bench.preflight.direct_io import smallest_alignment_bytes
-from io_bench.preflight.directory import space
+from io_bench.preflight import directory_checks
+from io_bench.preflight.alignment import smallest_alignment_bytes
+from io_bench.preflight.directory_checks import space
 from io_bench.preflight.probe import probe_in
-from io_bench.target.directory_target import DirectoryTarget
+from io_bench.target.directory.directory_target import DirectoryTarget
 from sizing.scenario import scenario_from
 from sizing.sized import manifest_of
 from sizing.units import bytes_text
@@ -131,11 +131,11 @@ def test_direct_io_that_engine_direct_cannot_keep_to_is_a_warning(
     small_disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on hosts whose pages are of 64 KiB, for an agent that knew only smaller ones."""
-    monkeypatch.setattr(directory, "ALIGNMENT_BYTES", 256)
-    finding = directory.direct_io(small_disk.path)
+    monkeypatch.setattr(directory_checks, "ALIGNMENT_BYTES", 256)
+    finding = directory_checks.direct_io(small_disk.path)
     assert (finding.severity, "units of 256 B and fails here" in finding.advice) == ("warning", True)
-    monkeypatch.setattr(directory, "smallest_alignment_bytes", lambda _path: None)
-    assert directory.direct_io(small_disk.path).found == "taken, but no request is"
+    monkeypatch.setattr(directory_checks, "smallest_alignment_bytes", lambda _path: None)
+    assert directory_checks.direct_io(small_disk.path).found == "taken, but no request is"
 
 
 def test_nothing_stays_of_a_check_that_is_interrupted(target: Path, tree: Callable[[Path], Tree]) -> None:

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from sizing.errors import InvalidInput
-from sizing.layout.replication import group_bytes
+from sizing.layout.size import group_bytes
 from sizing.model import Architecture, TensorGroup, num_parameters
 from sizing.model.inventory import inventory_of
 from sizing.published import published
@@ -25,9 +25,9 @@ MEASURED_SHAPE = Architecture(
 )
 
 
-def bytes_per_parameter(zero_stage: int = 0, **training: Any) -> float:
+def bytes_per_parameter(*, has_weights_beside_master: bool = True, **training: Any) -> float:
     """Of a large matrix in a layer."""
-    parts = saved_parts(Training.model_validate(training), zero_stage=zero_stage)
+    parts = saved_parts(Training.model_validate(training), has_weights_beside_master=has_weights_beside_master)
     return sum(part.tensor_bytes(LARGE, is_hidden_matrix=True) for part in parts) / 4096**2
 
 
@@ -77,20 +77,20 @@ def test_a_part_that_an_override_does_not_name_keeps_its_habit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("training", "zero_stage", "framework"),
+    ("training", "has_weights_beside_master", "framework"),
     [
-        ({"framework": "fsdp2"}, 0, "FSDP2, fp32 parameters, bf16 compute, torch DCP"),
-        ({"framework": "fsdp2", "precision": "bf16"}, 0, "FSDP2, pure bf16 parameters, torch DCP"),
-        ({"framework": "deepspeed"}, 1, "DeepSpeed ZeRO-1 bf16"),
-        ({"framework": "deepspeed"}, 3, "DeepSpeed ZeRO-3 bf16"),
+        ({"framework": "fsdp2"}, True, "FSDP2, fp32 parameters, bf16 compute, torch DCP"),
+        ({"framework": "fsdp2", "precision": "bf16"}, True, "FSDP2, pure bf16 parameters, torch DCP"),
+        ({"framework": "deepspeed"}, True, "DeepSpeed ZeRO-1 bf16"),
+        ({"framework": "deepspeed"}, False, "DeepSpeed ZeRO-3 bf16"),
     ],
 )
 def test_a_framework_saves_what_it_was_measured_to_save(
-    training: dict[str, Any], zero_stage: int, framework: str
+    training: dict[str, Any], has_weights_beside_master: bool, framework: str
 ) -> None:
     rows = [row for row in published("framework_checkpoints")["rows"] if row["framework"] == framework]
     for row in rows:
-        found = bytes_per_parameter(zero_stage, **training)
+        found = bytes_per_parameter(has_weights_beside_master=has_weights_beside_master, **training)
         assert found == pytest.approx(row["bytes_per_parameter"], rel=0.005)
     assert rows
 

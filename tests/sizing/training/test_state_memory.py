@@ -1,12 +1,14 @@
 """What a GPU keeps of each parameter, as the documentation of Megatron-LM says, and on which GPU it is most."""
 
 import re
+from functools import partial
 from typing import Any
 
 import pytest
 
 from sizing.explore.layouts.ranking import find_layouts
 from sizing.layout import Parallelism
+from sizing.layout.sharding import sharding_of
 from sizing.layout.shards import Content
 from sizing.model import catalog
 from sizing.model.inventory import inventory_of
@@ -26,11 +28,43 @@ PARAMETER, NOTHING = Content(1, 1, {}, {}), Content(0, 0, {}, {})
 def test_a_parameter_takes_what_the_documentation_of_megatron_says(row: dict[str, Any], num_ranks: int) -> None:
     precision: Any = "fp32" if row["parameters"] == "fp32" else f"{row['parameters']}-mixed"
     training, parallelism = Training(precision=precision), Parallelism(data=num_ranks)
+    sharding = partial(sharding_of, training.framework, parallelism)
     whole, shared = (float(number) for number in re.findall(r"\b\d+", row["distributed"]))
-    plain = StateRule.of(training, parallelism, "megatron")
-    distributed = StateRule.of(training, parallelism, "torch-dist")
+    plain = StateRule.of(training, sharding(has_distributed_optimizer=False))
+    distributed = StateRule.of(training, sharding(has_distributed_optimizer=True))
     assert plain.rank_bytes(PARAMETER, NOTHING) == row["plain"]
     assert distributed.rank_bytes(PARAMETER, NOTHING) == whole + shared / num_ranks
+
+
+@pytest.mark.parametrize(("zero_stage", "row"), [(0, "dp"), (1, "stage1"), (2, "stage2"), (3, "stage3")])
+def test_a_stage_of_zero_leaves_on_a_gpu_what_its_paper_says(zero_stage: int, row: str) -> None:
+    """7.5 billion parameters on 64 GPUs: 120 GB, of which the last stage leaves a 64th."""
+    training, parallelism = Training(framework="deepspeed"), Parallelism(data=64, zero_stage=zero_stage)
+    sharding = sharding_of("deepspeed", parallelism, has_distributed_optimizer=True)
+    model = Content(7_500_000_000, 7_500_000_000, {}, {})
+    assert (
+        StateRule.of(training, sharding).rank_bytes(model, NOTHING) == published("zero_model_state_memory")[row] * 1e9
+    )
+
+
+@pytest.mark.parametrize(("shard_group", "num_shards"), [(None, 64), (8, 8), (1, 1)])
+def test_a_rank_of_fsdp_keeps_its_part_of_everything_in_its_shard_group(
+    shard_group: int | None, num_shards: int
+) -> None:
+    training, parallelism = Training(framework="fsdp2"), Parallelism(data=64, shard_group=shard_group)
+    sharding = sharding_of("fsdp2", parallelism, has_distributed_optimizer=True)
+    fp32_weights_gradients_and_two_moments = 16
+    expected = fp32_weights_gradients_and_two_moments / num_shards
+    assert StateRule.of(training, sharding).rank_bytes(PARAMETER, NOTHING) == expected
+    assert StateRule.of(training, sharding).rank_bytes(NOTHING, PARAMETER) == expected
+
+
+def test_experts_are_shared_by_fewer_ranks_than_dense_tensors() -> None:
+    """8 data ranks hold the same dense tensors, 2 the same experts: 6 bytes stay, 12 are shared, as Megatron documents."""
+    parallelism = Parallelism(data=8, expert=4)
+    rule = StateRule.of(Training(), sharding_of("megatron", parallelism, has_distributed_optimizer=True))
+    assert rule.rank_bytes(PARAMETER, NOTHING) == 6 + 12 / 8
+    assert rule.rank_bytes(NOTHING, PARAMETER) == 6 + 12 / 2
 
 
 def test_the_state_is_that_of_one_gpu() -> None:

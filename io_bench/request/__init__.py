@@ -1,0 +1,1 @@
+"""What is asked: the flags, validated, and the request that all ranks agree on."""

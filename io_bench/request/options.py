@@ -1,0 +1,180 @@
+"""What the user asks for: the flags of `ckpt-bench run` and `ckpt-bench scan`, validated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Self, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from io_bench.engines import ENGINES, STREAMING_ENGINES
+from io_bench.publishing.destination import Destination
+from io_bench.target.directory.direct_io import ALIGNMENT_BYTES
+from sizing.errors import InvalidInput, broken_rule, explain
+from sizing.units import (
+    ByteCount,
+    BytesPerSecond,
+    PositiveSeconds,
+    binary_bytes_text,
+    parse_bytes,
+    parse_seconds,
+)
+
+LEAST_BYTES_PER_RANK: int = parse_bytes("1 MiB")
+MOST_BYTES_PER_RANK: int = parse_bytes("16 TiB")
+LEAST_BLOCK_BYTES: int = parse_bytes("64 KiB")
+MOST_BLOCK_BYTES: int = parse_bytes("1 GiB")
+MOST_THREADS = 256
+MOST_WRITERS_PER_NODE = 1024
+MOST_NODES = 100_000
+DEFAULT_ENGINE = "direct"
+MOST_DEFAULT_WRITERS = 16
+DEFAULT_BYTES_PER_RANK = "256MiB"
+DEFAULT_REPETITIONS = 5
+DEFAULT_MAX_SECONDS: float = parse_seconds("5min")
+DEFAULT_TIMEOUT = "10min"
+DEFAULT_TIMEOUT_SECONDS: float = parse_seconds(DEFAULT_TIMEOUT)
+_MOST_VALUES = 32
+
+_Value = TypeVar("_Value")
+
+
+def _known_engine(name: str) -> str:
+    if name not in ENGINES:
+        raise broken_rule("must be a known engine", f"choose {' or '.join(ENGINES)}")
+    return name
+
+
+def _between(least: int, most: int, example: str) -> Callable[[int], int]:
+    def checked(num_bytes: int) -> int:
+        if not least <= num_bytes <= most:
+            low, high = binary_bytes_text(least), binary_bytes_text(most)
+            raise broken_rule(f"must be from {low} to {high}", f"give a size with a unit: {example}")
+        return num_bytes
+
+    return checked
+
+
+def _whole_pages(num_bytes: int) -> int:
+    if num_bytes % ALIGNMENT_BYTES:
+        unit = binary_bytes_text(ALIGNMENT_BYTES)
+        raise broken_rule(f"must be a multiple of {unit}, as O_DIRECT wants it", "give a size with a unit: 8MiB")
+    return num_bytes
+
+
+def _values(text: Any) -> Any:
+    """The values of a flag that takes several, separated by commas."""
+    if not isinstance(text, str):
+        return text
+    values = [part.strip() for part in text.split(",")]
+    if len(set(values)) != len(values) or len(values) > _MOST_VALUES:
+        raise broken_rule(f"must be up to {_MOST_VALUES} different values", "separate them by commas: 1,2,4")
+    return tuple(values)
+
+
+def _destination(link: str | None) -> Destination | None:
+    return None if link is None else Destination.of(link, "--publish")
+
+
+_EngineName = Annotated[str, AfterValidator(_known_engine)]
+PayloadBytes = Annotated[
+    int, BeforeValidator(parse_bytes), AfterValidator(_between(LEAST_BYTES_PER_RANK, MOST_BYTES_PER_RANK, "256MiB"))
+]
+_BlockBytes = Annotated[
+    int,
+    BeforeValidator(parse_bytes),
+    AfterValidator(_between(LEAST_BLOCK_BYTES, MOST_BLOCK_BYTES, "8MiB")),
+    AfterValidator(_whole_pages),
+]
+_Threads = Annotated[int, Field(ge=1, le=MOST_THREADS)]
+_Several = Annotated[tuple[_Value, ...], BeforeValidator(_values)]
+
+
+class TargetOptions(BaseModel):
+    """How much is to be written, and where. Fields are read under the names of their flags."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    target: Annotated[str, Field(alias="--target")]
+    scenario: Annotated[str | None, Field(alias="--scenario")] = None
+    scale: Annotated[float | None, Field(alias="--scale", gt=0, le=1, allow_inf_nan=False)] = None
+    bytes_per_rank: Any = None
+
+    @classmethod
+    def of(cls, flags: Mapping[str, object]) -> Self:
+        """The options that the flags spell. Raises InvalidInput, with one Problem per flag."""
+        try:
+            options = cls.model_validate(flags)
+        except ValidationError as error:
+            problems = explain(error, cls).problems
+            raise InvalidInput(
+                replace(problem, field=problem.field.partition(".")[0]) for problem in problems
+            ) from error
+        if options.scale is not None and options.scenario is None:
+            remedy = "give --scenario, or --bytes-per-rank alone"
+            raise InvalidInput.of("--scale", "belongs to --scenario", value=options.scale, remedy=remedy)
+        if options.scenario is not None and options.bytes_per_rank is not None:
+            rule = "must not stand beside --scenario: both say how much to write"
+            raise InvalidInput.of("--bytes-per-rank", rule, value=flags["--bytes-per-rank"], remedy="keep one")
+        return options
+
+
+class Options(TargetOptions):
+    """What every campaign is asked."""
+
+    repetitions: Annotated[int | None, Field(alias="--repetitions", ge=1, le=10_000)] = None
+    max_seconds: Annotated[PositiveSeconds | None, Field(alias="--max-seconds")] = None
+    max_bytes: Annotated[ByteCount | None, Field(alias="--max-bytes", ge=1)] = None
+    max_bytes_per_second: Annotated[BytesPerSecond | None, Field(alias="--max-bandwidth")] = None
+    output: Annotated[str | None, Field(alias="--output")] = None
+    csv: Annotated[str | None, Field(alias="--csv")] = None
+    seed: Annotated[int | None, Field(alias="--seed", ge=0, lt=2**63)] = None
+    timeout_seconds: Annotated[PositiveSeconds, Field(alias="--timeout", ge=5)] = DEFAULT_TIMEOUT_SECONDS
+    publish: Annotated[Destination | None, Field(alias="--publish"), BeforeValidator(_destination)] = None
+
+    @property
+    def is_repeated_until_settled(self) -> bool:
+        """Whether repetitions go on until the rates are known well, or a cap is reached."""
+        return False
+
+
+class RunOptions(Options):
+    """One configuration."""
+
+    engine: Annotated[_EngineName, Field(alias="--engine")] = DEFAULT_ENGINE
+    bytes_per_rank: Annotated[PayloadBytes | None, Field(alias="--bytes-per-rank")] = None
+    block_bytes: Annotated[_BlockBytes | None, Field(alias="--block-size")] = None
+    threads_per_rank: Annotated[_Threads | None, Field(alias="--threads")] = None
+    num_ranks: Annotated[int | None, Field(alias="--ranks", ge=1, le=MOST_WRITERS_PER_NODE)] = None
+    stream: Annotated[bool, Field(alias="--stream")] = False
+    keep: Annotated[bool, Field(alias="--keep")] = False
+
+    @classmethod
+    def of(cls, flags: Mapping[str, object]) -> Self:
+        """As for every campaign; an engine that must stream can."""
+        options = super().of(flags)
+        if options.stream and options.engine not in STREAMING_ENGINES:
+            remedy = f"give --engine {' or '.join(sorted(STREAMING_ENGINES))}, or leave it out"
+            raise InvalidInput.of("--stream", "needs an engine that can", value=options.engine, remedy=remedy)
+        return options
+
+    @property
+    def is_repeated_until_settled(self) -> bool:
+        """Unless so many were asked for; also then, where a time to stop is given."""
+        return self.repetitions is None or self.max_seconds is not None
+
+
+class ScanOptions(Options):
+    """Every combination of values of these."""
+
+    engines: Annotated[_Several[_EngineName], Field(alias="--engine")] = (DEFAULT_ENGINE,)
+    num_nodes: Annotated[_Several[Annotated[int, Field(ge=1, le=MOST_NODES)]] | None, Field(alias="--nodes")] = None
+    writers_per_node: Annotated[
+        _Several[Annotated[int, Field(ge=1, le=MOST_WRITERS_PER_NODE)]] | None, Field(alias="--writers")
+    ] = None
+    bytes_per_rank: Annotated[_Several[PayloadBytes] | None, Field(alias="--bytes-per-rank")] = None
+    block_bytes: Annotated[_Several[_BlockBytes] | None, Field(alias="--block-size")] = None
+    threads_per_rank: Annotated[_Several[_Threads] | None, Field(alias="--threads")] = None
+    charts: Annotated[tuple[str, ...], Field(alias="--chart"), BeforeValidator(lambda names: tuple(names or ()))] = ()
+    resume: Annotated[bool, Field(alias="--resume")] = False

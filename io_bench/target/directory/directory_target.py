@@ -1,0 +1,102 @@
+"""A target that is a directory: checked before anything is written there."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from io_bench.errors import too_small, unwritable
+from io_bench.target.directory.mount import mount_of
+from io_bench.target.directory.run_directory import RunDirectory
+from io_bench.target.target import RUN_PREFIX
+from sizing.errors import InvalidInput
+from sizing.units import bytes_text, percent_text
+
+_SPARE_FRACTION = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryTarget:
+    """A directory that is there: `given` as the user wrote it, `path` resolved. Fulfils Target."""
+
+    given: str
+    path: Path
+    cache_policy: None = None
+
+    @classmethod
+    def checked(cls, text: str) -> DirectoryTarget:
+        """The target that a path names. Raises InvalidInput where it is no directory to write to."""
+        try:
+            mode = Path(text).stat().st_mode if text else 0
+        except OSError as error:
+            rule = f"must be a directory that exists ({error.strerror})"
+            raise InvalidInput.of("--target", rule, value=text, remedy="create it, or give another one") from error
+        if not stat.S_ISDIR(mode):
+            raise InvalidInput.of("--target", "must be a directory", value=text, remedy="give a directory")
+        if not os.access(text, os.W_OK | os.X_OK):
+            is_read_only = os.statvfs(text).f_flag & os.ST_RDONLY
+            raise unwritable(text, "Read-only file system" if is_read_only else "permission denied")
+        return cls(text, Path(text).resolve())
+
+    @property
+    def title(self) -> str:
+        """The path."""
+        return str(self.path)
+
+    @property
+    def remark(self) -> str:
+        """Where a symbolic link leads."""
+        if not Path(self.given).is_symlink():
+            return ""
+        return f"The target {self.given} is a symbolic link to {self.path}."
+
+    def transfer(self, *, block_bytes: int | None, num_parallel: int | None, largest_file_bytes: int) -> None:
+        """Nothing: engines choose their requests."""
+
+    def check_space(self, needed_bytes: int) -> None:
+        """Raise InvalidInput where its file system has less free than is needed, plus 5 %."""
+        system = os.statvfs(self.path)
+        needed = round(needed_bytes * (1 + _SPARE_FRACTION))
+        free = system.f_bavail * system.f_frsize
+        # Some network file systems report no size at all.
+        if system.f_blocks and free < needed:
+            checkpoint = f"one checkpoint of all ranks and {percent_text(_SPARE_FRACTION)} more"
+            rule = f"has {bytes_text(free)} free where {checkpoint} take {bytes_text(needed)}"
+            raise too_small("--target", rule)
+
+    def description(self) -> dict[str, str]:
+        """The mount that holds it."""
+        return mount_of(self.path)
+
+    def run_ids(self) -> list[str]:
+        """The runs that have a directory here, by what the directories are called. Raises OSError."""
+        found = (path for path in self.path.glob(f"{RUN_PREFIX}*") if path.is_dir() and not path.is_symlink())
+        return sorted(path.name.removeprefix(RUN_PREFIX) for path in found)
+
+    def run_title(self, run_id: str) -> str:
+        """The path of a run's directory."""
+        return str(self._run_path(run_id))
+
+    def made(self, run_id: str) -> RunDirectory:
+        """A new directory. Raises InvalidInput where that is not allowed, or it is there already."""
+        path = self._run_path(run_id)
+        try:
+            path.mkdir()
+        except FileExistsError as error:
+            raise unwritable(path, "it is there already, and not from this run") from error
+        except OSError as error:
+            raise unwritable(self.path, str(error.strerror)) from error
+        try:
+            return self.seen(run_id)
+        except OSError as error:
+            path.rmdir()
+            raise unwritable(path, str(error.strerror)) from error
+
+    def seen(self, run_id: str) -> RunDirectory:
+        """The directory that another rank has made. Raises OSError."""
+        return RunDirectory(self._run_path(run_id))
+
+    def _run_path(self, run_id: str) -> Path:
+        return self.path / f"{RUN_PREFIX}{run_id}"

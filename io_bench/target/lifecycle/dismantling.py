@@ -1,0 +1,77 @@
+"""Taking a run's files away again: each rank its own, rank 0 or the survivors the rest. Never recursively."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+
+from io_bench.errors import reason_of
+from io_bench.ranks.process_group import ProcessGroup
+from io_bench.target.lifecycle.manifest import MANIFEST
+from io_bench.target.run_files import RunFiles
+
+_NAMES_SHOWN = 5
+# So many survivors look after what lost ranks leave: more would storm the storage.
+_NUM_SWEEPERS = 8
+_SECONDS_TO_SWEEP = 5.0
+_SECONDS_BETWEEN_SWEEPS = 0.2
+_REMEDY = "Remove it with `ckpt-bench clean`."
+
+
+def cleared(files: RunFiles) -> list[str]:
+    """Remove this rank's files; what went wrong, if anything."""
+    try:
+        files.remove_created()
+    except OSError as error:
+        return [f"Files in {files.title} could not be removed: {reason_of(error)}."]
+    return []
+
+
+def orphans_of(files_of_rank: Sequence[Sequence[str]], group: ProcessGroup) -> list[str]:
+    """The files that lost ranks may have left."""
+    return [name for rank in group.ending.lost for name in files_of_rank[rank]]
+
+
+def dismantled(files: RunFiles, orphans: Collection[str]) -> list[str]:
+    """Remove the `orphans`, the manifest and the place; what went wrong, if anything.
+
+    A place with other files in it stays, with its manifest.
+    """
+    try:
+        files.remove_of_lost(orphans)
+        foreign = _others(files)
+        if foreign:
+            names = ", ".join(foreign[:_NAMES_SHOWN]) + (", ..." if len(foreign) > _NAMES_SHOWN else "")
+            return [f"{files.title} is left in place: it holds {names}, which this run did not make."]
+        files.remove([MANIFEST])
+        files.unmake()
+    except OSError as error:
+        return [f"{files.title} could not be removed: {reason_of(error)}."]
+    return []
+
+
+def dismantled_by_survivors(files: RunFiles, files_of_rank: Sequence[Sequence[str]], group: ProcessGroup) -> list[str]:
+    """Do what rank 0 would have done, together with other survivors: the last of them to look finds nothing else.
+
+    For ranks that cannot ask who is left: rank 0 is lost, or the store through which they met.
+    """
+    deadline = time.monotonic() + _SECONDS_TO_SWEEP
+    orphans = orphans_of(files_of_rank, group)
+    try:
+        while files.exists(MANIFEST) and time.monotonic() < deadline:
+            if group.rank <= _NUM_SWEEPERS:
+                files.remove_of_lost(orphans)
+                if not _others(files):
+                    files.remove([MANIFEST])
+                    files.unmake()
+            time.sleep(_SECONDS_BETWEEN_SWEEPS)
+        is_gone = not files.exists(MANIFEST)
+    except FileNotFoundError:
+        is_gone = True
+    except OSError:
+        is_gone = False
+    return [] if is_gone else [f"{files.title} is left in place: some of its ranks are gone. {_REMEDY}"]
+
+
+def _others(files: RunFiles) -> list[str]:
+    return [name for name in files.names() if name != MANIFEST]

@@ -1,0 +1,1 @@
+"""Who may do what, and in which turn: tokens, their scopes, and turns to store."""

@@ -1,0 +1,1 @@
+"""`ckpt-serve`: one module for each thing that its commands are about."""

@@ -1,0 +1,57 @@
+"""The commands about tokens: create, list and revoke them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from service.cli.flags import DatabaseUrl, database_url_of
+from service.database import Database, tokens
+from service.database.schema import migrated_database
+from service.database.tables import SCOPES
+from service.errors import validated
+
+token_app = typer.Typer(help="Create, list and revoke the tokens that storing needs.", no_args_is_help=True)
+
+
+@token_app.command("create")
+def token_create(
+    context: typer.Context,
+    name: Annotated[str, typer.Option(help="What the token is for; no two have the same.")],
+    scope: Annotated[str, typer.Option(metavar="|".join(SCOPES), help="What it allows.")] = "write",
+    expires: Annotated[str | None, typer.Option(metavar="TIME", help="How long it holds, such as 90d.")] = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Create a token and print it. It is shown this once."""
+    new = validated(
+        tokens.NewToken, lambda: tokens.NewToken.model_validate({"name": name, "scope": scope, "expires": expires})
+    )
+    typer.echo(tokens.create_token(_database(context, database_url), new))
+
+
+@token_app.command("list")
+def token_list(context: typer.Context, database_url: DatabaseUrl = None) -> None:
+    """List the tokens, without their secrets."""
+    table = Table("name", "scope", "state", "created", "expires", box=box.SIMPLE_HEAD)
+    for row in tokens.list_tokens(_database(context, database_url)):
+        moments = (f"{moment:%Y-%m-%d %H:%M} UTC" if moment else "-" for moment in (row.created_at, row.expires_at))
+        table.add_row(row.name, row.scope, row.state, *moments)
+    Console(highlight=False).print(table)
+
+
+@token_app.command("revoke")
+def token_revoke(
+    context: typer.Context,
+    name: Annotated[str, typer.Option(help="Its name.")],
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Make a token worthless, from the next request on."""
+    tokens.revoke_token(_database(context, database_url), name)
+
+
+def _database(context: typer.Context, url: str | None) -> Database:
+    return migrated_database(database_url_of(context, url))

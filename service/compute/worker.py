@@ -1,0 +1,130 @@
+"""One process beside the server that computes: within limits of time and memory, and no longer than its server."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import resource
+import signal
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from typing import Any
+
+from service.errors import Busy, TakesTooLong
+from service.processes import SPAWNING, end_with_parent
+from sizing.errors import InvalidInput, Problem
+from sizing.units import binary_bytes_text
+
+SECONDS_TO_START = 60.0
+SECONDS_TO_END = 5.0
+_OUT_OF_MEMORY = errno.ENOMEM
+"""The exit code of a process that reached its limit of memory."""
+
+_log = logging.getLogger(__name__)
+
+
+class ComputeWorker:
+    """One process, started when it is first asked, and again after it was stopped."""
+
+    def __init__(self, *, max_seconds: float, max_bytes: int) -> None:
+        self._max_seconds = max_seconds
+        self._max_bytes = max_bytes
+        self._process: SpawnProcess | None = None
+        self._connection: Connection[Any, Any] | None = None
+
+    def ask(self, function: Callable[..., bytes], arguments: tuple[object, ...]) -> bytes:
+        """What the function returns there."""
+        try:
+            connection = self._started()
+            connection.send((function, arguments))
+            if not connection.poll(self._max_seconds):
+                self.stop()
+                raise _too_much(f"takes more than {self._max_seconds:g} seconds")
+            answer, refusal, failure = connection.recv()
+        except (EOFError, OSError):
+            raise self._end() from None
+        if refusal is not None:
+            kind, problems = refusal
+            raise kind(problems)
+        if failure is not None:
+            raise RuntimeError(failure)
+        return bytes(answer)
+
+    def stop(self) -> None:
+        """End the process, whatever it does."""
+        process, connection = self._process, self._connection
+        self._process = self._connection = None
+        if process is not None and connection is not None:
+            process.kill()
+            process.join()
+            connection.close()
+
+    def _end(self) -> Exception:
+        """What is known of why the process ended in the middle of a question."""
+        process = self._process
+        if process is None:
+            return busy()  # the server stops
+        process.join(SECONDS_TO_END)
+        code, memory = process.exitcode, binary_bytes_text(self._max_bytes)
+        self.stop()
+        if code == _OUT_OF_MEMORY:
+            return _too_much(f"takes more than {memory} of memory")
+        if code is None or code >= 0:
+            return RuntimeError(f"a process for heavy questions ended with exit code {code}")
+        name = signal.Signals(-code).name
+        _log.error("A process for heavy questions was ended by %s.", name)
+        return _too_much(f"was not answered, for its process (of at most {memory} of memory) was ended by {name}")
+
+    def _started(self) -> Connection[Any, Any]:
+        if self._connection is None or self._process is None or not self._process.is_alive():
+            self.stop()
+            self._connection, theirs = SPAWNING.Pipe()
+            self._process = SPAWNING.Process(target=_compute, args=(theirs, self._max_bytes), daemon=True)
+            self._process.start()
+            theirs.close()
+            if not self._connection.poll(SECONDS_TO_START):
+                self.stop()
+                raise busy()
+            self._connection.recv()
+        return self._connection
+
+
+def _compute(connection: Connection[Any, Any], max_bytes: int) -> None:
+    """The life of a process: answer until the server is gone."""
+    end_with_parent()  # also in the middle of a question, which nobody would stop any more
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server says when to stop
+    resource.setrlimit(resource.RLIMIT_DATA, (max_bytes, max_bytes))
+    from service.answers import heavy  # noqa: F401, PLC0415 - loaded before the first question's time begins
+
+    connection.send("ready")
+    while True:
+        try:
+            function, arguments = connection.recv()
+        except EOFError:
+            return
+        connection.send(_outcome(function, arguments))
+
+
+def _outcome(
+    function: Callable[..., bytes], arguments: tuple[object, ...]
+) -> tuple[bytes, tuple[type[InvalidInput], tuple[Problem, ...]] | None, str | None]:
+    """Answer, refusal, or failure of a call."""
+    try:
+        return function(*arguments), None, None
+    except InvalidInput as error:
+        return b"", (type(error), error.problems), None
+    except MemoryError:
+        raise SystemExit(_OUT_OF_MEMORY) from None  # nothing that is left can be relied on
+    except Exception:  # noqa: BLE001 - the server logs it and answers 500
+        return b"", None, traceback.format_exc()
+
+
+def busy() -> InvalidInput:
+    """The error for who may ask again in a moment."""
+    return Busy.of("the service", "is busy with other questions", value=None, remedy="try again in a moment")
+
+
+def _too_much(rule: str) -> InvalidInput:
+    return TakesTooLong.of("the question", rule, value=None, remedy="ask for less at once")

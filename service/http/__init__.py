@@ -1,0 +1,1 @@
+"""HTTP as it comes and goes: bodies, JSON, the Accept header, problem documents."""

@@ -1,0 +1,121 @@
+"""RFC 9457 problem documents, and the one table from exception to HTTP."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+from pydantic import BaseModel, Field, computed_field
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+from starlette.responses import Response
+
+from service.errors import (
+    BodyTooLarge,
+    BodyTooSlow,
+    Busy,
+    Conflict,
+    InvalidJson,
+    MissingScope,
+    NotAcceptable,
+    NotAuthenticated,
+    NotFound,
+    NotReady,
+    TakesTooLong,
+    TooManyRequests,
+    UnsupportedMediaType,
+)
+from sizing.errors import InvalidInput, Problem
+
+MEDIA_TYPE = "application/problem+json"
+
+
+@pydantic_dataclass(frozen=True)
+class FieldProblem(Problem):
+    """One thing that is wrong: which field, its rule, the value found, the remedy; and all in a sentence."""
+
+    field: str = Field(description="Dotted path of what is wrong; empty for the whole document.")
+    rule: str = Field(description="What the field must be, as a phrase that follows its name.")
+    value: str = Field(description="What was found; empty when nothing was.")
+    remedy: str = Field(description="What to do about it.")
+    sentence = computed_field(description="Field, rule, value and remedy as one sentence for people.")(Problem.sentence)
+
+
+class ProblemDocument(BaseModel):
+    """An error as RFC 9457 has it. `code` is stable: programs branch on it. `detail` is for people."""
+
+    type: str = Field(description="URN of the kind of error; it ends with code.")
+    title: str = Field(description="Kind of error in a few words, the same for all errors of its code.")
+    status: int = Field(description="HTTP status of the answer.")
+    detail: str = Field(description="Every problem as a sentence for people, one per line.")
+    code: str = Field(description="Kind of error for programs to branch on; it does not change between versions.")
+    errors: list[FieldProblem] = Field(description="What is wrong, one entry per field.")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What one kind of error is over HTTP."""
+
+    status: int
+    code: str
+    title: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def response(self, problems: Iterable[Problem]) -> Response:
+        """The problem document."""
+        errors = [FieldProblem(**dataclasses.asdict(problem)) for problem in problems]
+        document = ProblemDocument(
+            type=f"urn:problem-type:checkpoint-sizing:{self.code}",
+            title=self.title,
+            status=self.status,
+            detail="\n".join(problem.sentence for problem in errors),
+            code=self.code,
+            errors=errors,
+        )
+        return Response(document.model_dump_json(), self.status, self.headers, MEDIA_TYPE)
+
+
+KINDS: dict[type[InvalidInput], Kind] = {
+    InvalidJson: Kind(400, "invalid-json", "The body is not JSON"),
+    NotAuthenticated: Kind(401, "unauthorized", "A token is needed", {"WWW-Authenticate": "Bearer"}),
+    MissingScope: Kind(
+        403, "missing-scope", "The token does not allow this", {"WWW-Authenticate": 'Bearer error="insufficient_scope"'}
+    ),
+    NotFound: Kind(404, "not-found", "There is no such thing"),
+    NotAcceptable: Kind(406, "not-acceptable", "There is no such form"),
+    BodyTooSlow: Kind(408, "too-slow", "The body did not arrive in time", {"Connection": "close"}),
+    Conflict: Kind(409, "conflict", "The name stands for something else"),
+    BodyTooLarge: Kind(413, "too-large", "The body is too large", {"Connection": "close"}),
+    UnsupportedMediaType: Kind(415, "unsupported-media-type", "The body must be declared as JSON"),
+    InvalidInput: Kind(422, "invalid-input", "The input breaks a rule"),
+    TakesTooLong: Kind(422, "takes-too-long", "The question takes too long"),
+    TooManyRequests: Kind(429, "too-many-requests", "The client asks too often", {"Retry-After": "1"}),
+    Busy: Kind(503, "busy", "The service is busy", {"Retry-After": "5"}),
+    NotReady: Kind(503, "not-ready", "The service is not ready"),
+}
+METHOD_NOT_ALLOWED = Kind(405, "method-not-allowed", "The route does not know this method")
+INTERNAL_ERROR = Kind(500, "internal", "The service failed")
+DATABASE_UNAVAILABLE = Kind(503, "database-unavailable", "The database is unavailable", {"Retry-After": "5"})
+DATABASE_FULL = Kind(507, "storage-full", "The database is full")
+
+
+Responses = dict[int | str, dict[str, Any]]
+"""What OpenAPI says of the answers of a route."""
+
+
+def responses(*statuses: int) -> Responses:
+    """What OpenAPI says of a route that can answer with these problems."""
+    return {status: {"model": ProblemDocument, "description": HTTPStatus(status).phrase} for status in statuses}
+
+
+def already_there(model: type[BaseModel]) -> Responses:
+    """What OpenAPI says of a route that answers 200 where the thing to make is there already."""
+    return {200: {"model": model, "description": "It was there already"}}
+
+
+def refusal(error: InvalidInput) -> Response:
+    """The problem document of an error."""
+    kind = next(KINDS[ancestor] for ancestor in type(error).__mro__ if ancestor in KINDS)
+    return kind.response(error.problems)

@@ -1,0 +1,89 @@
+"""What becomes of an exception that no route has caught: a problem document, and a line in the log."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from http import HTTPStatus
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import DataError, DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as NoConnection
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from service.database.connection import is_full
+from service.errors import NotFound
+from service.http.problems import (
+    DATABASE_FULL,
+    DATABASE_UNAVAILABLE,
+    INTERNAL_ERROR,
+    KINDS,
+    METHOD_NOT_ALLOWED,
+    Kind,
+    refusal,
+)
+from service.middleware.security_headers import SECURITY_HEADERS
+from service.telemetry.logs import REQUEST_ID
+from sizing.errors import InvalidInput, Problem, shown
+
+_log = logging.getLogger(__name__)
+
+
+def add_exception_handlers(app: FastAPI) -> None:
+    """Let every error of `app` be answered with a problem document."""
+    for kind in KINDS:
+        app.exception_handler(kind)(_refusal)
+    app.exception_handler(RequestValidationError)(_invalid_request)
+    app.exception_handler(HTTPException)(_http_error)
+    for failure in (OperationalError, InterfaceError, NoConnection):
+        app.exception_handler(failure)(_database_failure)
+    app.exception_handler(DataError)(_unstorable)
+    app.exception_handler(Exception)(_internal_error)
+
+
+async def _refusal(_: Request, error: InvalidInput) -> Response:
+    return refusal(error)
+
+
+async def _invalid_request(_: Request, error: RequestValidationError) -> Response:
+    """What `explained` has not seen: that there is no body."""
+    return KINDS[InvalidInput].response(
+        Problem(".".join(map(str, details["loc"])), f"is invalid ({details['msg']})", "", "send what /docs shows")
+        for details in error.errors()
+    )
+
+
+async def _http_error(request: Request, error: HTTPException) -> Response:
+    path = shown(request.url.path)
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        return KINDS[NotFound].response([Problem("path", "must be a route", path, "see /docs for the routes")])
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        allowed = (error.headers or {}).get("Allow", "")
+        kind = dataclasses.replace(METHOD_NOT_ALLOWED, headers={"Allow": allowed})
+        return kind.response(
+            [Problem("method", f"must be one of {allowed} at {path}", request.method, "use one of these")]
+        )
+    status = HTTPStatus(error.status_code)
+    return Kind(status, f"http-{status.value}", status.phrase).response([])
+
+
+async def _database_failure(_: Request, error: SQLAlchemyError) -> Response:
+    _log.error("The database failed: %s", str(error).partition("\n")[0])
+    if isinstance(error, DBAPIError) and is_full(error):
+        return DATABASE_FULL.response([Problem("database", "is full", "", "free space, or delete scenarios")])
+    return DATABASE_UNAVAILABLE.response([Problem("database", "is unavailable", "", "try again later")])
+
+
+async def _unstorable(_: Request, __: DataError) -> Response:
+    """What no column can be compared with: a NUL in the path or the query, where PostgreSQL is asked."""
+    problem = Problem("the address", "must be text that a database can hold", "", "remove control characters")
+    return KINDS[InvalidInput].response([problem])
+
+
+async def _internal_error(_: Request, __: Exception) -> Response:
+    """The outermost handler. The server logs the exception; the client learns nothing of it."""
+    problem = Problem("the service", "failed", "", "try again; its log says why")
+    headers = SECURITY_HEADERS | {"X-Request-Id": REQUEST_ID.get() or ""}
+    return dataclasses.replace(INTERNAL_ERROR, headers=headers).response([problem])

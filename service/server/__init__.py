@@ -1,0 +1,1 @@
+"""The sockets and processes that serve the application."""

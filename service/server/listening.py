@@ -1,0 +1,78 @@
+"""The address that the service listens on, and the servers behind it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import socket
+from collections.abc import Callable
+
+import uvicorn
+from fastapi import FastAPI
+
+from service.app import create_app
+from service.database.schema import migrated_database
+from service.errors import CannotServe
+from service.server.supervision import SECONDS_TO_FINISH, supervise
+from service.settings import Settings
+from service.telemetry.logs import LOG_CONFIG
+
+SECONDS_TO_KEEP_ALIVE = 75
+"""Of an idle connection: longer than proxies keep it (60 s), or they send into one that is just being closed."""
+
+_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there.
+
+    Raises CannotServe where that is not possible.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        reason = str(error.strerror).partition(" (while")[0]  # the rest repeats the address
+        raise CannotServe.of(
+            "the address",
+            f"cannot be listened on ({reason})",
+            value=f"{host} port {port}",
+            remedy="choose another with --host or --port",
+        ) from None
+
+
+def url_of(listener: socket.socket) -> str:
+    """Where a browser on this machine finds what listens there."""
+    host, port = listener.getsockname()[:2]
+    host = _ANY_ADDRESS.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def prepared(settings: Settings) -> Callable[[socket.socket], None]:
+    """What serves on a socket until a signal says to stop, with all that can be refused behind it.
+
+    Raises CannotServe where the database cannot be used.
+    """
+    if settings.workers == 1:
+        return functools.partial(_serve, create_app(settings), settings)
+    migrated_database(settings.database_url).close()
+    return functools.partial(supervise, functools.partial(serve_as_worker, settings), settings.workers)
+
+
+def serve_as_worker(settings: Settings, listener: socket.socket) -> None:
+    """Serve in one of several processes."""
+    _serve(create_app(settings), settings, listener)
+
+
+def _serve(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
+    config = uvicorn.Config(
+        app,
+        log_config=LOG_CONFIG,
+        access_log=False,
+        server_header=False,
+        forwarded_allow_ips=settings.trusted_proxies,
+        timeout_keep_alive=SECONDS_TO_KEEP_ALIVE,
+        timeout_graceful_shutdown=SECONDS_TO_FINISH,
+    )
+    with contextlib.suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listener])

@@ -1,0 +1,36 @@
+"""What a Scenario's `checkpoint` block says of the files."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sizing.layout.formats import FormatName, Mode
+from sizing.spelling import AnySpelling
+from sizing.units import ByteCount
+
+
+class CheckpointFiles(BaseModel):
+    """Which files are written, and how."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: FormatName | None = Field(
+        None,
+        description="Layout of the files; `ckpt-size formats` lists them. Default: the one that the framework writes.",
+    )
+    mode: AnySpelling[Mode] = Field(
+        "sync",
+        description="How training waits for a save. "
+        "With sync for all of it, with async only for the copy to host memory.",
+    )
+    files_per_rank: Annotated[int, Field(ge=1, le=64)] | None = Field(
+        None,
+        description="Files that each rank writes in torch-dist. Default: 1, as today's Megatron; older ones wrote 2.",
+    )
+    observed_bytes: ByteCount | None = Field(
+        None,
+        description="Measured bytes of one checkpoint. Times and rates use them in place of the computed size. "
+        "Default: the computed size.",
+    )

@@ -1,0 +1,16 @@
+"""Checkpoint formats: each one object in one module, listed in the registry."""
+
+from sizing.layout.formats.base import CheckpointFormat, Mode
+from sizing.layout.formats.checks import check_format, check_resharding
+from sizing.layout.formats.registry import FORMATS, FormatName, format_of, formats_of
+
+__all__ = [
+    "FORMATS",
+    "CheckpointFormat",
+    "FormatName",
+    "Mode",
+    "check_format",
+    "check_resharding",
+    "format_of",
+    "formats_of",
+]

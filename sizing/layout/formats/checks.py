@@ -1,0 +1,131 @@
+"""What a format refuses, and which formats do not."""
+
+from __future__ import annotations
+
+from sizing.errors import InvalidInput
+from sizing.layout.formats.base import CheckpointFormat, FormatField, Mode, Reshards
+from sizing.layout.formats.registry import FORMATS, formats_of
+from sizing.layout.parallelism import Parallelism
+from sizing.state import Training
+from sizing.state.training import Framework
+
+_RULES: dict[FormatField, str] = {
+    "tensor": "must be 1 with format {name}",
+    "pipeline": "must be 1 with format {name}",
+    "expert": "must be 1 with format {name}",
+    "expert_tensor": "must equal tensor {tensor} with format {name}",
+    "zero_stage": "belongs to the format {able}",
+    "shard_group": "belongs to the format {able}",
+    "files_per_rank": "belongs to the format {able}",
+}
+
+_DEGREES = ("tensor", "pipeline", "expert", "expert_tensor_degree")
+_COPYING_DEGREES = ("data", "context", "zero_stage", "shard_group")
+_FIXED_DEGREES: dict[Reshards, tuple[str, ...]] = {
+    "everything": (),
+    "replicas": _DEGREES,
+    "nothing": (*_DEGREES, *_COPYING_DEGREES),
+}
+
+
+def check_format(
+    saved_as: CheckpointFormat,
+    training: Training,
+    parallelism: Parallelism,
+    *,
+    mode: Mode,
+    files_per_rank: int | None,
+) -> None:
+    """Refuse a format with a framework, a mode or a field of the scenario that it does not have.
+
+    Raises InvalidInput.
+    """
+    _check_framework(saved_as, training.framework)
+    _check_mode(saved_as, mode)
+    for field, value in _given(parallelism, files_per_rank).items():
+        if field not in saved_as.takes:
+            raise _not_taken(field, value, saved_as, training.framework, tensor=parallelism.tensor)
+
+
+def check_resharding(saved_as: CheckpointFormat, saved: Parallelism, restored: Parallelism) -> None:
+    """Refuse another layout that a format's files cannot be read into.
+
+    Raises InvalidInput naming the first degree that differs.
+    """
+    for degree in _FIXED_DEGREES[saved_as.reshards]:
+        before, after = getattr(saved, degree), getattr(restored, degree)
+        if before != after:
+            field = degree.removesuffix("_degree")
+            raise InvalidInput.of(
+                f"checkpoint.restore_parallelism.{field}",
+                f"must equal parallelism.{field} {before} with format {saved_as.name}, whose files are cut by it",
+                value=after,
+                remedy=f"{_resharding(saved_as)}convert the checkpoint first",
+            )
+
+
+def _resharding(saved_as: CheckpointFormat) -> str:
+    """The formats of the same frameworks that can be read into any layout, in words."""
+    known = (each for framework in saved_as.frameworks for each in formats_of(framework))
+    able = " or ".join(each.name for each in known if each.reshards == "everything")
+    return f"use {able}, or " if able else ""
+
+
+def _check_framework(saved_as: CheckpointFormat, framework: Framework) -> None:
+    if framework not in saved_as.frameworks:
+        known = ", ".join(each.name for each in formats_of(framework))
+        raise InvalidInput.of(
+            "checkpoint.format",
+            f"must be one of {known} with framework {framework}",
+            value=saved_as.name,
+            remedy="change checkpoint.format or training.framework",
+        )
+
+
+def _check_mode(saved_as: CheckpointFormat, mode: Mode) -> None:
+    if mode not in saved_as.modes:
+        able = ", ".join(name for name, each in FORMATS.items() if mode in each.modes)
+        raise InvalidInput.of(
+            "checkpoint.mode",
+            f"must be {' or '.join(saved_as.modes)} with format {saved_as.name}",
+            value=mode,
+            remedy=f"use it with {able}",
+        )
+
+
+def _given(p: Parallelism, files_per_rank: int | None) -> dict[FormatField, int]:
+    """The fields that are not at their default."""
+    fields: dict[FormatField, int | None] = {
+        "zero_stage": p.zero_stage,
+        "tensor": _unless(1, p.tensor),
+        "pipeline": _unless(1, p.pipeline),
+        "expert": _unless(1, p.expert),
+        "shard_group": p.shard_group,
+        "files_per_rank": files_per_rank,
+        "expert_tensor": _unless(p.tensor, p.expert_tensor_degree),
+    }
+    return {field: value for field, value in fields.items() if value is not None}
+
+
+def _unless(default: int, value: int) -> int | None:
+    return None if value == default else value
+
+
+def _not_taken(
+    field: FormatField, value: int, saved_as: CheckpointFormat, framework: Framework, *, tensor: int
+) -> InvalidInput:
+    able = " or ".join(name for name, each in FORMATS.items() if field in each.takes)
+    rule = _RULES[field].format(name=saved_as.name, able=able, tensor=tensor)
+    path = f"parallelism.{field}" if field in Parallelism.model_fields else f"checkpoint.{field}"
+    return InvalidInput.of(path, rule, value=value, remedy=_remedy(field, framework))
+
+
+def _remedy(field: FormatField, framework: Framework) -> str:
+    known = formats_of(framework)
+    able = " or ".join(each.name for each in known if field in each.takes)
+    sharded = " and ".join(each.name for each in known if each.has_sharded_optimizer)
+    if able:
+        return f"remove it, or use format {able}"
+    if field == "zero_stage" and sharded:
+        return f"remove it; {sharded} shard the optimizer"
+    return "remove it, or change training.framework"

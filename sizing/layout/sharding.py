@@ -1,0 +1,75 @@
+"""How replicas divide the training state that they would each hold whole: FSDP, HSDP, ZeRO, a distributed optimizer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sizing.layout.framework_defaults import DEEPSPEED_ZERO_STAGE
+from sizing.layout.parallelism import Parallelism, Ranks
+from sizing.state.training import Framework
+
+ZERO_STAGE_OF_OPTIMIZER, ZERO_STAGE_OF_GRADIENTS, ZERO_STAGE_OF_WEIGHTS = 1, 2, 3
+"""The first stage of ZeRO that shards it. Source: Rajbhandari et al. 2020, arXiv 1910.02054, section 5."""
+
+
+WHOLE = Ranks()
+
+
+@dataclass(frozen=True, slots=True)
+class Sharding:
+    """Over how many ranks each part of the training state is divided; 1: every rank that holds it has it whole.
+
+    `shard_group`: ranks of which each has its rows of every tensor. FSDP alone cuts tensors; ZeRO and a distributed
+    optimizer divide the flat buffer of them all.
+    """
+
+    weights: Ranks
+    gradients: Ranks
+    optimizer: Ranks
+    shard_group: int
+
+
+def sharding_of(framework: Framework, parallelism: Parallelism, *, has_distributed_optimizer: bool) -> Sharding:
+    """The sharding of a framework; whether the optimizer is distributed is open in Megatron alone."""
+    match framework:
+        case "megatron":
+            return _megatron(parallelism.replicas if has_distributed_optimizer else WHOLE)
+        case "fsdp2":
+            return _fsdp(parallelism.shard_ranks)
+        case "deepspeed":
+            return _zero(parallelism)
+
+
+def zero_stage_of(parallelism: Parallelism) -> int:
+    """The stage of DeepSpeed's ZeRO in effect.
+
+    Source: DEEPSPEED_ZERO_STAGE where none is given.
+
+    >>> zero_stage_of(Parallelism(data=4)), zero_stage_of(Parallelism(data=4, zero_stage=3))
+    (1, 3)
+    """
+    return DEEPSPEED_ZERO_STAGE if parallelism.zero_stage is None else parallelism.zero_stage
+
+
+def _megatron(sharing: Ranks) -> Sharding:
+    return Sharding(weights=WHOLE, gradients=WHOLE, optimizer=sharing, shard_group=1)
+
+
+def _fsdp(num_ranks: int) -> Sharding:
+    """Everything within a shard group; with HSDP each group has a copy."""
+    ranks = Ranks(num_ranks, num_ranks)
+    return Sharding(weights=ranks, gradients=ranks, optimizer=ranks, shard_group=num_ranks)
+
+
+def _zero(parallelism: Parallelism) -> Sharding:
+    stage = zero_stage_of(parallelism)
+
+    def ranks(first_stage: int) -> Ranks:
+        return parallelism.replicas if stage >= first_stage else WHOLE
+
+    return Sharding(
+        weights=ranks(ZERO_STAGE_OF_WEIGHTS),
+        gradients=ranks(ZERO_STAGE_OF_GRADIENTS),
+        optimizer=ranks(ZERO_STAGE_OF_OPTIMIZER),
+        shard_group=1,
+    )

@@ -1,0 +1,99 @@
+"""Small scenarios of any checkpoint format, made from what the format says that it takes."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from hypothesis import strategies as st
+
+from sizing.layout.formats import CheckpointFormat
+from sizing.state.optimizers import Optimizer
+from sizing.state.training import Framework
+
+MIXTURE: dict[str, Any] = {
+    "family": "deepseek",
+    "hidden_size": 64,
+    "num_layers": 7,
+    "num_attention_heads": 8,
+    "vocab_size": 203,
+    "ffn_hidden_size": 96,
+    "expert_ffn_hidden_size": 24,
+    "num_experts": 8,
+    "num_experts_per_token": 2,
+    "num_shared_experts": 1,
+    "first_dense_layers": 2,
+    "q_lora_rank": 12,
+    "kv_lora_rank": 10,
+    "qk_nope_head_dim": 4,
+    "qk_rope_head_dim": 2,
+    "v_head_dim": 4,
+    "num_mtp_layers": 1,
+    "tied_embeddings": False,
+}
+TIED: dict[str, Any] = {
+    "family": "llama",
+    "hidden_size": 48,
+    "num_layers": 7,
+    "num_attention_heads": 12,
+    "num_kv_heads": 2,
+    "vocab_size": 101,
+    "ffn_hidden_size": 36,
+    "tied_embeddings": True,
+}
+"""Fewer heads for keys and values than tensor ranks, and an embedding that two stages of a pipeline hold."""
+
+OPTIMIZERS = get_args(Optimizer)
+DIVISORS = (1, 2, 3, 4, 6, 8)
+
+
+def document(
+    saved_as: CheckpointFormat, framework: Framework, degrees: dict[str, Any], **blocks: Any
+) -> dict[str, Any]:
+    """A scenario in that format."""
+    return {
+        "model": {"architecture": MIXTURE},
+        "training": {"framework": framework},
+        "parallelism": degrees,
+        "checkpoint": {"format": saved_as.name},
+    } | blocks
+
+
+@st.composite
+def documents(draw: st.DrawFn, saved_as: CheckpointFormat, framework: Framework) -> dict[str, Any]:
+    """Scenarios in that format, of two models, any optimizer and nodes of some sizes."""
+    architecture = draw(st.sampled_from([MIXTURE, TIED]))
+    checkpoint: dict[str, Any] = {"format": saved_as.name}
+    if "files_per_rank" in saved_as.takes:
+        checkpoint["files_per_rank"] = draw(st.sampled_from([None, 1, 2]))
+    return document(
+        saved_as,
+        framework,
+        draw(degrees(saved_as, has_experts="num_experts" in architecture)),
+        model={"architecture": architecture},
+        training={"framework": framework, "optimizer": draw(st.sampled_from(OPTIMIZERS))},
+        checkpoint=checkpoint,
+        cluster={"node": None, "node_spec": {"gpus_per_node": draw(st.sampled_from([1, 3, 4, 8]))}},
+    )
+
+
+@st.composite
+def degrees(draw: st.DrawFn, saved_as: CheckpointFormat, *, has_experts: bool = True) -> dict[str, Any]:
+    """Degrees that the format takes, of 168 stages x ranks at most."""
+    takes = saved_as.takes
+    tensor = draw(st.sampled_from([1, 2, 4])) if "tensor" in takes else 1
+    expert = draw(st.sampled_from([1, 2, 4, 8])) if "expert" in takes and has_experts else 1
+    found: dict[str, Any] = {
+        "tensor": tensor,
+        "pipeline": draw(st.integers(1, 7)) if "pipeline" in takes else 1,
+        "expert": expert,
+        "data": expert * draw(st.sampled_from([1, 2, 3] if expert > 1 else [1, 2, 3, 6, 8])),
+        "context": draw(st.integers(1, 2)),
+    }
+    if "expert_tensor" in takes and has_experts:
+        found["expert_tensor"] = draw(st.sampled_from([n for n in (1, 2, 4) if n <= tensor]))
+    if "zero_stage" in takes:
+        found["zero_stage"] = draw(st.sampled_from([None, 0, 1, 2, 3]))
+    if "shard_group" in takes:
+        replicas = found["data"] * found["context"]
+        found["shard_group"] = draw(st.sampled_from([None, *(n for n in DIVISORS if replicas % n == 0)]))
+    return found
