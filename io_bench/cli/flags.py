@@ -12,7 +12,7 @@ Target = Annotated[
 Scenario = Annotated[
     str | None, typer.Option(metavar="FILE", help="Write what the ranks of this scenario of ckpt-size write.")
 ]
-Scale = Annotated[str | None, typer.Option(metavar="X", help="Scale of the scenario's tensors, up to 1.  [default: 1]")]
+Scale = Annotated[str | None, typer.Option(metavar="X", help="Scale of the scenario's tensors, up to 1. Default: 1.")]
 MaxSeconds = Annotated[
     str | None, typer.Option(metavar="TIME", help="Begin no repetition that would end later; repeat until then.")
 ]
@@ -20,9 +20,9 @@ MaxBytes = Annotated[str | None, typer.Option(metavar="SIZE", help="Write and re
 MaxBandwidth = Annotated[
     str | None, typer.Option(metavar="RATE", help="Mean over the run: the ranks pause between repetitions.")
 ]
-Output = Annotated[str | None, typer.Option(metavar="FILE", help="Result document.  [default: ckpt-bench-RUN_ID.json]")]
+Output = Annotated[str | None, typer.Option(metavar="FILE", help="Result document. Default: ckpt-bench-RUN_ID.json.")]
 Csv = Annotated[str | None, typer.Option(metavar="FILE", help="The measurements as a table, too.")]
-Seed = Annotated[str | None, typer.Option(metavar="N", help="Seed of the payload.  [default: a new one]")]
+Seed = Annotated[str | None, typer.Option(metavar="N", help="Seed of the payload. Default: a new one.")]
 Publish = Annotated[
     str | None, typer.Option(metavar="LINK", help="Send the result to this storage system of the service.")
 ]

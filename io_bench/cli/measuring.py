@@ -48,7 +48,7 @@ def run(
     engine: Annotated[str, typer.Option(metavar="NAME", help=f"How to write: {', '.join(ENGINES)}.")] = DEFAULT_ENGINE,
     bytes_per_rank: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Payload of each rank, 14 bytes per parameter.  [default: 256MiB]"),
+        typer.Option(metavar="SIZE", help="Payload of each rank, 14 bytes per parameter. Default: 256MiB."),
     ] = None,
     scenario: Scenario = None,
     scale: Scale = None,
@@ -66,8 +66,8 @@ def run(
         str | None,
         typer.Option(
             metavar="N",
-            help="Repetitions that count, after one that warms up.  "
-            "[default: 5 or more, until the rates are known to 5 % or 5 minutes are over]",
+            help="Repetitions that count, after one that warms up. "
+            "Default: 5 or more, until the rates are known to 5 % or 5 minutes are over.",
         ),
     ] = None,
     max_seconds: MaxSeconds = None,
@@ -79,7 +79,7 @@ def run(
     timeout: Timeout = DEFAULT_TIMEOUT,
     ranks: Annotated[
         str | None,
-        typer.Option(metavar="N", help="Ranks to start on this machine.  [default: those that were launched, or 1]"),
+        typer.Option(metavar="N", help="Ranks to start on this machine. Default: those that were launched, or 1."),
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the last checkpoint, and say where.")] = False,
     publish: Publish = None,
@@ -99,13 +99,13 @@ def scan(
     ] = DEFAULT_ENGINE,
     writers: Annotated[
         str | None,
-        typer.Option(metavar="N,...", help="Ranks per node that write at once.  [default: 1,2,4,8,16 as there are]"),
+        typer.Option(metavar="N,...", help="Ranks per node that write at once. Default: 1,2,4,8,16 as there are."),
     ] = None,
     nodes: Annotated[
-        str | None, typer.Option(metavar="N,...", help="Nodes that write at once.  [default: 1,2,4,... as there are]")
+        str | None, typer.Option(metavar="N,...", help="Nodes that write at once. Default: 1,2,4,... as there are.")
     ] = None,
     bytes_per_rank: Annotated[
-        str | None, typer.Option(metavar="SIZE,...", help="Payload of each rank.  [default: 256MiB]")
+        str | None, typer.Option(metavar="SIZE,...", help="Payload of each rank. Default: 256MiB.")
     ] = None,
     block_size: Annotated[
         str | None, typer.Option(metavar="SIZE,...", help="Size of one request, where the engine leaves it open.")

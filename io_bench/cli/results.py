@@ -19,10 +19,10 @@ def publish(
     to: Annotated[
         str, typer.Option(metavar="LINK", help="The storage system: http://HOST:8000/v1/storage-systems/NAME.")
     ],
-    results: Annotated[list[Path] | None, typer.Argument(metavar="[RESULT]...", help="Results of runs.")] = None,
+    results: Annotated[list[Path] | None, typer.Argument(metavar="RESULT", help="Results of runs.")] = None,
     spool: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where results wait.  [default: ~/.local/state/checkpoint-sizing/spool]"),
+        typer.Option(metavar="DIR", help="Where results wait. Default: ~/.local/state/checkpoint-sizing/spool."),
     ] = None,
     patience: Annotated[str, typer.Option(metavar="TIME", help="How long to try.")] = "1min",
 ) -> None:
@@ -45,9 +45,9 @@ def publish(
 
 
 def calibrate(
-    results: Annotated[list[Path] | None, typer.Argument(metavar="RESULT...", help="Results of run or scan.")] = None,
+    results: Annotated[list[Path] | None, typer.Argument(metavar="RESULT", help="Results of run or scan.")] = None,
     engine: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of several engines this one.  [default: the one most used]")
+        str | None, typer.Option(metavar="NAME", help="Of several engines this one. Default: the one most used.")
     ] = None,
     output: Annotated[
         str | None, typer.Option(metavar="FILE", help="Calibration document, for ckpt-size --storage FILE.")

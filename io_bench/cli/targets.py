@@ -18,12 +18,12 @@ def check(
     context: typer.Context,
     target: Target,
     bytes_per_rank: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="What each rank is to write.  [default: 256MiB]")
+        str | None, typer.Option(metavar="SIZE", help="What each rank is to write. Default: 256MiB.")
     ] = None,
     scenario: Scenario = None,
     scale: Scale = None,
     ranks: Annotated[
-        str | None, typer.Option(metavar="N", help="How many ranks write.  [default: those that were launched, or 1]")
+        str | None, typer.Option(metavar="N", help="How many ranks write. Default: those that were launched, or 1.")
     ] = None,
 ) -> None:
     """Look whether a target is fit for a run, by trying: 0 if so, 1 with warnings, 2 if a run cannot be.

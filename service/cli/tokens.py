@@ -14,8 +14,9 @@ from service.database import Database, tokens
 from service.database.schema import migrated_database
 from service.database.tables import SCOPES
 from service.errors import validated
+from sizing.cli.console import program_app
 
-token_app = typer.Typer(help="Create, list and revoke the tokens that storing needs.", no_args_is_help=True)
+token_app = program_app(help="Create, list and revoke the tokens that storing needs.")
 
 
 @token_app.command("create")

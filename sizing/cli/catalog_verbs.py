@@ -9,7 +9,7 @@ import typer
 from sizing.cli.catalogs import CATALOGS, Catalog
 from sizing.cli.terminal import console
 
-Word = Annotated[str | None, typer.Argument(metavar="[WORD]", help="Only what has it in its name, or else in its line")]
+Word = Annotated[str | None, typer.Argument(metavar="WORD", help="Only what has it in its name, or else in its line")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the entries as JSON, with all that is known of them")]
 
 
