@@ -68,7 +68,7 @@ _CATALOGS: dict[str, Callable[[], Iterable[str]]] = {
 
 FLAGS = (
     Flag("--model", "model.preset", "NAME", "megatron-1t", alone=True),
-    Flag("--parameters", "model.num_parameters", "N", "70e9", alone=True),
+    Flag("--parameters", "model.num_parameters", "N", "70B", alone=True),
     Flag("--framework", "training.framework", "NAME"),
     Flag("--precision", "training.precision", "NAME"),
     Flag("--optimizer", "training.optimizer", "NAME"),

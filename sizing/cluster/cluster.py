@@ -27,7 +27,9 @@ class Cluster(BaseModel):
     )
     node_spec: NodeSpec | None = Field(None, description="GPUs, memory and links of a node that is not in the catalog.")
     num_gpus: Annotated[int, Field(ge=1, le=MOST_GPUS)] | None = Field(
-        None, description="World size to check against the product of the degrees. Default: no check."
+        None,
+        description="World size to check against the product of the degrees. `ckpt-size` finds those that "
+        "are left open. Default: no check.",
     )
 
     @model_validator(mode="after")
