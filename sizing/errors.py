@@ -25,7 +25,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from sizing.spelling import fitting, nearest
 
 LONGEST_VALUE_SHOWN = 60
-MOST_NAMES_SHOWN = 8
+MAX_NAMES_SHOWN = 8
 
 EXIT_BAD_INPUT = 2
 """Exit code of every command line for input that breaks a rule."""
@@ -121,11 +121,11 @@ def unknown_name(field: str, name: str, *, known: Iterable[str]) -> InvalidInput
     names = sorted(known)
     fits = fitting(name, names)
     if len(fits) > 1:
-        more = f" and {len(fits) - MOST_NAMES_SHOWN} more" if len(fits) > MOST_NAMES_SHOWN else ""
-        remedy = f"choose one of {', '.join(fits[:MOST_NAMES_SHOWN])}{more}"
+        more = f" and {len(fits) - MAX_NAMES_SHOWN} more" if len(fits) > MAX_NAMES_SHOWN else ""
+        remedy = f"choose one of {', '.join(fits[:MAX_NAMES_SHOWN])}{more}"
         return InvalidInput.of(field, f"fits {len(fits)} names of the catalog", value=name, remedy=remedy)
-    close = list(dict.fromkeys([*fits, *nearest(name, names, most=3)]))[:3] or names[:3]
-    remedy = f"the nearest of the {len(names)} names there are {', '.join(close)}"
+    close = list(dict.fromkeys([*fits, *nearest(name, names, max_names=3)]))[:3] or names[:3]
+    remedy = f"the nearest of the {len(names)} names are {', '.join(close)}"
     return InvalidInput.of(field, "must be a name of the catalog", value=name, remedy=remedy)
 
 
@@ -164,10 +164,10 @@ _RULES = {
     "less_than_equal": ("must be at most {le}", "give {le} or less"),
     "less_than": ("must be less than {lt}", "give less than {lt}"),
     "too_short": ("must have at least {min_length} entries", "add what is missing"),
-    "too_long": ("must have at most {max_length} entries", "leave some out"),
-    "string_too_short": ("must have {min_length} or more characters", "give a longer text"),
-    "string_too_long": ("must have at most {max_length} characters", "give a shorter text"),
-    "string_pattern_mismatch": ("must match {pattern}", "write it so"),
+    "too_long": ("must have at most {max_length} entries", "remove some"),
+    "string_too_short": ("must have {min_length} or more characters", "give more characters"),
+    "string_too_long": ("must have at most {max_length} characters", "give fewer characters"),
+    "string_pattern_mismatch": ("must match {pattern}", "write it in this form"),
     "int_type": ("must be a whole number", "give a whole number"),
     "int_parsing": ("must be a whole number", "give a whole number"),
     "int_from_float": ("must be a whole number", "give a whole number"),
@@ -175,7 +175,7 @@ _RULES = {
     "float_parsing": ("must be a number", "give a number"),
     "finite_number": ("must be a finite number", "give a number that is not NaN or infinite"),
     "string_type": ("must be text", "put it in quotes"),
-    "string_unicode": ("must be Unicode text", "remove what is no character"),
+    "string_unicode": ("must be Unicode text", "remove the invalid character"),
     "bool_type": ("must be true or false", "give true or false"),
     "bool_parsing": ("must be true or false", "give true or false"),
     "tuple_type": ("must be a list", "give a list"),
@@ -186,10 +186,10 @@ _RULES = {
         "give an object with named fields, over HTTP as content-type application/json",
     ),
     "dict_type": ("must be an object", "give an object with named fields"),
-    "timezone_aware": ("must have a time zone", "write such as 2026-11-21T12:00:00Z"),
-    "datetime_parsing": ("must be a moment", "write such as 2026-11-21T12:00:00Z"),
-    "datetime_from_date_parsing": ("must be a moment", "write such as 2026-11-21T12:00:00Z"),
-    "uuid_parsing": ("must be an id", "give it as it was given to you"),
+    "timezone_aware": ("must have a time zone", "write it as in 2026-11-21T12:00:00Z"),
+    "datetime_parsing": ("must be a date and time", "write it as in 2026-11-21T12:00:00Z"),
+    "datetime_from_date_parsing": ("must be a date and time", "write it as in 2026-11-21T12:00:00Z"),
+    "uuid_parsing": ("must be an id", "copy the id as it was given"),
     "json_invalid": ("must be valid JSON", "check quotes, commas and brackets"),
 }
 """Rule and remedy by the type of a pydantic error, with what its context names."""
@@ -216,7 +216,7 @@ def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
 def _literal_meant(details: ErrorDetails) -> str | None:
     """The name nearest to what was given, of those that pydantic lists in its error."""
     listed = re.findall(r"'([^']+)'", details["ctx"]["expected"])
-    return next(iter(nearest(details["input"], listed, most=1)), None)
+    return next(iter(nearest(details["input"], listed, max_names=1)), None)
 
 
 def _did_you_mean(location: tuple[int | str, ...], model: type[BaseModel]) -> str:

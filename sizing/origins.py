@@ -9,8 +9,8 @@ from sizing.run.demands.demands import Demands
 from sizing.run.evaluation import RunReport
 from sizing.scenario import Scenario
 from sizing.storage.calibration import predicted
+from sizing.storage.rates import Direction
 from sizing.storage.storage import ResolvedStorage
-from sizing.storage.terms import Direction
 from sizing.units import percent_text
 
 Intervals = dict[str, tuple[float, float]]
@@ -38,10 +38,13 @@ def provenance_of(scenario: Scenario, storage: ResolvedStorage | None) -> list[P
         "overhead": weakest(write, period),
         "overhead.rework_fraction": weakest(write, period, failures),
         "interval": weakest(write, period, failures),
+        "shares": weakest(write, read, period, failures),
         "required": weakest(period, targets),
+        "tiers": weakest(write, read, period, failures),
         "targets": weakest(write, read, targets),
         "capacity": weakest(_COUNTED, model),
         "capacity.num_checkpoints": _retention(scenario),
+        "cost": weakest(write, period, failures),
     }
     return grouped(origins)
 

@@ -49,14 +49,14 @@ def has_all_of(words: str, text: str) -> bool:
     return all(_key(word) in _key(text) for word in words.split())
 
 
-def nearest(name: str, known: Collection[str], *, most: int) -> list[str]:
+def nearest(name: str, known: Collection[str], *, max_names: int) -> list[str]:
     """The known names most like `name`, the nearest first; none where none is like it.
 
-    >>> nearest("modles", ["models", "nodes", "storage"], most=1)
+    >>> nearest("modles", ["models", "nodes", "storage"], max_names=1)
     ['models']
     """
     by_key = {_key(candidate): candidate for candidate in known}
-    alike = difflib.get_close_matches(_key(_without_organisation(name)), by_key, n=most)
+    alike = difflib.get_close_matches(_key(_without_organisation(name)), by_key, n=max_names)
     return [by_key[key] for key in alike]
 
 

@@ -23,7 +23,10 @@ from io_bench.target.target import Target
 from io_bench.target.transfer import Transfer
 from sizing.units import bytes_text
 
-_STREAMED = "made while it is written and read back into the same buffers"
+_Card = dict[str, Any]
+"""What the writers tell each other of their plans."""
+
+_STREAMED = "generated during the write and read back into the same buffers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +94,9 @@ class Plan:
         return 3 if any(plan.is_streamed for plan in self.engine_plans) else 2
 
     @property
-    def most_disk_bytes(self) -> int:
-        """What all writers together have on disk at most."""
-        return sum(plan.most_disk_bytes for plan in self.engine_plans)
+    def max_disk_bytes(self) -> int:
+        """Max bytes of all writers on disk."""
+        return sum(plan.max_disk_bytes for plan in self.engine_plans)
 
     @property
     def files_of_rank(self) -> list[tuple[str, ...]]:
@@ -107,14 +110,14 @@ class Plan:
         if self.own is not None:
             gpu = f" and {bytes_text(self.own.gpu_bytes)} on its GPU" if self.device.is_gpu else ""
             own_needs += (
-                f"Needs per rank {bytes_text(self.own.host_bytes)} of memory{gpu}: a payload of "
+                f"Each rank needs {bytes_text(self.own.host_bytes)} of memory{gpu}: a payload of "
                 f"{bytes_text(self.own.inventory.num_bytes)} in {self.own.inventory.num_tensors} tensors, "
-                f"{_STREAMED if self.own.engine_plan.is_streamed else 'and what it restores'}. "
+                f"{_STREAMED if self.own.engine_plan.is_streamed else 'and the restored copy'}. "
             )
         return (
-            f"{own_needs}The ranks of this node together need {bytes_text(self.node_host_bytes)}; "
+            f"{own_needs}The ranks of this node need {bytes_text(self.node_host_bytes)} in total; "
             f"{bytes_text(memory.available_bytes())} is available. "
-            f"On disk at most {bytes_text(self.most_disk_bytes)}, one checkpoint of all ranks."
+            f"Max on disk: {bytes_text(self.max_disk_bytes)}, one checkpoint of all ranks."
         )
 
 
@@ -122,40 +125,59 @@ def plan_of(
     configuration: Configuration, workload: Workload, engine: Engine, target: Target, group: ProcessGroup
 ) -> Plan:
     """The plan of this rank, which knows what the others write. Exchanges with all ranks."""
-    writers = Writers(writing_ranks(group.placements, configuration, most=workload.most_writers), group)
+    writers = Writers(writing_ranks(group.placements, configuration, max_writers=workload.max_writers), group)
     device = Device.of_local_rank(group.placement.local_rank)
-    index = writers.index
-    own = transfer = None
-    if index is not None:
-        inventory = workload.inventory(index)
-        engine_plan = engine.plan(inventory, rank=index, device=device)
-        transfer = target.transfer(
-            block_bytes=configuration.block_bytes,
-            num_parallel=configuration.threads_per_rank,
-            largest_file_bytes=engine_plan.most_disk_bytes,
-        )
-        own = WriterPlan.of(inventory, engine_plan, device=device, transfer=transfer)
-    rows = writers.exchange(_card(own, device), doing="planning")
-    rows_of = {node: [row for row, at in zip(rows, writers.nodes, strict=True) if at == node] for node in writers.nodes}
-    here = rows_of.get(group.placement.node, [])
+    own, transfer = _own_plan(configuration, workload, engine, target, writers=writers, device=device)
+    cards = writers.exchange(_card(own, device), doing="planning")
+    here = _cards_by_node(writers, cards).get(group.placement.node, [])
     return Plan(
         configuration,
         writers,
         device,
         own,
-        engine_plans=tuple(_engine_plan(row["engine"]) for row in rows),
-        payload_bytes=tuple(row["payload_bytes"] for row in rows),
+        engine_plans=tuple(_engine_plan(card["engine"]) for card in cards),
+        payload_bytes=tuple(card["payload_bytes"] for card in cards),
         workload_title=workload.described(len(writers.ranks)),
-        node_host_bytes=sum(row["host_bytes"] for row in here),
-        gpu_bytes=sum(row["gpu_bytes"] for row in here if row["gpu"] == device.identity),
-        cpus_of_node={node: _num_cpus(of_node) for node, of_node in rows_of.items()},
-        restores_from_other_node=_can_shift(writers, configuration.writers_per_node)
-        and len({row["fingerprint"] for row in rows}) == 1,
+        node_host_bytes=sum(card["host_bytes"] for card in here),
+        gpu_bytes=sum(card["gpu_bytes"] for card in here if card["gpu"] == device.identity),
+        cpus_of_node={node: _num_cpus(of_node) for node, of_node in _cards_by_node(writers, cards).items()},
+        restores_from_other_node=_restores_from_other_node(writers, cards, configuration.writers_per_node),
         transfer=transfer,
     )
 
 
-def _card(own: WriterPlan | None, device: Device) -> dict[str, object] | None:
+def _own_plan(
+    configuration: Configuration,
+    workload: Workload,
+    engine: Engine,
+    target: Target,
+    *,
+    writers: Writers,
+    device: Device,
+) -> tuple[WriterPlan | None, Transfer | None]:
+    """What this rank writes, and how the target moves it; neither where the rank only waits."""
+    if writers.index is None:
+        return None, None
+    inventory = workload.inventory(writers.index)
+    engine_plan = engine.plan(inventory, rank=writers.index, device=device)
+    transfer = target.transfer(
+        block_bytes=configuration.block_bytes,
+        num_parallel=configuration.threads_per_rank,
+        largest_file_bytes=engine_plan.max_disk_bytes,
+    )
+    return WriterPlan.of(inventory, engine_plan, device=device, transfer=transfer), transfer
+
+
+def _cards_by_node(writers: Writers, cards: Sequence[_Card]) -> dict[str, list[_Card]]:
+    return {node: [card for card, at in zip(cards, writers.nodes, strict=True) if at == node] for node in writers.nodes}
+
+
+def _restores_from_other_node(writers: Writers, cards: Sequence[_Card], writers_per_node: int) -> bool:
+    """Whether every writer's neighbor on the next node has tensors of the same shapes."""
+    return _can_shift(writers, writers_per_node) and len({card["fingerprint"] for card in cards}) == 1
+
+
+def _card(own: WriterPlan | None, device: Device) -> _Card | None:
     if own is None:
         return None
     return {
@@ -175,9 +197,9 @@ def _engine_plan(card: dict[str, Any]) -> EnginePlan:
     return EnginePlan(**card | names)
 
 
-def _num_cpus(rows: Sequence[Mapping[str, Any]]) -> float:
+def _num_cpus(cards: Sequence[_Card]) -> float:
     """CPUs for the writers of a node: batch systems often give each its own, and a control group may grant less."""
-    return min(len({cpu for row in rows for cpu in row["cpus"]}), rows[0]["cpu_limit"] or math.inf)
+    return min(len({cpu for card in cards for cpu in card["cpus"]}), cards[0]["cpu_limit"] or math.inf)
 
 
 def _can_shift(writers: Writers, num_places: int) -> bool:

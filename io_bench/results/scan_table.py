@@ -19,6 +19,8 @@ _LOADS = ("nodes", "per rank", "block", "threads")
 Pair = dict[Operation, Measurement]
 """Write and restore of one configuration."""
 
+_Row = dict[str, Text]
+
 
 def scan_table(result: BenchmarkResult) -> Table:
     """Rates of all ranks together, the best of each column in bold; in brackets what came from memory.
@@ -28,13 +30,8 @@ def scan_table(result: BenchmarkResult) -> Table:
     best = [best_of(result.measurements, operation) for operation in _OPERATIONS]
     rows = [dict(_cells(pair, best)) for pair in sorted(_pairs(result.measurements), key=_order)]
     common = [name for name in _LOADS if len({row[name].plain for row in rows}) == 1]
-    names = [name for name in rows[0] if name not in common and any(row[name] for row in rows)]
-    tax = "; tax: of the rate of direct, in the write" if "tax" in names else ""
-    memory = "" if all(each.is_of_storage for each in result.measurements) else "; in brackets: from memory"
-    table = Table(
-        title=", ".join([f"Scan {result.run_id}", *(f"{name} {rows[0][name]}" for name in common if rows[0][name])]),
-        caption=f"medians; limit: of the write{tax}{memory}",
-    )
+    names = _differing(rows, common)
+    table = Table(title=_title(result, rows[0], common), caption=_caption(result, names))
     for name in names:
         table.add_column(name, justify="left" if name in _LEFT else "right", no_wrap=True)
     for row in rows:
@@ -42,8 +39,25 @@ def scan_table(result: BenchmarkResult) -> Table:
     return table
 
 
+def _differing(rows: Sequence[_Row], common: Sequence[str]) -> list[str]:
+    """The columns that are not the same in all rows and not empty."""
+    return [name for name in rows[0] if name not in common and any(row[name] for row in rows)]
+
+
+def _title(result: BenchmarkResult, row: _Row, common: Sequence[str]) -> str:
+    same = [f"{name} {row[name]}" for name in common if row[name]]
+    return ", ".join([f"Scan {result.run_id}", *same])
+
+
+def _caption(result: BenchmarkResult, names: Sequence[str]) -> str:
+    """What the columns mean."""
+    tax = "; tax: bandwidth lost against direct, in the write" if "tax" in names else ""
+    memory = "" if all(each.is_of_storage for each in result.measurements) else "; in brackets: from the page cache"
+    return f"medians; limit: what limited the write{tax}{memory}"
+
+
 def scan_sentences(result: BenchmarkResult) -> list[str]:
-    """Where writing and restoring were fastest, and whether more ranks had still helped."""
+    """Where writing and restoring were fastest, and whether more ranks may be faster."""
     return [sentence for operation in _OPERATIONS for sentence in _said(result.measurements, operation)]
 
 
@@ -51,12 +65,12 @@ def grouped(warnings: Iterable[str]) -> list[str]:
     """Each kind of warning once: those that differ in figures and in the configuration before the colon alone.
 
     >>> grouped(["a, 1 node: It took 2 s.", "b, 2 nodes: It took 3 s.", "Look."])
-    ['a, 1 node: It took 2 s. (And 1 more like it.)', 'Look.']
+    ['a, 1 node: It took 2 s. (And 1 similar.)', 'Look.']
     """
     kinds: dict[str, list[str]] = {}
     for warning in warnings:
         kinds.setdefault(re.sub(r"^[^:]*: |\d[\d.,]*( [kMGT]?i?B)?", "", warning), []).append(warning)
-    return [f"{first} (And {len(more)} more like it.)" if more else first for first, *more in kinds.values()]
+    return [f"{first} (And {len(more)} similar.)" if more else first for first, *more in kinds.values()]
 
 
 def best_of(measurements: Sequence[Measurement], operation: Operation) -> Measurement | None:
@@ -83,21 +97,29 @@ def _order(pair: Pair) -> tuple[object, ...]:
 
 
 def _cells(pair: Pair, best: Sequence[Measurement | None]) -> Iterator[tuple[str, Text]]:
-    first, write = next(iter(pair.values())), pair.get("write")
-    yield "engine", Text(first.engine)
-    yield "nodes", Text(str(first.num_nodes))
-    yield "ranks", Text(str(first.num_ranks))
-    yield "per rank", Text(binary_bytes_text(first.payload_bytes_per_rank or first.bytes_per_rank))
-    yield "block", Text("" if first.block_bytes is None else binary_bytes_text(first.block_bytes))
-    yield "threads", Text(str(first.threads_per_rank or ""))
+    yield from _setting_cells(next(iter(pair.values())))
     for operation in _OPERATIONS:
         measurement = pair.get(operation)
-        yield (
-            operation,
-            Text(_rate(measurement), style="bold" if measurement is not None and measurement in best else ""),
-        )
-    yield "limit", Text((write.limited_by or "") if write else "")
+        is_best = measurement is not None and measurement in best
+        yield operation, Text(_rate(measurement), style="bold" if is_best else "")
+    yield from _limit_cells(pair.get("write"))
+
+
+def _setting_cells(measurement: Measurement) -> Iterator[tuple[str, Text]]:
+    """How both operations of a configuration were set."""
+    block_bytes = measurement.block_bytes
+    yield "engine", Text(measurement.engine)
+    yield "nodes", Text(str(measurement.num_nodes))
+    yield "ranks", Text(str(measurement.num_ranks))
+    yield "per rank", Text(binary_bytes_text(measurement.payload_bytes_per_rank or measurement.bytes_per_rank))
+    yield "block", Text("" if block_bytes is None else binary_bytes_text(block_bytes))
+    yield "threads", Text(str(measurement.threads_per_rank or ""))
+
+
+def _limit_cells(write: Measurement | None) -> Iterator[tuple[str, Text]]:
+    """What the write was limited by, and what its engine costs."""
     tax = write.software_tax_fraction if write else None
+    yield "limit", Text((write.limited_by or "") if write else "")
     yield "tax", Text("" if tax is None else percent_text(tax))
 
 
@@ -118,7 +140,7 @@ def _said(measurements: Sequence[Measurement], operation: Operation) -> Iterator
     )
     alike = [m.num_ranks for m in measurements if m.operation == operation and _line(m) == _line(best)]
     if best.num_ranks == max(alike) > min(alike):
-        yield f"No {operation} had more ranks: more ranks or nodes may be faster still."
+        yield f"This was the max number of ranks of any {operation}: more ranks or nodes may be faster."
 
 
 def _line(measurement: Measurement) -> tuple[str | int | None, ...]:

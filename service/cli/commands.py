@@ -30,13 +30,13 @@ class _Commands(Verbs):
         except InvalidInput as error:
             raise as_given(error, sys.argv) from None
         except DBAPIError as error:
-            remedy = "check that it is there, whole and has room"
+            remedy = "check that it exists, is undamaged and has free space"
             raise CannotServe.of("the database", f"failed ({reason_of(error)})", value=None, remedy=remedy) from None
 
 
 app = program_app(
     verbs=_Commands,
-    help="Serve checkpoint sizing over REST, until stopped. The commands below do something else instead.",
+    help="Serve checkpoint sizing over REST until stopped, or run one of the commands below.",
     no_args_is_help=False,
 )
 app.add_typer(token_app, name="token")

@@ -8,6 +8,7 @@ from sizing.charts.chart import Chart, Spec, chart, quantity, series
 from sizing.charts.theme import HEIGHT, WIDTH
 from sizing.explore.clusters.cluster_report import ClusterReport
 from sizing.explore.clusters.statistics import PERCENTILES
+from sizing.storage.rates import DIRECTIONS
 from sizing.units import SECONDS_PER_HOUR, rate_text
 
 _LOW = HEIGHT * 2 // 3
@@ -16,7 +17,7 @@ _LOW = HEIGHT * 2 // 3
 def cluster_chart(report: ClusterReport) -> Chart:
     """Rates over the busiest day above the stalls of each group by percentile."""
     return chart(
-        f"{report.num_jobs:,} jobs on {rate_text(report.write.bytes_per_second)} of writing",
+        f"{report.num_jobs:,} jobs on {rate_text(report.write.bytes_per_second)} write bandwidth",
         subtitle=f"{report.num_checkpoints:,} checkpoints simulated",
         rows=[],
         vconcat=[_day(report), _stalls(report)],
@@ -25,19 +26,19 @@ def cluster_chart(report: ClusterReport) -> Chart:
 
 
 def _day(report: ClusterReport) -> Spec:
-    directions = ["write", "read"] if report.read else ["write"]
+    directions = DIRECTIONS if report.read else ("write",)
     rows = [
         {
             "hour": moment.at_seconds / SECONDS_PER_HOUR,
             "direction": direction,
-            "bytes_per_second": getattr(moment, f"{direction}_bytes_per_second"),
+            "bytes_per_second": moment.bytes_per_second(direction),
         }
         for moment in report.busiest_day
         for direction in directions
     ]
     encoding = {
-        "x": quantity("hour", "hour of the simulation", scale="linear"),
-        "y": quantity("bytes_per_second", "mean rate of five minutes"),
+        "x": quantity("hour", "hour of simulation", scale="linear"),
+        "y": quantity("bytes_per_second", "mean bandwidth over 5 minutes"),
         **series("direction", "busiest day", directions),
     }
     encoding["x"]["scale"]["zero"] = False
@@ -61,10 +62,10 @@ def _stalls(report: ClusterReport) -> Spec:
             "x": {
                 "field": "percentile",
                 "type": "ordinal",
-                "title": "% of saves that stall no longer",
+                "title": "% of saves with a stall up to this",
                 "axis": {"labelAngle": 0},
             },
-            "y": quantity("stall_seconds", "stall of a save", scale="log"),
+            "y": quantity("stall_seconds", "stall per save", scale="log"),
             **series("group", "jobs", names),
         },
     }

@@ -9,7 +9,7 @@ from sizing.charts.theme import WIDTH
 from sizing.explore.comparisons.comparison_report import ComparisonReport
 
 _BAR_STEP = {"step": 18}
-_TIMES = {"write.stall_seconds": "stall of a save", "restore.seconds": "restore"}
+_TIMES = {"write.stall_seconds": "stall per save", "restore.seconds": "restore"}
 _LOSSES = {"overhead.fraction": "saving", "overhead.rework_fraction": "failures"}
 
 

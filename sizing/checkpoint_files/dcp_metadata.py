@@ -18,7 +18,7 @@ from sizing.checkpoint_files.allowed_names import (
 from sizing.checkpoint_files.container import StoredTensor
 from sizing.checkpoint_files.dtypes import TORCH_DTYPE_BITS, num_elements
 from sizing.checkpoint_files.pickle_reading import read_pickle
-from sizing.checkpoint_files.pickle_values import Inert, Name, RefusedPickle
+from sizing.checkpoint_files.pickle_values import Inert, Name, RefusedPickle, is_count
 from sizing.checkpoint_files.safetensors_index import is_plain_file_name
 
 LONGEST_NAME = 1_000
@@ -114,13 +114,16 @@ def _items(storage_data: object) -> Iterator[_Item]:
     for index, info in storage_data.items():
         if not _is(index, "MetadataIndex") or not _is(info, "_StorageInfo", module=DCP_FILESYSTEM):
             raise RefusedPickle("its storage_data does not say in which file an item stands")
-        name, where = _fields(index).get("fqn"), _fields(info)
-        file, offset, length = (where.get(key) for key in ("relative_path", "offset", "length"))
-        if not isinstance(name, str) or not isinstance(file, str) or not is_plain_file_name(file):
-            raise RefusedPickle("an item's file is not a file name in its folder")
-        if type(offset) is not int or type(length) is not int or not (0 <= offset < 2**63 > length >= 0):
-            raise RefusedPickle("an item's offset or length is not a number of bytes")
-        yield _Item(name, file, offset, length, bool(where.get("transform_descriptors")))
+        yield _item(_fields(index).get("fqn"), _fields(info))
+
+
+def _item(name: object, where: dict[object, object]) -> _Item:
+    file, offset, length = (where.get(key) for key in ("relative_path", "offset", "length"))
+    if not isinstance(name, str) or not isinstance(file, str) or not is_plain_file_name(file):
+        raise RefusedPickle("an item's file is not a file name in its folder")
+    if not is_count(offset) or not is_count(length):
+        raise RefusedPickle("an item's offset or length is not a number of bytes")
+    return _Item(name, file, offset, length, bool(where.get("transform_descriptors")))
 
 
 def _file_ends(items: list[_Item]) -> dict[str, int]:

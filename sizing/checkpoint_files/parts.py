@@ -129,18 +129,31 @@ def parts_of(container: Container) -> list[Part]:
 
 def _part(tensor: StoredTensor, *, is_module: bool, beside_moments: bool) -> Part:
     components = _components(tensor.name)
-    present = set(components)
     if _is_other(tensor, components):
         return "other"
-    in_optimizer = bool(present & OPTIMIZER) or components[0] == "state"
-    if present & MOMENTS or (in_optimizer and components[-1] in MOMENTS_IN_OPTIMIZER):
+    if _is_moment(components):
         return "moments"
-    if present & MASTER or (components[-1] == "param" and beside_moments):
+    if MASTER & set(components) or (components[-1] == "param" and beside_moments):
         return "master"
-    if in_optimizer or tensor.dtype not in FLOATING | QUANTISED:
+    if _is_in_optimizer(components) or tensor.dtype not in FLOATING | QUANTISED:
         return "other"
-    in_model = any(_MODEL.fullmatch(component) for component in components[:-1])
-    return "weights" if in_model or is_module or _WEIGHT.fullmatch(components[-1]) else "other"
+    return "weights" if is_module or _is_weight(components) else "other"
+
+
+def _is_in_optimizer(components: list[str]) -> bool:
+    return bool(OPTIMIZER & set(components)) or components[0] == "state"
+
+
+def _is_moment(components: list[str]) -> bool:
+    if MOMENTS & set(components):
+        return True
+    return components[-1] in MOMENTS_IN_OPTIMIZER and _is_in_optimizer(components)
+
+
+def _is_weight(components: list[str]) -> bool:
+    """Whether a name stands in a model, or ends as a weight does."""
+    *places, last = components
+    return any(map(_MODEL.fullmatch, places)) or _WEIGHT.fullmatch(last) is not None
 
 
 def _is_other(tensor: StoredTensor, components: list[str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeGuard
 
 MOST_PICKLE_BYTES = 128 * 1024**2
 MOST_INSTRUCTIONS = 64_000_000
@@ -44,6 +45,15 @@ class Inert:
 
 PERSISTENT = "persistent id"
 """The `name` of an Inert that stands for an object outside the pickle; its one argument is the id."""
+
+
+def is_count(value: object) -> TypeGuard[int]:
+    """Whether `value` is a number of elements or bytes that torch could have written: 0 to 2^63 - 1.
+
+    >>> is_count(2**63 - 1), is_count(2**63), is_count(-1), is_count(True)
+    (True, False, False, False)
+    """
+    return type(value) is int and 0 <= value < 2**63
 
 
 def is_dictionary_key(value: object) -> bool:

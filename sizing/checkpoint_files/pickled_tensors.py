@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from sizing.checkpoint_files.allowed_names import REBUILD_FROM_TYPE, REBUILD_TENSOR
 from sizing.checkpoint_files.dtypes import STORAGE_DTYPES, TORCH_DTYPE_BITS, num_elements
-from sizing.checkpoint_files.pickle_values import PERSISTENT, Inert, Name, RefusedPickle
+from sizing.checkpoint_files.pickle_values import PERSISTENT, Inert, Name, RefusedPickle, is_count
 
 MOST_LEVELS = 64
 LONGEST_KEY = 1_000
@@ -64,14 +64,18 @@ def is_flat_mapping_of_tensors(root: object) -> bool:
 
 def _children(path: Path, value: object) -> Iterator[tuple[Path, object]]:
     """The containers and objects directly below a value; what holds nothing is left out."""
-    if isinstance(value, dict):
-        pairs = ((_key(key), item) for key, item in value.items() if _may_hold_tensors(item))
-        yield from (((*path, key), item) for key, item in pairs)
-    elif isinstance(value, (list, tuple)):
-        yield from (((*path, str(i)), item) for i, item in enumerate(value) if _may_hold_tensors(item))
-    elif isinstance(value, Inert):
+    if isinstance(value, Inert):
         below = (*value.arguments, value.state, *(value.items or ()))
         yield from ((path, item) for item in below if _may_hold_tensors(item))
+    else:
+        yield from (((*path, _key(key)), item) for key, item in _entries(value) if _may_hold_tensors(item))
+
+
+def _entries(value: object) -> Iterable[tuple[object, object]]:
+    """What a container holds, by key or by place."""
+    if isinstance(value, dict):
+        return value.items()
+    return enumerate(value) if isinstance(value, (list, tuple)) else ()
 
 
 def _may_hold_tensors(value: object) -> bool:
@@ -112,9 +116,8 @@ def _tensor(name: str, rebuilt: Inert) -> PickledTensor:
     key, storage_dtype, storage_elements = _storage(arguments[0])
     offset, shape, strides = arguments[1:4]
     dtype = _dtype(arguments[6]) if rebuilt.name.endswith("_v3") and len(arguments) > 6 else storage_dtype
-    if not isinstance(shape, tuple) or not isinstance(strides, tuple) or len(shape) != len(strides):
-        raise RefusedPickle("a tensor has no shape and strides")
-    count, span = _count_and_span(shape, strides)
+    sizes, steps = _whole_shape(shape, strides)
+    count, span = _count_and_span(sizes, steps)
     if type(offset) is not int or offset < 0:
         raise RefusedPickle("a tensor has no offset")
     size = TORCH_DTYPE_BITS[dtype] // 8
@@ -122,15 +125,21 @@ def _tensor(name: str, rebuilt: Inert) -> PickledTensor:
     begin, end = offset * size, (offset + span) * size
     if end > storage_bytes and span:
         raise RefusedPickle(f"tensor {name[:80]!r} reaches beyond its storage")
-    return PickledTensor(name, dtype, shape, key, storage_bytes, begin, end, count, count * size)
+    return PickledTensor(name, dtype, sizes, key, storage_bytes, begin, end, count, count * size)
 
 
-def _count_and_span(shape: tuple[object, ...], strides: tuple[object, ...]) -> tuple[int, int]:
-    """Elements of a tensor, and from the first to the last it touches: 1 + sum of (size - 1) x stride."""
+def _whole_shape(shape: object, strides: object) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    if not isinstance(shape, tuple) or not isinstance(strides, tuple) or len(shape) != len(strides):
+        raise RefusedPickle("a tensor has no shape and strides")
     sizes = tuple(size for size in shape if type(size) is int)
-    steps = tuple(step for step in strides if type(step) is int and 0 <= step < 2**63)
+    steps = tuple(filter(is_count, strides))
     if len(sizes) != len(shape) or len(steps) != len(strides):
         raise RefusedPickle("a shape or stride is not a whole number")
+    return sizes, steps
+
+
+def _count_and_span(sizes: tuple[int, ...], steps: tuple[int, ...]) -> tuple[int, int]:
+    """Elements of a tensor, and from the first to the last it touches: 1 + sum of (size - 1) x stride."""
     try:
         count = num_elements(sizes)
     except ValueError as error:
@@ -147,11 +156,16 @@ def _storage(value: object) -> tuple[str, str, int]:
     if not isinstance(saved, tuple) or len(saved) != 5 or saved[0] != "storage":
         raise RefusedPickle("a tensor has no storage in the file")
     _, kind, key, _, count = saved
-    name = kind.text.rpartition(".")[2] if isinstance(kind, Name) else ""
-    dtype = "uint8" if name == "UntypedStorage" else STORAGE_DTYPES.get(name)
-    if dtype is None or not isinstance(key, str) or type(count) is not int or not 0 <= count < 2**63:
+    dtype = _storage_dtype(kind)
+    if dtype is None or not isinstance(key, str) or not is_count(count):
         raise RefusedPickle("a storage has no key, dtype or size")
     return key, dtype, count
+
+
+def _storage_dtype(kind: object) -> str | None:
+    """The dtype of a storage's class, None where torch has no such class."""
+    name = kind.text.rpartition(".")[2] if isinstance(kind, Name) else ""
+    return "uint8" if name == "UntypedStorage" else STORAGE_DTYPES.get(name)
 
 
 def _dtype(value: object) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
+from typing import Literal
 
 from sizing.checkpoint_files.container import Container, Format, StoredTensor
 from sizing.checkpoint_files.contents import CheckpointContents, CheckpointFile, TensorTotal
@@ -15,11 +17,11 @@ from sizing.checkpoint_files.refusals import printable, regular_file_bytes, unop
 
 PartedTensor = tuple[Part, StoredTensor]
 
-PACKED = "weights are stored as integers: one element may hold several parameters, so they are not counted"
-COPIES = "weights stand in files of {kinds}: if these are copies of one model, inspect one of them alone"
+PACKED = "Weights are stored as integers. One element may hold several parameters, so parameters are not counted"
+COPIES = "Weights are in files of {kinds}. If these are copies of one model, inspect one of them alone"
 REPEATED = (
-    "{count:,} names of weights stand in more than one file: each file counts, which is right for shards and "
-    "too much for tensors that every rank keeps whole"
+    "{count:,} names of weights occur in more than one file. Each occurrence counts: right for shards, too much for "
+    "tensors that every rank saves whole"
 )
 
 
@@ -47,12 +49,10 @@ def _contents(root: Path, containers: tuple[Container, ...], paths: tuple[Path, 
     totals = _totals(tensor for found in parted for tensor in found)
     files = _files(root, containers, paths)
     disk_bytes = sum(file.num_bytes for file in files)
-    stated_bytes = sum(container.known_tensor_bytes or 0 for container in containers)
-    tensor_bytes = sum(total.tensor_bytes for total in totals) + stated_bytes
+    tensor_bytes = _tensor_bytes(containers, totals)
     absent = tuple(name for container in containers for name in container.absent_files)
-    formats = {container.format for container in containers}
     return CheckpointContents(
-        format=formats.pop() if len(formats) == 1 else "mixed",
+        format=_format(containers),
         num_parameters=_num_parameters(containers, totals),
         disk_bytes=disk_bytes,
         tensor_bytes=tensor_bytes,
@@ -65,6 +65,17 @@ def _contents(root: Path, containers: tuple[Container, ...], paths: tuple[Path, 
         absent_files=absent,
         notes=tuple(dict.fromkeys(_notes(containers, parted, totals))),
     )
+
+
+def _format(containers: tuple[Container, ...]) -> Format | Literal["mixed"]:
+    formats = {container.format for container in containers}
+    return formats.pop() if len(formats) == 1 else "mixed"
+
+
+def _tensor_bytes(containers: tuple[Container, ...], totals: tuple[TensorTotal, ...]) -> int:
+    """Of the tensors that were read, and of those that an index states."""
+    stated = sum(container.known_tensor_bytes or 0 for container in containers)
+    return sum(total.tensor_bytes for total in totals) + stated
 
 
 def _totals(parts: Iterable[PartedTensor]) -> tuple[TensorTotal, ...]:
@@ -88,13 +99,20 @@ def _totals(parts: Iterable[PartedTensor]) -> tuple[TensorTotal, ...]:
 
 def _num_parameters(containers: tuple[Container, ...], totals: tuple[TensorTotal, ...]) -> int | None:
     """Elements of the weights, where each is one parameter and all are known."""
-    weights = [total for total in totals if total.part == "weights"]
-    stated = [
-        container.known_parameters for container in containers if container.absent_files and not container.tensors
-    ]
-    if None in stated or any(total.dtype not in FLOATING for total in weights):
+    stated = _stated_parameters(containers)
+    if None in stated or _packs_weights(totals):
         return None
-    return sum(total.num_parameters for total in weights) + sum(count or 0 for count in stated) or None
+    counted = sum(total.num_parameters for total in totals if total.part == "weights")
+    return counted + sum(count or 0 for count in stated) or None
+
+
+def _stated_parameters(containers: tuple[Container, ...]) -> list[int | None]:
+    """What an index states of files that are not there; None where it does not."""
+    return [container.known_parameters for container in containers if container.absent_files and not container.tensors]
+
+
+def _packs_weights(totals: tuple[TensorTotal, ...]) -> bool:
+    return any(total.part == "weights" and total.dtype not in FLOATING for total in totals)
 
 
 def _part_bytes(totals: tuple[TensorTotal, ...]) -> dict[Part, int]:
@@ -119,11 +137,16 @@ def _notes(
 ) -> Iterator[str]:
     for container in containers:
         yield from container.notes
-    if any(total.part == "weights" and total.dtype not in FLOATING for total in totals):
+    if _packs_weights(totals):
         yield PACKED
+    yield from _repetitions(containers, parted)
+
+
+def _repetitions(containers: tuple[Container, ...], parted: list[list[PartedTensor]]) -> Iterator[str]:
+    """Weights that stand in files of two formats, or under one name in several files."""
     names = [{tensor.name for part, tensor in found if part == "weights"} for found in parted]
     kinds = sorted({container.format for container, held in zip(containers, names, strict=True) if held})
-    repeated = sum(count > 1 for count in Counter(name for held in names for name in held).values())
+    repeated = sum(count > 1 for count in Counter(chain.from_iterable(names)).values())
     if len(kinds) > 1:
         yield COPIES.format(kinds=" and ".join(kinds))
     elif repeated:

@@ -54,7 +54,7 @@ class Catalog:
         named = [entry for entry in every if has_all_of(word, entry.name)]
         found = named or [entry for entry in every if has_all_of(word, " ".join(entry.cells))]
         if not found:
-            close = nearest(word, [entry.name for entry in every], most=3)
+            close = nearest(word, [entry.name for entry in every], max_names=3)
             remedy = f"the nearest names are {', '.join(close)}" if close else "leave it out to list them all"
             raise InvalidInput.of("the word", f"fits none of the {len(every)} {self.verb}", value=word, remedy=remedy)
         return found

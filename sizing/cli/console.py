@@ -134,7 +134,7 @@ def _unknown_flag_sentence(flag: str, context: Any, program: Program) -> str:
 
 
 def _remedy(word: str, known: Iterable[str], context: Any) -> str:
-    close = nearest(word, list(known), most=1)
+    close = nearest(word, list(known), max_names=1)
     return f"did you mean {close[0]}" if close else f"see {context.command_path} --help"
 
 

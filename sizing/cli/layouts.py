@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import typer
 from rich import box
@@ -22,6 +22,8 @@ from sizing.explore.layouts.ranking import find_layouts
 from sizing.layout.degrees import SEARCHED_DEGREES
 from sizing.units import counted_text, decimal_bytes_text, percent_text, rate_text, seconds_text
 
+_Number = TypeVar("_Number", int, float)
+
 _WIDE = 200
 _ALWAYS = ("tensor", "pipeline", "data", "GPU memory")
 
@@ -32,18 +34,21 @@ LAYOUTS_OPTIONS: dict[str, tuple[Any, Any]] = {
     ),
     "headroom": (
         str | None,
-        typer.Option(None, "--headroom", metavar="FRACTION", help="Of a GPU's memory, kept free: 0.1"),
+        typer.Option(None, "--headroom", metavar="FRACTION", help="Fraction of GPU memory kept free. Default: 0.1"),
     ),
     "contexts": (
         str | None,
-        typer.Option(None, "--contexts", metavar="N,N,...", help="Context degrees to try: 1,2,4"),
+        typer.Option(None, "--contexts", metavar="N,N,...", help="Context degrees to try, such as 1,2,4"),
     ),
     "keep": (
         str | None,
         typer.Option(None, "--keep", metavar="NAME,...", help=f"Given degrees to keep: {', '.join(SEARCHED_DEGREES)}"),
     ),
     "even_stages": (bool, typer.Option(False, "--even-stages", help="Only pipeline degrees that divide the layers")),
-    "most": (str | None, typer.Option(None, "--most", metavar="N", help="Layouts to show: 20")),
+    "max_layouts": (
+        str | None,
+        typer.Option(None, "--max-layouts", "--most", metavar="N", help="Max layouts to show. Default: 20"),
+    ),
     "chart": (Path | None, typer.Option(None, "--chart", help="Draw into FILE.html, .png, .svg or .json")),
     "as_json": AS_JSON,
     "check": (bool, typer.Option(False, "--check", help="Exit with 1 where nothing fits")),
@@ -55,7 +60,7 @@ LAYOUTS_FIELDS = {
     "headroom": "headroom_fraction",
     "contexts": "contexts",
     "keep": "kept_degrees",
-    "most": "most_layouts",
+    "max_layouts": "max_layouts",
 }
 """What the options set in a LayoutsRequest."""
 
@@ -71,9 +76,9 @@ def layouts_verb(
     check: bool,
     **given: Any,
 ) -> None:
-    """Find the degrees by which a model fits on --gpus, with what each asks of the storage, the best first.
+    """Find the degrees with which a model fits on --gpus, and the storage that each needs. The best comes first.
 
-    Everything else is taken from the scenario; with --micro-batch and --sequence-length activations count too.
+    Everything else comes from the scenario. With --micro-batch and --sequence-length, activations count too.
     """
     if chart is not None:
         require_chart_name(chart)
@@ -95,14 +100,24 @@ def layouts_verb(
 def layouts_text(report: LayoutsReport) -> RenderableType:
     """The layouts as a table; what is the same in all of them below it."""
     rows = [dict(_cells(layout, report)) for layout in report.layouts]
+    differing = _differing(rows)
+    title = Text(_title(report), style="bold cyan")
+    tables = [_table(rows, differing)] if rows else []
+    return Group(title, *tables, *(Text(line) for line in _notes(report, rows, differing)))
+
+
+def _differing(rows: list[dict[str, str]]) -> list[str]:
+    """The columns to show: those in which layouts differ, and some always."""
+    return [name for name in (rows[0] if rows else ()) if name in _ALWAYS or len({row[name] for row in rows}) > 1]
+
+
+def _table(rows: list[dict[str, str]], names: list[str]) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
-    differing = [name for name in rows[0] if name in _ALWAYS or len({row[name] for row in rows}) > 1] if rows else []
-    for name in differing:
+    for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
-        table.add_row(*(row[name] for name in differing))
-    title = Text(_title(report), style="bold cyan")
-    return Group(title, *([table] if rows else []), *(Text(line) for line in _notes(report, rows, differing)))
+        table.add_row(*(row[name] for name in names))
+    return table
 
 
 def _request(given: dict[str, Any]) -> dict[str, Any]:
@@ -125,21 +140,24 @@ def _cells(layout: FoundLayout, report: LayoutsReport) -> Iterator[tuple[str, st
     degrees = layout.parallelism
     for name in ("tensor", "pipeline", "context", "data", "expert"):
         yield name, f"{getattr(degrees, name):,}"
-    yield "ZeRO", "-" if degrees.zero_stage is None else str(degrees.zero_stage)
-    yield "shard group", "-" if degrees.shard_group is None else f"{degrees.shard_group:,}"
+    yield "ZeRO", _known(degrees.zero_stage, str)
+    yield "shard group", _known(degrees.shard_group, "{:,}".format)
     yield "recomputation", layout.recomputation or "-"
     yield "GPU memory", decimal_bytes_text(layout.gpu_bytes)
-    yield "of it", percent_text(layout.gpu_bytes / report.gpu_memory_bytes)
-    yield "bubble", "-" if layout.bubble_fraction is None else percent_text(layout.bubble_fraction)
+    yield "used", percent_text(layout.gpu_bytes / report.gpu_memory_bytes)
+    yield "bubble", _known(layout.bubble_fraction, percent_text)
     yield "writers", f"{layout.num_writers:,}"
-    yield "on nodes", f"{layout.num_writing_nodes:,}"
+    yield "writing nodes", f"{layout.num_writing_nodes:,}"
     yield "checkpoint", decimal_bytes_text(layout.total_bytes)
     yield "largest rank", decimal_bytes_text(layout.max_rank_bytes)
-    yield "write", "-" if layout.write_seconds is None else seconds_text(layout.write_seconds)
-    yield "stall", "-" if layout.stall_seconds is None else seconds_text(layout.stall_seconds)
-    yield "restore", "-" if layout.restore_seconds is None else seconds_text(layout.restore_seconds)
-    least = layout.required_write_bytes_per_second
-    yield "write, at least", "-" if least is None else rate_text(least)
+    yield "write", _known(layout.write_seconds, seconds_text)
+    yield "stall", _known(layout.stall_seconds, seconds_text)
+    yield "restore", _known(layout.restore_seconds, seconds_text)
+    yield "min write bandwidth", _known(layout.required_write_bytes_per_second, rate_text)
+
+
+def _known(value: _Number | None, text: Callable[[_Number], str]) -> str:
+    return "-" if value is None else text(value)
 
 
 def _notes(report: LayoutsReport, rows: list[dict[str, str]], differing: list[str]) -> Iterator[str]:
@@ -150,8 +168,8 @@ def _notes(report: LayoutsReport, rows: list[dict[str, str]], differing: list[st
         yield f"The same in all of them: {', '.join(same)}."
     tried = counted_text(report.num_candidates, "combination")
     yield (
-        f"Of {tried} of degrees {report.num_refused:,} do not go with the model or the batch, and "
-        f"{report.num_too_large:,} need more than {decimal_bytes_text(report.room_bytes)} of a GPU's "
+        f"{tried} of degrees tried: {report.num_refused:,} not allowed by the model or the batch, "
+        f"{report.num_too_large:,} too large for {decimal_bytes_text(report.room_bytes)} of a GPU's "
         f"{decimal_bytes_text(report.gpu_memory_bytes)}."
     )
     yield from (f"warning: {warning}" for warning in report.warnings)

@@ -40,14 +40,19 @@ def sweep_text(report: SweepReport) -> RenderableType:
     """The front where there are objectives, else the first rows: what differs as a table, the rest below it."""
     places = list(range(len(report.rows)) if report.front is None else report.front)
     shown = [report.rows[place] for place in places[:MOST_SHOWN]]
-    kind = "best rows" if report.front is not None else "rows"
-    table = Table(title=f"{len(places):,} {kind} of {report.num_rows:,}", title_justify="left", box=box.SIMPLE_HEAD)
     differing = [place for place in range(len(report.columns)) if len({str(row[place]) for row in shown}) > 1]
-    for place in differing:
-        table.add_column(_heading(report.columns[place]), justify="right", no_wrap=True)
-    for row in shown:
-        table.add_row(*(figure_text(report.columns[place], row[place]) for place in differing))
+    kind = "best rows" if report.front is not None else "rows"
+    table = _table(f"{len(places):,} {kind} of {report.num_rows:,}", report.columns, shown, differing)
     return Group(table, *(Text(line) for line in _notes(report, places, shown, differing)))
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], places: Sequence[int]) -> Table:
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for place in places:
+        table.add_column(_heading(columns[place]), justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(figure_text(columns[place], row[place]) for place in places))
+    return table
 
 
 def write_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -82,15 +87,19 @@ def _notes(
     report: SweepReport, places: Sequence[int], shown: Sequence[Sequence[Any]], differing: Sequence[int]
 ) -> Iterator[str]:
     if report.front is not None:
-        yield f"No other row beats these in {' and '.join(report.objectives)} at once."
-    same = [place for place in range(len(report.columns)) if place not in differing and shown]
-    known = [
-        f"{report.columns[i]} {figure_text(report.columns[i], shown[0][i])}" for i in same if shown[0][i] is not None
-    ]
-    if known:
-        yield f"The same in all of them: {', '.join(known)}."
+        yield f"Pareto front: no other row is better in {' and '.join(report.objectives)} together."
+    same = list(_same(report.columns, shown, differing))
+    if same:
+        yield f"The same in all of them: {', '.join(same)}."
     if len(shown) < len(places):
-        yield f"{len(places) - len(shown):,} more: see them all with --csv or --json."
+        yield f"{len(places) - len(shown):,} more rows: --csv or --json prints all."
     if report.num_refused_rows:
-        yield f"{report.num_refused_rows:,} rows have no answer, the first because {report.refused[0].problem}"
+        yield f"{report.num_refused_rows:,} rows have no answer. Reason of the first: {report.refused[0].problem}"
     yield from (f"warning: {warning}" for warning in report.warnings)
+
+
+def _same(columns: Sequence[str], shown: Sequence[Sequence[Any]], differing: Sequence[int]) -> Iterator[str]:
+    """The figures that all rows have alike, as far as they are known."""
+    for place, value in enumerate(shown[0] if shown else ()):
+        if place not in differing and value is not None:
+            yield f"{columns[place]} {figure_text(columns[place], value)}"

@@ -111,8 +111,20 @@ def _check_must_equal(config: Config, kind: ConfigClass) -> None:
 def _mapped(config: Config, kind: ConfigClass) -> dict[str, JsonValue]:
     """The fields of an Architecture that the config states, or its class's defaults.
 
-    Two names of one field (`n_layer` and `num_hidden_layers`) must not contradict each other.
+    Raises InvalidInput where a field is missing, or has two values.
     """
+    named = {field for name, field in kind.fields.items() if name in config}
+    found = _stated(config, kind)
+    found |= {kind.fields[name]: value for name, value in kind.defaults.items() if kind.fields[name] not in named}
+    missing = set(kind.fields.values()) - found.keys() - _MAY_BE_ABSENT
+    if missing:
+        names = sorted(name for name, field in kind.fields.items() if field in missing)
+        raise InvalidInput(Problem(f"{FIELD}.{name}", "is required", "", "add it") for name in names)
+    return found
+
+
+def _stated(config: Config, kind: ConfigClass) -> dict[str, JsonValue]:
+    """The fields that the config gives a value, by either of their names (`n_layer` and `num_hidden_layers`)."""
     found: dict[str, JsonValue] = {}
     for name, field in kind.fields.items():
         value = config.get(name)
@@ -123,12 +135,6 @@ def _mapped(config: Config, kind: ConfigClass) -> dict[str, JsonValue]:
                 value=value,
                 remedy="keep one of the two",
             )
-    stated = {kind.fields[name] for name in config if name in kind.fields}
-    found |= {kind.fields[name]: value for name, value in kind.defaults.items() if kind.fields[name] not in stated}
-    missing = set(kind.fields.values()) - found.keys() - _MAY_BE_ABSENT
-    if missing:
-        names = sorted(name for name, field in kind.fields.items() if field in missing)
-        raise InvalidInput(Problem(f"{FIELD}.{name}", "is required", "", "add it") for name in names)
     return found
 
 

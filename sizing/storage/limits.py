@@ -11,10 +11,11 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.storage.profile import StorageProfile
-from sizing.storage.terms import Demand, Direction, Rates, Resource, Terms, once_terms, serial_terms, shared_terms
+from sizing.storage.rates import Direction, Rates
+from sizing.storage.terms import Demand, Resource, Terms, once_terms, serial_terms, shared_terms
 from sizing.storage.transfer import Numbers, transfer_seconds
 
-__all__ = ["Demand", "Direction", "Limit", "Resource", "Transfer", "longest", "serial_steps", "transfer"]
+__all__ = ["Demand", "Direction", "Limit", "Resource", "Transfer", "name_of_max", "serial_steps", "transfer"]
 
 _Name = TypeVar("_Name", bound=str)
 
@@ -59,8 +60,8 @@ class Transfer:
 
     @property
     def bottleneck(self) -> Resource:
-        """The resource that decides longest; for arrays an array of names."""
-        return longest(self.serial | (self.steps[0] if len(self.steps) == 1 else _decided(self.steps)))
+        """The resource that decides for the longest time; for arrays an array of names."""
+        return name_of_max(self.serial | (self.steps[0] if len(self.steps) == 1 else _decided(self.steps)))
 
     @property
     def limits(self) -> tuple[Limit, ...]:
@@ -84,38 +85,38 @@ def transfer(profile: StorageProfile, demands: Sequence[Demand], *, direction: D
 
     The profile's fields may hold arrays that broadcast together, set by `model_copy`.
     """
-    rates = profile.rates()
-    steps = tuple(shared_terms(rates, demand, direction=direction) for demand in demands)
+    rates = profile.rates(direction)
+    steps = tuple(shared_terms(rates, demand) for demand in demands)
     if not steps[0]:
         return None
-    serial = _serial_steps(rates, demands, direction)
+    serial = _serial_steps(rates, demands)
     serial_seconds = sum(serial.values(), start=0.0)
     slowest = sum(functools.reduce(np.maximum, step.values()) for step in steps)
     total_bytes = sum(demand.total_bytes for demand in demands)
     return Transfer(slowest, serial_seconds, total_bytes, steps, serial)
 
 
-def longest(seconds: Mapping[_Name, Numbers]) -> _Name:
-    """The name of what takes longest; for arrays an array of names."""
+def name_of_max(seconds: Mapping[_Name, Numbers]) -> _Name:
+    """The name of the largest value; for arrays an array of names."""
     names = list(seconds)
     if not any(map(np.ndim, seconds.values())):
         return max(names, key=lambda name: seconds[name])
-    most, index = seconds[names[0]], np.zeros((), np.int8)
+    greatest, index = seconds[names[0]], np.zeros((), np.int8)
     for number, name in enumerate(names[1:], start=1):
-        index = np.where(np.greater(seconds[name], most), np.int8(number), index)
-        most = np.maximum(most, seconds[name])
+        index = np.where(np.greater(seconds[name], greatest), np.int8(number), index)
+        greatest = np.maximum(greatest, seconds[name])
     return cast("_Name", np.array(names, dtype=object)[index])
 
 
 def serial_steps(profile: StorageProfile, demands: Sequence[Demand], *, direction: Direction) -> Terms:
     """Seconds of each step that nothing overlaps, whatever rates are known."""
-    return _serial_steps(profile.rates(), demands, direction)
+    return _serial_steps(profile.rates(direction), demands)
 
 
-def _serial_steps(rates: Rates, demands: Sequence[Demand], direction: Direction) -> Terms:
-    seconds = once_terms(rates, direction=direction)
+def _serial_steps(rates: Rates, demands: Sequence[Demand]) -> Terms:
+    seconds = once_terms(rates)
     for demand in demands:
-        for resource, step in serial_terms(rates, demand, direction=direction).items():
+        for resource, step in serial_terms(rates, demand).items():
             seconds[resource] = seconds.get(resource, 0.0) + step
     return seconds
 

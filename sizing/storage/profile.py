@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sizing.errors import broken_rule
+from sizing.storage.rates import Direction, RateField, Rates, rates_of
 from sizing.storage.transfer import Numbers
 from sizing.units import BytesPerSecond, Seconds
 
@@ -122,9 +124,18 @@ class StorageProfile(BaseModel):
             raise broken_rule("must have at least one rate", "give write_bytes_per_second: 273 GB/s")
         return self
 
-    def rates(self) -> dict[str, Numbers]:
-        """Every figure that limits, by field: what `storage.terms` calculates with."""
+    @classmethod
+    def of_figures(cls, figures: Mapping[RateField, Numbers]) -> StorageProfile:
+        """A profile of figures that may be arrays, and are not validated."""
+        return cls.model_construct(**dict[str, Any](figures.items()))
+
+    def figures(self) -> dict[str, Numbers]:
+        """Every rate and time that is known, by field."""
         return {name: value for name, value in vars(self).items() if value is not None and name != "measured"}
+
+    def rates(self, direction: Direction) -> Rates:
+        """What limits saves, or restores: what `storage.terms` calculates with."""
+        return rates_of(self.figures(), direction)
 
     def direct(self) -> StorageProfile:
         """The profile for writers and readers that bypass the page cache."""

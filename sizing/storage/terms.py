@@ -1,17 +1,18 @@
 """The terms of the transfer model: what each resource takes of a save or a restore.
 
-Rates are a mapping of StorageProfile's field names to numbers or numpy arrays; a field that is not in it does not
-limit. So one answer, a sweep over a million rows and the draws of a calibration run the same lines.
+Rates are numbers or numpy arrays, so one answer, a sweep over a million rows and the draws of a calibration run the
+same lines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
+from sizing.storage.rates import Rates
 from sizing.storage.transfer import (
     Numbers,
     file_latency_seconds,
@@ -36,8 +37,6 @@ Resource = Literal[
 """What can limit. `writer` is one stream, `page-cache` all buffered streams of a node, `metadata` the rate of
 creating or opening files, `per-file` each file's own latency within its stream."""
 
-Direction = Literal["write", "read"]
-Rates = Mapping[str, Numbers]
 Terms = dict[Resource, Numbers]
 
 
@@ -46,7 +45,7 @@ class Demand:
     """What one save, or one step of a restore, asks of the storage: numbers, or arrays that broadcast.
 
     `num_streams` writers or readers move `total_bytes` in `num_files` opened files. They stand on as many nodes as
-    they would if each held as many of them as the fullest does: `num_nodes` = streams / most on one node. The plans
+    they would if each held as many of them as the fullest does: `num_nodes` = streams / max on one node. The plans
     of `num_planned_ranks` are gathered before; `metadata_bytes` go through one stream after.
     """
 
@@ -58,84 +57,82 @@ class Demand:
     metadata_bytes: Numbers = 0
 
 
-def shared_terms(rates: Rates, demand: Demand, *, direction: Direction) -> Terms:
+def shared_terms(rates: Rates, demand: Demand) -> Terms:
     """Seconds of each resource that all bytes pass through at once: the slowest hides the others."""
-    units: tuple[tuple[Resource, str, Numbers], ...] = (
-        ("writer", _writer_field(rates, direction), demand.num_streams),
-        ("page-cache", f"node_buffered_{direction}_bytes_per_second", demand.num_nodes),
-        ("node", f"node_{direction}_bytes_per_second", demand.num_nodes),
-        ("file-system", f"{direction}_bytes_per_second", 1),
+    units: tuple[tuple[Resource, Numbers | None, Numbers], ...] = (
+        ("writer", rates.stream_bytes_per_second, demand.num_streams),
+        ("page-cache", rates.node_buffered_bytes_per_second, demand.num_nodes),
+        ("node", rates.node_bytes_per_second, demand.num_nodes),
+        ("file-system", rates.file_system_bytes_per_second, 1),
     )
     return {
-        resource: shared_seconds(demand.total_bytes, num_units=num_units, unit_bytes_per_second=rates[field])
-        for resource, field, num_units in units
-        if field in rates
+        resource: shared_seconds(demand.total_bytes, num_units=num_units, unit_bytes_per_second=rate)
+        for resource, rate, num_units in units
+        if rate is not None
     }
 
 
-def serial_terms(rates: Rates, demand: Demand, *, direction: Direction) -> Terms:
+def serial_terms(rates: Rates, demand: Demand) -> Terms:
     """Seconds of each step that nothing overlaps and that each demand pays anew."""
-    return dict(_serial(rates, demand, direction))
+    steps: tuple[tuple[Resource, Numbers | None], ...] = (
+        ("device-to-host", _copy_seconds(rates, demand)),
+        ("planning", _planning_seconds(rates, demand)),
+        ("metadata", _metadata_seconds(rates, demand)),
+        ("per-file", _latency_seconds(rates, demand)),
+    )
+    return {resource: seconds for resource, seconds in steps if seconds is not None}
 
 
-def once_terms(rates: Rates, *, direction: Direction) -> Terms:
+def once_terms(rates: Rates) -> Terms:
     """Seconds of what a whole save or restore pays once, whatever its demands."""
-    fields: tuple[tuple[Resource, str], ...] = (("fixed", f"fixed_{direction}_seconds"),)
-    if direction == "write":
-        fields = (("commit", "commit_seconds"), *fields)
-    return {resource: rates[field] for resource, field in fields if field in rates}
+    steps: tuple[tuple[Resource, Numbers | None], ...] = (
+        ("commit", rates.commit_seconds),
+        ("fixed", rates.fixed_seconds),
+    )
+    return {resource: seconds for resource, seconds in steps if seconds is not None}
 
 
-def total_seconds(rates: Rates, demands: Sequence[Demand], *, direction: Direction) -> Numbers:
+def total_seconds(rates: Rates, demands: Sequence[Demand]) -> Numbers:
     """Time of demands one after the other, whose rates give at least one shared resource.
 
     Source: `transfer.transfer_seconds`, for each demand, and what is paid once.
 
-    >>> float(total_seconds({"write_bytes_per_second": 2.0}, [Demand(8, 1, 1, 1)], direction="write"))
+    >>> float(total_seconds(Rates(file_system_bytes_per_second=2.0), [Demand(8, 1, 1, 1)]))
     4.0
     """
-    seconds = sum(once_terms(rates, direction=direction).values(), start=np.float64(0.0))
+    seconds = sum(once_terms(rates).values(), start=np.float64(0.0))
     for demand in demands:
-        serial = sum(serial_terms(rates, demand, direction=direction).values(), start=np.float64(0.0))
-        seconds = seconds + transfer_seconds(serial, *shared_terms(rates, demand, direction=direction).values())
+        serial = sum(serial_terms(rates, demand).values(), start=np.float64(0.0))
+        seconds = seconds + transfer_seconds(serial, *shared_terms(rates, demand).values())
     return seconds
 
 
-def files_field(direction: Direction) -> str:
-    """The profile's field for files created by saves, or opened by restores."""
-    return "files_per_second" if direction == "write" else "read_files_per_second"
+def _copy_seconds(rates: Rates, demand: Demand) -> Numbers | None:
+    rate = rates.device_to_host_bytes_per_second
+    if rate is None:
+        return None
+    return shared_seconds(demand.total_bytes, num_units=demand.num_streams, unit_bytes_per_second=rate)
 
 
-def planning_field(direction: Direction) -> str:
-    """The profile's field for the time to gather a rank's plan of a save, or of a restore."""
-    return "planning_seconds_per_rank" if direction == "write" else "read_planning_seconds_per_rank"
+def _planning_seconds(rates: Rates, demand: Demand) -> Numbers | None:
+    seconds = rates.planning_seconds_per_rank
+    if seconds is None or not np.any(demand.num_planned_ranks):
+        return None
+    return planning_seconds(demand.num_planned_ranks, seconds_per_rank=seconds)
 
 
-def _serial(rates: Rates, demand: Demand, direction: Direction) -> Iterator[tuple[Resource, Numbers]]:
-    copy_rate = rates.get("device_to_host_bytes_per_second")
-    if direction == "write" and copy_rate is not None:
-        yield (
-            "device-to-host",
-            shared_seconds(demand.total_bytes, num_units=demand.num_streams, unit_bytes_per_second=copy_rate),
-        )
-    planning = rates.get(planning_field(direction))
-    if planning is not None and np.any(demand.num_planned_ranks):
-        yield "planning", planning_seconds(demand.num_planned_ranks, seconds_per_rank=planning)
-    files_rate = rates.get(files_field(direction))
-    metadata = [files_seconds(demand.num_files, files_per_second=files_rate)] if files_rate is not None else []
-    writer_rate = rates.get(_writer_field(rates, direction))
-    if writer_rate is not None and np.any(demand.metadata_bytes):
-        metadata.append(shared_seconds(demand.metadata_bytes, num_units=1, unit_bytes_per_second=writer_rate))
-    if metadata:
-        yield "metadata", sum(metadata[1:], metadata[0])
-    latency = rates.get(f"file_{direction}_seconds")
-    if latency is not None:
-        yield (
-            "per-file",
-            file_latency_seconds(demand.num_files, num_streams=demand.num_streams, seconds_per_file=latency),
-        )
+def _metadata_seconds(rates: Rates, demand: Demand) -> Numbers | None:
+    """To create or open the files, and to move what the plans left to one stream."""
+    files, stream = rates.files_per_second, rates.stream_bytes_per_second
+    seconds = None if files is None else files_seconds(demand.num_files, files_per_second=files)
+    if stream is None or not np.any(demand.metadata_bytes):
+        return seconds
+    moved = shared_seconds(demand.metadata_bytes, num_units=1, unit_bytes_per_second=stream)
+    return moved if seconds is None else seconds + moved
 
 
-def _writer_field(rates: Rates, direction: Direction) -> str:
-    buffered = f"writer_buffered_{direction}_bytes_per_second"
-    return buffered if buffered in rates else f"writer_{direction}_bytes_per_second"
+def _latency_seconds(rates: Rates, demand: Demand) -> Numbers | None:
+    seconds = rates.file_seconds
+    if seconds is None:
+        return None
+    return file_latency_seconds(demand.num_files, num_streams=demand.num_streams, seconds_per_file=seconds)

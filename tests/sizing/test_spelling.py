@@ -61,7 +61,7 @@ def test_the_scenario_keeps_the_names_of_the_catalogs() -> None:
             {"model": {"preset": "gpt2"}, "cluster": {"node": "H100"}},
             "cluster.node fits 3 names of the catalog, got 'H100': choose one of azure-nd-h100-v5, dgx-h100, hgx-h100.",
         ),
-        ({"model": {"preset": "lama-3.1-8b"}}, "the nearest of the 95 names there are llama-3.1-8b"),
+        ({"model": {"preset": "lama-3.1-8b"}}, "the nearest of the 95 names are llama-3.1-8b"),
         ({"model": {"preset": "mlperf"}, "storage": {"preset": "x"}}, "must be a name of the catalog"),
     ],
 )
@@ -80,4 +80,4 @@ def test_a_long_list_of_names_is_cut() -> None:
 def test_what_is_no_name_fits_none(typed: str) -> None:
     assert known_spelling(typed, NAMES) is None
     assert fitting(typed, NAMES) == []
-    assert nearest(typed, NAMES, most=3) == []
+    assert nearest(typed, NAMES, max_names=3) == []

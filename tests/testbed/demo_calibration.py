@@ -15,7 +15,8 @@ from io_bench.calibration.calibrate import calibrate_files
 from io_bench.terminal import Terminal
 from sizing.storage.calibration import Calibration, calibrate, predicted
 from sizing.storage.measurement import BenchmarkResult, Measurement
-from sizing.storage.terms import Demand, Direction
+from sizing.storage.rates import Direction
+from sizing.storage.terms import Demand
 from sizing.units import percent_text, rate_text, seconds_text
 from tests.testbed.known_storage import TRUTH, KnownStorage, known_storage
 from tests.testbed.processes import Unavailable

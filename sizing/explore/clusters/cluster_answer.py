@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from sizing.errors import InvalidInput
 from sizing.explore.clusters.bandwidth_to_buy import read_bytes_per_second_for_recovery, write_bytes_per_second_for_p99
-from sizing.explore.clusters.cluster_report import ClusterReport, Concurrency, JobFigures, RequiredBandwidth
+from sizing.explore.clusters.cluster_report import ClusterReport, RequiredBandwidth
 from sizing.explore.clusters.cluster_scenario import ClusterScenario, cluster_scenario_from
-from sizing.explore.clusters.elastic import Elastic, Traffic, elastic
 from sizing.explore.clusters.flows import file_system_use, restores, writes
+from sizing.explore.clusters.job_figures import figures_of_jobs, formulas_of
 from sizing.explore.clusters.job_simulation import Progress, simulate, unseen
-from sizing.explore.clusters.load import JobLoad, SharedStorage, job_loads, shared_storage
-from sizing.explore.clusters.observed import Observed
-from sizing.explore.clusters.overlap import Windows, collision_fraction, concurrent_quantile, mean_concurrent
-from sizing.explore.clusters.statistics import busiest_day, stalls_of
-from sizing.explore.clusters.storms import storms
+from sizing.explore.clusters.load import JobLoad, job_loads, shared_storage
+from sizing.explore.clusters.statistics import busiest_day
+from sizing.explore.clusters.storms import Storm, storms
 from sizing.explore.clusters.warnings import cluster_warnings
+from sizing.report import SizingReport
 from sizing.units import seconds_text
 
 MOST_EVENTS = 2_000_000
+
+_Number = TypeVar("_Number", int, float)
 
 
 def answer_cluster(document: object, *, progress: Progress = unseen) -> ClusterReport:
@@ -45,33 +47,19 @@ def cluster_report(scenario: ClusterScenario, *, progress: Progress = unseen) ->
         seed=scenario.seed,
         progress=lambda done: progress(share * done),
     )
-    shared = elastic(
-        [Traffic(f.num_jobs, f.mean_bytes_per_second, f.most_bytes_per_second) for f in writes(loads)],
-        bytes_per_second=write_rate,
-    )
-    windows = _windows(loads, write_rate)
-    reads = restores(loads)
+    formulas = formulas_of(loads, write_bytes_per_second=write_rate)
     report = ClusterReport(
-        num_jobs=sum(load.group.count for load in loads),
-        num_nodes=sum(load.group.count * load.report.layout.num_nodes for load in loads),
-        num_gpus=sum(load.group.count * load.report.layout.num_gpus for load in loads),
-        jobs=[
-            _job_figures(
-                kind, load, found.groups[kind], storage=storage, horizon_seconds=horizon, shared=shared, windows=windows
-            )
-            for kind, load in enumerate(loads)
-        ],
+        num_jobs=_of_all(loads, lambda _: 1),
+        num_nodes=_of_all(loads, lambda job: job.layout.num_nodes),
+        num_gpus=_of_all(loads, lambda job: job.layout.num_gpus),
+        jobs=figures_of_jobs(loads, found, formulas, horizon_seconds=horizon),
         write=file_system_use(writes(loads), found.write, horizon_seconds=horizon),
-        read=file_system_use(reads, found.read, horizon_seconds=horizon) if found.read else None,
-        concurrency=_concurrency(windows, shared),
-        storms=(
-            []
-            if read_rate is None
-            else storms(loads, read_bytes_per_second=read_rate, nodes_per_rack=scenario.nodes_per_rack)
-        ),
+        read=file_system_use(restores(loads), found.read, horizon_seconds=horizon) if found.read else None,
+        concurrency=formulas.concurrency,
+        storms=_storms(loads, scenario, read_bytes_per_second=read_rate),
         required=_required(loads, scenario, progress=lambda done: progress(share + (1 - share) * done)),
-        capacity_bytes=sum(load.group.count * load.report.capacity.capacity_bytes for load in loads),
-        written_bytes_per_day=sum(load.group.count * load.report.capacity.written_bytes_per_day for load in loads),
+        capacity_bytes=_of_all(loads, lambda job: job.capacity.capacity_bytes),
+        written_bytes_per_day=_of_all(loads, lambda job: job.capacity.written_bytes_per_day),
         horizon_seconds=horizon,
         num_checkpoints=sum(observed.num_written for observed in found.groups),
         busiest_day=busiest_day(found.write, found.read, horizon_seconds=horizon),
@@ -81,11 +69,19 @@ def cluster_report(scenario: ClusterScenario, *, progress: Progress = unseen) ->
     return report.model_copy(update={"warnings": list(cluster_warnings(report, loads))})
 
 
+def _of_all(loads: Sequence[JobLoad], figure: Callable[[SizingReport], _Number]) -> _Number:
+    """The sum of a figure of one job's report, over all jobs of all groups."""
+    return sum(load.group.count * figure(load.report) for load in loads)
+
+
 def _require_simulable(loads: Sequence[JobLoad], horizon_seconds: float) -> None:
-    longest = max(load.interval_seconds for load in loads)
-    if horizon_seconds < longest:
+    max_interval = max(load.interval_seconds for load in loads)
+    if horizon_seconds < max_interval:
         raise InvalidInput.of(
-            "horizon_seconds", "must cover the longest interval", value=horizon_seconds, remedy=f"give {longest:g}"
+            "horizon_seconds",
+            "must cover the max interval of the jobs",
+            value=horizon_seconds,
+            remedy=f"give {max_interval:g}",
         )
     per_second = sum(
         load.group.count * (1 / load.interval_seconds + (1 / load.mtbf_seconds if load.mtbf_seconds else 0.0))
@@ -94,64 +90,16 @@ def _require_simulable(loads: Sequence[JobLoad], horizon_seconds: float) -> None
     if per_second * horizon_seconds > MOST_EVENTS:
         raise InvalidInput.of(
             "horizon_seconds",
-            f"must not ask for more than {MOST_EVENTS:,} checkpoints and failures",
+            f"must give at most {MOST_EVENTS:,} checkpoints and failures",
             value=horizon_seconds,
             remedy=f"give at most {seconds_text(MOST_EVENTS / per_second)}",
         )
 
 
-def _windows(loads: Sequence[JobLoad], write_rate: float) -> list[Windows]:
-    return [Windows(load.group.count, load.write.transfer_seconds(write_rate), load.interval_seconds) for load in loads]
-
-
-def _concurrency(windows: Sequence[Windows], shared: Elastic | None) -> Concurrency:
-    return Concurrency(
-        mean=mean_concurrent(windows),
-        p99=concurrent_quantile(windows, 0.99),
-        limited_fraction=shared.limited_fraction if shared else None,
-    )
-
-
-def _job_figures(
-    kind: int,
-    load: JobLoad,
-    observed: Observed,
-    *,
-    storage: SharedStorage,
-    horizon_seconds: float,
-    shared: Elastic | None,
-    windows: Sequence[Windows],
-) -> JobFigures:
-    rate = storage.write_bytes_per_second
-    layout, report, count = load.report.layout, load.report, load.group.count
-    return JobFigures(
-        name=load.group.name,
-        count=count,
-        num_gpus=layout.num_gpus,
-        num_nodes=layout.num_nodes,
-        checkpoint_bytes=report.checkpoint.written_bytes,
-        interval_seconds=load.interval_seconds,
-        stall_alone_seconds=load.stall_alone_seconds(rate),
-        bytes_per_second_alone=load.write.rate_alone(rate),
-        collision_fraction=collision_fraction(windows, kind),
-        mean_stall_seconds=_mean_stall_seconds(load, shared.stretch[kind], rate) if shared else None,
-        goodput_alone_fraction=report.interval.goodput_at_interval_fraction,
-        simulated_stalls=stalls_of(observed, horizon_seconds=horizon_seconds),
-        simulated_collision_fraction=(
-            observed.num_met_another / observed.num_written if observed.num_written else None
-        ),
-        simulated_goodput_fraction=observed.useful_seconds / (count * horizon_seconds),
-        num_failures=observed.num_failures,
-        capacity_bytes=count * report.capacity.capacity_bytes,
-    )
-
-
-def _mean_stall_seconds(load: JobLoad, stretch: float, rate: float) -> float | None:
-    """The mean time to write; of asynchronous saving the snapshot alone, if the drain ends in the interval."""
-    writing = load.write.lead_seconds + stretch * load.write.transfer_seconds(rate)
-    if load.snapshot_seconds is None:
-        return writing
-    return load.snapshot_seconds if load.snapshot_seconds + writing <= load.interval_seconds else None
+def _storms(loads: Sequence[JobLoad], scenario: ClusterScenario, *, read_bytes_per_second: float | None) -> list[Storm]:
+    if read_bytes_per_second is None:
+        return []
+    return storms(loads, read_bytes_per_second=read_bytes_per_second, nodes_per_rack=scenario.nodes_per_rack)
 
 
 def _required(loads: Sequence[JobLoad], scenario: ClusterScenario, *, progress: Progress) -> RequiredBandwidth:

@@ -9,9 +9,10 @@ from typing import cast
 import simpy
 
 from sizing.explore.clusters.bandwidth import SharedBandwidth, Transfer
-from sizing.explore.clusters.load import JobLoad, TransferLoad
+from sizing.explore.clusters.load import JobLoad
 from sizing.explore.clusters.observed import Simulated
 from sizing.explore.clusters.segment import Segment
+from sizing.explore.clusters.transfer_load import TransferLoad
 
 Steps = Generator[simpy.Event, object, None]
 

@@ -8,9 +8,10 @@ import simpy
 
 from sizing.explore.clusters.bandwidth import SharedBandwidth
 from sizing.explore.clusters.job import Job
-from sizing.explore.clusters.load import JobLoad, TransferLoad
+from sizing.explore.clusters.load import JobLoad
 from sizing.explore.clusters.observed import Observed, Simulated
 from sizing.explore.clusters.sharing import Sharer
+from sizing.explore.clusters.transfer_load import TransferLoad
 
 Progress = Callable[[float], None]
 
@@ -37,11 +38,7 @@ def simulate(
     """
     env = simpy.Environment()
     write = SharedBandwidth(env, bytes_per_second=write_bytes_per_second, sharers=[_sharer(j.write) for j in loads])
-    read = None
-    if read_bytes_per_second is not None and all(load.restore for load in loads):
-        sharers = [_sharer(load.restore) for load in loads if load.restore]
-        read = SharedBandwidth(env, bytes_per_second=read_bytes_per_second, sharers=sharers)
-    world = Simulated([Observed() for _ in loads], write, read)
+    world = Simulated([Observed() for _ in loads], write, _shared_read(env, loads, read_bytes_per_second))
     jobs = [
         Job(env, load, kind, world=world, index=index, seed=seed)
         for kind, load in enumerate(loads)
@@ -55,5 +52,15 @@ def simulate(
     return world
 
 
+def _shared_read(
+    env: simpy.Environment, loads: Sequence[JobLoad], bytes_per_second: float | None
+) -> SharedBandwidth | None:
+    """What all jobs read from; None where no read rate is known, of the file system or of a job."""
+    restores = [load.restore for load in loads if load.restore]
+    if bytes_per_second is None or len(restores) < len(loads):
+        return None
+    return SharedBandwidth(env, bytes_per_second=bytes_per_second, sharers=list(map(_sharer, restores)))
+
+
 def _sharer(load: TransferLoad) -> Sharer:
-    return Sharer(load.most_bytes_per_second, load.weight)
+    return Sharer(load.max_bytes_per_second, load.weight)

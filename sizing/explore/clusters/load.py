@@ -3,44 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sizing.errors import InvalidInput
 from sizing.explore.clusters.cluster_scenario import ClusterScenario, JobGroup, Sharing
+from sizing.explore.clusters.transfer_load import TransferLoad
 from sizing.report import SizingReport, answer
 from sizing.run.goodput.levels import Level, overhead_of_levels_fraction
 from sizing.run.tier import ARCHIVE
 from sizing.run.tiers.rows import TierRow
-from sizing.storage.limits import Limit
+from sizing.run.write import Write
 from sizing.storage.storage import resolve_storage
 
-_FILE_SYSTEM = "file-system"
-
-
-@dataclass(frozen=True, slots=True)
-class TransferLoad:
-    """One transfer of a job: `lead_seconds` that take no bandwidth, then `num_bytes` at its share of the file system.
-
-    `most_bytes_per_second` is what the job's own writers and nodes allow, infinite where only the file system limits.
-    """
-
-    num_bytes: float
-    lead_seconds: float
-    most_bytes_per_second: float
-    weight: float
-
-    def rate_alone(self, bytes_per_second: float) -> float:
-        """Rate of the transfer that has the file system to itself."""
-        return min(self.most_bytes_per_second, bytes_per_second)
-
-    def transfer_seconds(self, bytes_per_second: float) -> float:
-        """Time that bytes flow, alone on a file system of that rate."""
-        return self.num_bytes / self.rate_alone(bytes_per_second)
-
-    def alone_seconds(self, bytes_per_second: float) -> float:
-        """Time from start to end, alone on a file system of that rate."""
-        return self.lead_seconds + self.transfer_seconds(bytes_per_second)
+_MAIN = "storage"
+"""The kind of the tier row that stands for the shared storage itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,39 +108,82 @@ def job_loads(scenario: ClusterScenario) -> list[JobLoad]:
 
 
 def _load(scenario: ClusterScenario, group: JobGroup, index: int) -> JobLoad:
-    try:
-        report = answer(group.scenario.model_copy(update={"storage": scenario.storage}))
-    except InvalidInput as error:
-        raise error.within(f"jobs.{index}.scenario") from None
-    write, restore, layout = report.write, report.restore, report.layout
-    assert write is not None  # noqa: S101  the storage has a write rate
-    front = [row for row in report.tiers if row.kind not in ("storage", ARCHIVE)]
-    main = next((row for row in report.tiers if row.kind == "storage"), None)
-    snapshot = write.stall_seconds if group.scenario.checkpoint.mode == "async" else None
-    recovery = report.interval.recovery_seconds if main is None else main.recovery_seconds
-    reading, reliability = None, group.scenario.reliability
-    if restore.read_seconds is not None:
-        nodes, passed_on = _weight(scenario.sharing, layout.num_nodes), restore.exchange_seconds or 0.0
-        reading = _transfer(
-            restore.read_bytes, restore.read_seconds, restore.limits, weight=nodes, more_lead_seconds=passed_on
-        )
+    report = _report_on_shared_storage(scenario, group, index)
+    snapshot, recovery = _snapshot_seconds(group, report), _recovery_seconds(report)
+    front = [row for row in report.tiers if row.kind not in (_MAIN, ARCHIVE)]
     return JobLoad(
         group=group,
         report=report,
-        write=_transfer(
-            report.checkpoint.written_bytes,
-            write.seconds,
-            write.limits,
-            weight=_weight(scenario.sharing, layout.num_writing_nodes),
-            more_lead_seconds=-(snapshot or 0.0),
-        ),
-        restore=reading,
+        write=_write_load(report, scenario.sharing, snapshot_seconds=snapshot),
+        restore=_restore_load(report, scenario.sharing),
         snapshot_seconds=0.0 if front and snapshot is not None else snapshot,
         mtbf_seconds=report.interval.mtbf_seconds,
-        recovery_seconds=max(0.0, (recovery or 0.0) - (restore.seconds or 0.0)),
-        measured_restart_seconds=recovery if reliability and reliability.restart_seconds is not None else None,
+        recovery_seconds=max(0.0, (recovery or 0.0) - (report.restore.seconds or 0.0)),
+        measured_restart_seconds=recovery if _is_restart_measured(group) else None,
         tiers=tuple(map(_level, front)),
-        used_fraction=1.0 if main is None or main.used_fraction is None else main.used_fraction,
+        used_fraction=_used_fraction(report),
+    )
+
+
+def _report_on_shared_storage(scenario: ClusterScenario, group: JobGroup, index: int) -> SizingReport:
+    try:
+        return answer(group.scenario.model_copy(update={"storage": scenario.storage}))
+    except InvalidInput as error:
+        raise error.within(f"jobs.{index}.scenario") from None
+
+
+def _main_row(report: SizingReport) -> TierRow | None:
+    """The shared storage as one of the job's tiers, None where it has no others."""
+    return next((row for row in report.tiers if row.kind == _MAIN), None)
+
+
+def _recovery_seconds(report: SizingReport) -> float | None:
+    main = _main_row(report)
+    return report.interval.recovery_seconds if main is None else main.recovery_seconds
+
+
+def _used_fraction(report: SizingReport) -> float:
+    main = _main_row(report)
+    return 1.0 if main is None or main.used_fraction is None else main.used_fraction
+
+
+def _is_restart_measured(group: JobGroup) -> bool:
+    reliability = group.scenario.reliability
+    return reliability is not None and reliability.restart_seconds is not None
+
+
+def _write_of(report: SizingReport) -> Write:
+    assert report.write is not None  # noqa: S101  the storage has a write rate
+    return report.write
+
+
+def _snapshot_seconds(group: JobGroup, report: SizingReport) -> float | None:
+    return _write_of(report).stall_seconds if group.scenario.checkpoint.mode == "async" else None
+
+
+def _write_load(report: SizingReport, sharing: Sharing, *, snapshot_seconds: float | None) -> TransferLoad:
+    """A save; of an asynchronous one its drain, as the snapshot passes before it begins."""
+    write = _write_of(report)
+    return TransferLoad.of(
+        report.checkpoint.written_bytes,
+        write.seconds,
+        write.limits,
+        weight=_weight(sharing, report.layout.num_writing_nodes),
+        more_lead_seconds=-(snapshot_seconds or 0.0),
+    )
+
+
+def _restore_load(report: SizingReport, sharing: Sharing) -> TransferLoad | None:
+    """A restore, or None where no read rate is known. What ranks then pass on to each other takes no bandwidth."""
+    restore = report.restore
+    if restore.read_seconds is None:
+        return None
+    return TransferLoad.of(
+        restore.read_bytes,
+        restore.read_seconds,
+        restore.limits,
+        weight=_weight(sharing, report.layout.num_nodes),
+        more_lead_seconds=restore.exchange_seconds or 0.0,
     )
 
 
@@ -180,22 +199,3 @@ def _level(row: TierRow) -> Level:
 
 def _weight(sharing: Sharing, num_nodes: int) -> float:
     return float(num_nodes) if sharing == "per-node" else 1.0
-
-
-def _transfer(
-    num_bytes: float, seconds: float, limits: Sequence[Limit], *, weight: float, more_lead_seconds: float
-) -> TransferLoad:
-    """A transfer that takes `seconds` alone, of which the serial steps come first.
-
-    `more_lead_seconds` take no bandwidth either: the exchange after a restore; less the snapshot of asynchronous
-    saving, which passes before the transfer begins.
-    """
-    lead = sum(limit.seconds for limit in limits if limit.slack_fraction is None)
-    own = [limit for limit in limits if limit.slack_fraction is not None and limit.resource != _FILE_SYSTEM]
-    file_system = next((limit for limit in limits if limit.resource == _FILE_SYSTEM), None)
-    rates = [limit.bytes_per_second for limit in own if limit.bytes_per_second is not None]
-    alone = num_bytes / (seconds - lead)
-    held_back = file_system is None or file_system.slack_fraction != 0
-    return TransferLoad(
-        num_bytes, max(0.0, lead + more_lead_seconds), alone if held_back else min(rates, default=math.inf), weight
-    )

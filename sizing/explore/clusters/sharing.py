@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 
 class Sharer(NamedTuple):
     """One kind of equal transfers: what each can draw at most, and its weight where bandwidth is short."""
 
-    most_bytes_per_second: float
+    max_bytes_per_second: float
     weight: float
 
 
@@ -23,11 +24,34 @@ class Batch(NamedTuple):
     start_seconds: float = 0.0
 
 
+@dataclass(slots=True)
+class _UnderWay:
+    """A batch of which each transfer has still to move `left_bytes`, until `end_seconds`."""
+
+    batch: Batch
+    left_bytes: float
+    end_seconds: float = math.inf
+
+    def has_ended(self) -> bool:
+        return math.isfinite(self.end_seconds)
+
+    def num_running(self, now: float) -> int:
+        return self.batch.num_transfers if self.batch.start_seconds <= now and self.left_bytes > 0 else 0
+
+    def end_at(self, rate: float, now: float) -> float:
+        return now + self.left_bytes / rate
+
+    def move(self, rate: float, now: float, then: float) -> None:
+        self.left_bytes = 0.0 if self.end_at(rate, now) <= then else self.left_bytes - rate * (then - now)
+        if self.left_bytes <= 0:
+            self.end_seconds = then
+
+
 def fair_rates(bytes_per_second: float, sharers: Sequence[Sharer], *, counts: Sequence[int]) -> list[float]:
     """Rate of each transfer of each kind: weighted max-min fair, r_i = min(m_i, w_i L).
 
-    The level L is the one at which the file system is full, or all draw their most: whoever cannot use an equal
-    share leaves the rest to the others. With one weight and no `most_bytes_per_second` this is processor sharing.
+    The level L is the one at which the file system is full, or all draw their max: whoever cannot use an equal
+    share leaves the rest to the others. With one weight and no `max_bytes_per_second` this is processor sharing.
     Source: Bertsekas and Gallager, Data Networks, section 6.5.2.
 
     >>> fair_rates(100.0, [Sharer(10.0, 1.0), Sharer(float("inf"), 1.0)], counts=[2, 4])
@@ -37,15 +61,15 @@ def fair_rates(bytes_per_second: float, sharers: Sequence[Sharer], *, counts: Se
     active = []
     for kind, count in enumerate(counts):
         if count:
-            most, own_weight = sharers[kind]
-            active.append((most / own_weight, kind))
+            highest, own_weight = sharers[kind]
+            active.append((highest / own_weight, kind))
             weight += count * own_weight
     active.sort()
     rates = [0.0] * len(sharers)
     for level_needed, kind in active:
-        most, own_weight = sharers[kind]
+        highest, own_weight = sharers[kind]
         level = left / weight
-        rates[kind] = most if level_needed <= level else own_weight * level
+        rates[kind] = highest if level_needed <= level else own_weight * level
         left -= counts[kind] * rates[kind]
         weight -= counts[kind] * own_weight
     return rates
@@ -61,21 +85,21 @@ def finish_seconds(bytes_per_second: float, batches: Sequence[Batch]) -> list[fl
     >>> finish_seconds(10.0, [Batch(alike, 1, 10.0), Batch(alike, 1, 30.0), Batch(alike, 1, 10.0, 3.0)])
     [2.0, 5.0, 5.0]
     """
-    sharers = [batch.sharer for batch in batches]
-    left = [batch.num_bytes for batch in batches]
-    finished = [math.inf] * len(batches)
+    under_way = [_UnderWay(batch, batch.num_bytes) for batch in batches]
     now = min(batch.start_seconds for batch in batches)
-    while not all(map(math.isfinite, finished)):
-        running = [
-            batch.num_transfers if batch.start_seconds <= now and left[i] > 0 else 0 for i, batch in enumerate(batches)
-        ]
-        rates = fair_rates(bytes_per_second, sharers, counts=running)
-        ends = {i: now + left[i] / rates[i] for i, count in enumerate(running) if count}
-        starts = [batch.start_seconds for batch in batches if batch.start_seconds > now]
-        then = min([*ends.values(), *starts])
-        for i, end in ends.items():
-            left[i] = 0.0 if end <= then else left[i] - rates[i] * (then - now)
-            if left[i] <= 0:
-                finished[i] = then
-        now = then
-    return finished
+    while not all(map(_UnderWay.has_ended, under_way)):
+        now = _move(under_way, bytes_per_second, now)
+    return [each.end_seconds for each in under_way]
+
+
+def _move(under_way: Sequence[_UnderWay], bytes_per_second: float, now: float) -> float:
+    """Move bytes until the next start or end, and return its time."""
+    counts = [each.num_running(now) for each in under_way]
+    rates = fair_rates(bytes_per_second, [each.batch.sharer for each in under_way], counts=counts)
+    running = [(each, rate) for each, rate, count in zip(under_way, rates, counts, strict=True) if count]
+    ends = [each.end_at(rate, now) for each, rate in running]
+    starts = [each.batch.start_seconds for each in under_way if each.batch.start_seconds > now]
+    then = min([*ends, *starts])
+    for each, rate in running:
+        each.move(rate, now, then)
+    return then

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.explore.clusters.bandwidth import SharedBandwidth
 from sizing.explore.clusters.observed import Observed
+from sizing.storage.rates import Direction
 from sizing.units import SECONDS_PER_DAY
 
 PERCENTILES = (0, 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9, 100)
@@ -61,6 +62,10 @@ class Moment(BaseModel):
     write_bytes_per_second: float = Field(description="Mean write rate until the next entry, in bytes per second.")
     read_bytes_per_second: float = Field(description="Mean read rate until the next entry, in bytes per second.")
 
+    def bytes_per_second(self, direction: Direction) -> float:
+        """Of the writes, or of the reads."""
+        return self.write_bytes_per_second if direction == "write" else self.read_bytes_per_second
+
 
 def stalls_of(observed: Observed, *, horizon_seconds: float) -> SimulatedStalls | None:
     """The figures of a group's stalls, or None where no save was completed."""
@@ -94,7 +99,7 @@ def use_of(storage: SharedBandwidth, *, horizon_seconds: float) -> SimulatedUse:
 
 
 def busiest_day(write: SharedBandwidth, read: SharedBandwidth | None, *, horizon_seconds: float) -> list[Moment]:
-    """Mean rates of every five minutes of the day in which most was moved in five minutes."""
+    """Mean rates of every five minutes of the day with the max of bytes in five minutes."""
     num_bins = max(1, min(_MOST_BINS, round(horizon_seconds / _BIN_SECONDS)))
     edges = np.linspace(0, horizon_seconds, num_bins + 1)
     written = _mean_rates(_trace(write, horizon_seconds), edges)

@@ -53,7 +53,7 @@ def _open_degrees(document: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
 def _in_best_layout(asked: Scenario, *, kept: tuple[SearchedDegree, ...]) -> tuple[Scenario, list[Assumption]]:
     judged = asked.model_copy(update={"training": _with_batch(asked)})
     try:
-        report = layouts_of(LayoutsRequest(scenario=judged, kept_degrees=kept, most_layouts=1))
+        report = layouts_of(LayoutsRequest(scenario=judged, kept_degrees=kept, max_layouts=1))
     except InvalidInput as error:
         raise error.outside("scenario") from None
     best = report.layouts[0] if report.layouts else report.least_memory

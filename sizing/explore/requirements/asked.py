@@ -13,16 +13,23 @@ from sizing.run.evaluation import RunInputs, RunReport, evaluate
 from sizing.run.figures import with_arrays
 from sizing.run.targets import TargetCheck
 from sizing.storage.profile import StorageProfile
+from sizing.storage.rates import RateField
 from sizing.units import MOST_SECONDS
 
 DRAINED = "interval_seconds"
 """Not a target of the scenario: an asynchronous save must have drained before the next one starts."""
 
-PROFILE = "storage.profile."
-WRITE_RATE = PROFILE + "write_bytes_per_second"
-COPY_RATE = PROFILE + "device_to_host_bytes_per_second"
-READ_RATE = PROFILE + "read_bytes_per_second"
 INTERVAL = "checkpoint.interval_seconds"
+
+
+def profile_path(field: RateField) -> str:
+    """Where a scenario has a field of its storage profile."""
+    return f"storage.profile.{field}"
+
+
+WRITE_RATE = profile_path("write_bytes_per_second")
+COPY_RATE = profile_path("device_to_host_bytes_per_second")
+READ_RATE = profile_path("read_bytes_per_second")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +89,8 @@ def _drained(figures: RunReport) -> TargetCheck:
 
 
 def interval_bounds(asked: Asked) -> tuple[float, float]:
-    """The shortest and the longest interval that go with the tiers: the main storage is written between them."""
+    """The min and the max interval that go with the tiers: the main storage is written between them."""
     checkpoint = asked.inputs.checkpoint
     front, behind = checkpoint.front_tiers, checkpoint.archives
-    shortest = front[-1].interval_seconds * (1 + 1e-9) if front else 1e-3
-    return shortest, behind[0].interval_seconds if behind else MOST_SECONDS
+    low = front[-1].interval_seconds * (1 + 1e-9) if front else 1e-3
+    return low, behind[0].interval_seconds if behind else MOST_SECONDS

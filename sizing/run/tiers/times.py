@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from sizing.errors import InvalidInput
 from sizing.layout.formats import Mode
@@ -87,22 +86,19 @@ def _profile(tier: Tier, main: StorageProfile | None, demands: Demands) -> Stora
         return storage.profile
     copy = copy_bytes_per_second(main, demands)
     if tier.kind == "host-memory":
-        return _rates(writer_read_bytes_per_second=copy)
+        return StorageProfile.of_figures({"writer_read_bytes_per_second": copy})
     network = demands.network_bytes_per_second
     if network is None:
         raise InvalidInput.of(
             "checkpoint.tiers",
-            "needs the network between the nodes for peer-memory, which is not published for this node",
+            "is peer-memory, and the compute network of this node is not published",
             value=None,
             remedy="give the tier's storage.profile, or cluster.node_spec.compute_network_bytes_per_second",
         )
-    return _rates(
-        node_write_bytes_per_second=network,
-        node_read_bytes_per_second=network,
-        device_to_host_bytes_per_second=copy,
+    return StorageProfile.of_figures(
+        {
+            "node_write_bytes_per_second": network,
+            "node_read_bytes_per_second": network,
+            "device_to_host_bytes_per_second": copy,
+        }
     )
-
-
-def _rates(**rates: Any) -> StorageProfile:
-    """A profile of rates that may be arrays."""
-    return StorageProfile.model_construct(**rates)

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sizing.errors import broken_rule
 from sizing.storage.profile import StorageProfile
-from sizing.storage.terms import Demand, Direction, Resource
+from sizing.storage.rates import Direction
+from sizing.storage.terms import Demand, Resource
 from sizing.units import MOST_BYTES
 
 INTERVAL_TAIL = 0.05
@@ -86,7 +87,7 @@ class Covered(BaseModel):
 
 
 class FittedPoint(BaseModel):
-    """One measurement beside what the fit says of it, and what a fit without its configuration says."""
+    """One measurement with its prediction by the fit, and by a fit without its configuration."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -136,9 +137,13 @@ class DirectionFit(BaseModel):
         max_length=MOST_POINTS, description="Every measurement that was fitted, with its prediction."
     )
 
+    def holds(self, resource: Resource) -> bool:
+        """Whether the limit of a resource was fitted, and so is part of every prediction."""
+        return any(limit.resource == resource and limit.field in self.draws for limit in self.limits)
+
 
 class Calibration(BaseModel):
-    """What benchmark runs say of a storage system: a profile, and beside it all that makes it believable.
+    """What benchmark runs say of a storage system: a profile, and the evidence for it.
 
     Limits that were never reached are not in the profile, but widen predictions of layouts that could reach them.
     """

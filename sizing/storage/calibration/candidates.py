@@ -7,16 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sizing.storage.calibration.roofline import Array, Design
-from sizing.storage.terms import (
-    Demand,
-    Direction,
-    Resource,
-    files_field,
-    once_terms,
-    planning_field,
-    serial_terms,
-    shared_terms,
-)
+from sizing.storage.rates import Direction, RateField, rates_of
+from sizing.storage.terms import Demand, Resource, once_terms, serial_terms, shared_terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +16,7 @@ class Candidate:
     """A term of the transfer model: the resource, its field in the profile, and what the two are."""
 
     resource: Resource
-    field: str
+    field: RateField
     is_shared: bool
 
     @property
@@ -37,20 +29,34 @@ class Candidate:
         return np.exp(-parameters if self.is_rate else parameters)
 
 
+_CANDIDATES: dict[Direction, tuple[Candidate, ...]] = {
+    "write": (
+        Candidate("file-system", "write_bytes_per_second", is_shared=True),
+        Candidate("node", "node_write_bytes_per_second", is_shared=True),
+        Candidate("writer", "writer_write_bytes_per_second", is_shared=True),
+        Candidate("fixed", "fixed_write_seconds", is_shared=False),
+        Candidate("per-file", "file_write_seconds", is_shared=False),
+        Candidate("metadata", "files_per_second", is_shared=False),
+        Candidate("planning", "planning_seconds_per_rank", is_shared=False),
+    ),
+    "read": (
+        Candidate("file-system", "read_bytes_per_second", is_shared=True),
+        Candidate("node", "node_read_bytes_per_second", is_shared=True),
+        Candidate("writer", "writer_read_bytes_per_second", is_shared=True),
+        Candidate("fixed", "fixed_read_seconds", is_shared=False),
+        Candidate("per-file", "file_read_seconds", is_shared=False),
+        Candidate("metadata", "read_files_per_second", is_shared=False),
+        Candidate("planning", "read_planning_seconds_per_rank", is_shared=False),
+    ),
+}
+
+
 def candidates(direction: Direction) -> tuple[Candidate, ...]:
     """Every term that measurements may show, the shared ones first.
 
     Of two that the data cannot tell apart the earlier stands for both.
     """
-    return (
-        Candidate("file-system", f"{direction}_bytes_per_second", is_shared=True),
-        Candidate("node", f"node_{direction}_bytes_per_second", is_shared=True),
-        Candidate("writer", f"writer_{direction}_bytes_per_second", is_shared=True),
-        Candidate("fixed", f"fixed_{direction}_seconds", is_shared=False),
-        Candidate("per-file", f"file_{direction}_seconds", is_shared=False),
-        Candidate("metadata", files_field(direction), is_shared=False),
-        Candidate("planning", planning_field(direction), is_shared=False),
-    )
+    return _CANDIDATES[direction]
 
 
 def design_of(demand: Demand, direction: Direction) -> Design:
@@ -62,10 +68,6 @@ def design_of(demand: Demand, direction: Direction) -> Design:
 
 
 def _coefficient(candidate: Candidate, demand: Demand, direction: Direction) -> Array:
-    unit = {candidate.field: 1.0}
-    terms = (
-        shared_terms(unit, demand, direction=direction)
-        | serial_terms(unit, demand, direction=direction)
-        | once_terms(unit, direction=direction)
-    )
+    unit = rates_of({candidate.field: 1.0}, direction)
+    terms = shared_terms(unit, demand) | serial_terms(unit, demand) | once_terms(unit)
     return np.asarray(terms.get(candidate.resource, 0.0), dtype=np.float64)

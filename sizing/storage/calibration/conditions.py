@@ -12,23 +12,29 @@ from sizing.version import __version__
 
 MOST_DAYS_APART = 30
 
+_OWN_VERSION = "version of checkpoint-sizing"
+
 
 def doubts_about(results: Sequence[BenchmarkResult]) -> Iterator[str]:
     """What differs between runs that are fitted together, and runs of another version of this project."""
-    conditions = [_conditions(result.environment) for result in results]
-    for name in dict.fromkeys(name for found in conditions for name in found):
-        values: dict[str, str] = {}
-        for result, found in zip(results, conditions, strict=True):
-            values.setdefault(found.get(name, "not recorded"), result.run_id)
-        if len(values) > 1:
-            yield f"mixed runs: {name} is " + ", ".join(f"{value} (run {run})" for value, run in values.items())
-    version = "version of checkpoint-sizing"
-    stale = {found[version] for found in conditions if version in found} - {__version__}
-    if stale:
+    conditions = [(result.run_id, _conditions(result.environment)) for result in results]
+    yield from _mixed(conditions)
+    versions = {found[_OWN_VERSION] for _, found in conditions if _OWN_VERSION in found}
+    if stale := versions - {__version__}:
         yield f"stale runs: measured by version {', '.join(sorted(stale))}, this is {__version__}"
     dates = dates_of(results)
     if dates and (max(dates) - min(dates)).days > MOST_DAYS_APART:
         yield f"stale runs: the oldest is of {min(dates)}, the latest of {max(dates)}"
+
+
+def _mixed(conditions: Sequence[tuple[str, Mapping[str, str]]]) -> Iterator[str]:
+    """Every condition in which runs differ, with a run for each of its values."""
+    for name in dict.fromkeys(name for _, found in conditions for name in found):
+        values: dict[str, str] = {}
+        for run_id, found in conditions:
+            values.setdefault(found.get(name, "not recorded"), run_id)
+        if len(values) > 1:
+            yield f"mixed runs: {name} is " + ", ".join(f"{value} (run {run})" for value, run in values.items())
 
 
 def _conditions(environment: Mapping[str, JsonValue]) -> dict[str, str]:

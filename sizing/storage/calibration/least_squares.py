@@ -101,15 +101,15 @@ def best_fits(design: Design, measured: Array, masks: list[Mask], noise: float) 
 def starts(design: Design, measured: Array) -> list[Array]:
     """Where fits begin: every shared term at or below its upper bound, serial ones at fractions of theirs."""
     _, upper = bounds(design, measured)
-    most = upper - _ROOM_ABOVE
-    return [np.where(design.is_shared, most + shared, most + np.log(serial)) for shared, serial in _STARTS]
+    longest = upper - _ROOM_ABOVE
+    return [np.where(design.is_shared, longest + shared, longest + np.log(serial)) for shared, serial in _STARTS]
 
 
 def bounds(design: Design, measured: Array) -> tuple[Array, Array]:
     """The range of each parameter: no term may take longer than e times the shortest time that it is part of."""
     with np.errstate(divide="ignore"):
-        most = (measured[:, None] - np.log(design.coefficients)).min(axis=0)
-    return most - _ROOM_BELOW, most + _ROOM_ABOVE
+        longest = (measured[:, None] - np.log(design.coefficients)).min(axis=0)
+    return longest - _ROOM_BELOW, longest + _ROOM_ABOVE
 
 
 def losses(residuals: Array, weights: Array, *, noise: float) -> Array:

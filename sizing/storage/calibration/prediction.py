@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from sizing.storage.calibration.calibration import INTERVAL_TAIL, NORMAL_QUANTILE, Calibration, DirectionFit
 from sizing.storage.calibration.roofline import Array
-from sizing.storage.terms import Demand, Direction, Rates, shared_terms, total_seconds
+from sizing.storage.rates import Direction, Rates, rates_of
+from sizing.storage.terms import Demand, shared_terms, total_seconds
 from sizing.storage.transfer import Numbers
 
 LEAST_ERROR_FRACTION = 0.02
@@ -45,50 +46,53 @@ def predicted(calibration: Calibration, demands: Sequence[Demand], *, direction:
     fit = calibration.fit(direction)
     if fit is None:
         return None
-    rates = calibration.profile.rates()
-    seconds = total_seconds(rates, demands, direction=direction)
-    centre, low, high = _drawn_log_seconds({**rates, **_draws(fit, demands)}, demands, direction)
-    least = functools.reduce(
-        np.minimum, (total_seconds(reading, demands, direction=direction) for reading in _readings(fit)), seconds
-    )
-    most = _unseen_seconds(fit, rates, demands, direction)
+    known = calibration.profile.figures()
+    seconds = total_seconds(rates_of(known, direction), demands)
+    centre, low, high = _drawn_log_seconds(rates_of({**known, **_draws(fit, demands)}, direction), demands)
+    readings = (total_seconds(rates_of(reading, direction), demands) for reading in _readings(fit))
+    shortest = functools.reduce(np.minimum, readings, seconds)
+    unseen = _unseen_seconds(rates_of(_unseen(fit, known), direction), demands)
     spread = NORMAL_QUANTILE**2 * (fit.noise_fraction**2 + _extrapolation_variance(fit, demands))
     return Prediction(
         seconds=seconds,
-        low_seconds=least * np.exp(-np.sqrt((centre - low) ** 2 + spread)),
-        high_seconds=np.maximum(most, seconds) * np.exp(np.sqrt((high - centre) ** 2 + spread)),
+        low_seconds=shortest * np.exp(-np.sqrt((centre - low) ** 2 + spread)),
+        high_seconds=np.maximum(unseen, seconds) * np.exp(np.sqrt((high - centre) ** 2 + spread)),
         extrapolated=_extrapolated(fit, demands),
     )
 
 
-def _drawn_log_seconds(rates: Rates, demands: Sequence[Demand], direction: Direction) -> tuple[Array, Array, Array]:
+def _drawn_log_seconds(rates: Rates, demands: Sequence[Demand]) -> tuple[Array, Array, Array]:
     """Median and interval ends of log seconds over the draws, which are the first axis of the rates."""
-    logs = np.sort(np.log(total_seconds(rates, demands, direction=direction)), axis=0)
+    logs = np.sort(np.log(total_seconds(rates, demands)), axis=0)
     places = np.array([0.5, INTERVAL_TAIL, 1 - INTERVAL_TAIL]) * (len(logs) - 1)
     centre, low, high = logs[np.rint(places).astype(int)]
     return centre, low, high
 
 
-def _draws(fit: DirectionFit, demands: Sequence[Demand]) -> Rates:
+def _draws(fit: DirectionFit, demands: Sequence[Demand]) -> dict[str, Numbers]:
     """The draws by field, along an axis before those of the demands."""
     num_axes = max(np.ndim(demand.total_bytes + demand.num_streams + demand.num_nodes) for demand in demands)
     return {field: np.reshape(values, (-1, *[1] * num_axes)) for field, values in fit.draws.items()}
 
 
-def _readings(fit: DirectionFit) -> Iterator[Rates]:
+def _readings(fit: DirectionFit) -> Iterator[Mapping[str, Numbers]]:
     """Every set of limits that explains the data: the one that was kept, and its rivals."""
     yield {limit.field: limit.value for limit in fit.limits if limit.field in fit.draws and limit.value is not None}
     yield from fit.rivals
 
 
-def _unseen_seconds(fit: DirectionFit, rates: Rates, demands: Sequence[Demand], direction: Direction) -> Numbers:
-    """What the limits that were never reached would take alone, at the least that they can be."""
-    bounds = {
+def _unseen(fit: DirectionFit, known: Mapping[str, Numbers]) -> dict[str, float]:
+    """The limits that were never reached, at their min."""
+    return {
         limit.field: limit.value
         for limit in fit.limits
-        if limit.verdict == "lower-bound" and limit.value is not None and limit.field not in rates
+        if limit.verdict == "lower-bound" and limit.value is not None and limit.field not in known
     }
-    steps = [shared_terms(bounds, demand, direction=direction).values() for demand in demands]
+
+
+def _unseen_seconds(bounds: Rates, demands: Sequence[Demand]) -> Numbers:
+    """What limits that were never reached would take alone."""
+    steps = [shared_terms(bounds, demand).values() for demand in demands]
     return sum((functools.reduce(np.maximum, terms) for terms in steps if terms), start=np.float64(0.0))
 
 
@@ -115,6 +119,6 @@ def _doublings(fit: DirectionFit, demand: Demand) -> dict[str, Numbers]:
         "files per rank": (np.divide(demand.num_files, demand.num_streams), covered.files_per_stream),
     }
     return {
-        name: np.maximum(0.0, np.maximum(np.log2(np.divide(value, most)), np.log2(np.divide(least, value))))
-        for name, (value, (least, most)) in figures.items()
+        name: np.maximum(0.0, np.maximum(np.log2(np.divide(value, high)), np.log2(np.divide(low, value))))
+        for name, (value, (low, high)) in figures.items()
     }

@@ -22,7 +22,8 @@ from sizing.storage.calibration.rows import (
     setting_text,
 )
 from sizing.storage.measurement import BenchmarkResult
-from sizing.storage.terms import Demand, Direction
+from sizing.storage.rates import Direction
+from sizing.storage.terms import Demand
 
 LEAST_CONFIGURATIONS = 3
 CONTRADICTION_RATIO = 2.0
@@ -81,31 +82,38 @@ class Series:
 
 
 def series_of(results: Sequence[BenchmarkResult], direction: Direction, *, engine: str | None = None) -> Series:
-    """The measurements of a direction that can be fitted together: those of the setting with most configurations.
+    """The measurements of a direction that can be fitted together: those of the setting with the max of configurations.
 
-    Args: `engine`, where another than that with most configurations is wanted.
+    Args: `engine`, where another than that with the max of configurations is wanted.
     Raises InvalidInput where rows of one configuration contradict each other.
     """
-    rows = [
+    rows = _rows_of(results, direction)
+    left_out = Counter(reason for row in rows for reason in reasons_against(row, engine))
+    by_setting = _by_setting([row for row in rows if not any(reasons_against(row, engine))])
+    setting = max(by_setting, key=lambda setting: _worth(by_setting[setting]), default=None)
+    alike = by_setting.pop(setting) if setting is not None else []
+    for other, rows_of_other in by_setting.items():
+        left_out[f"have other settings ({setting_text(other)})"] += len(rows_of_other)
+    chosen = list(_with_fastest_threads(alike))
+    if len(chosen) < len(alike):
+        left_out["used another number of threads and were slower"] += len(alike) - len(chosen)
+    _refuse_contradictions(chosen, direction)
+    reasons = (f"{count} {OPERATIONS[direction]} measurement(s) {reason}" for reason, count in left_out.items())
+    return Series(direction, tuple(chosen), tuple(reasons))
+
+
+def _rows_of(results: Sequence[BenchmarkResult], direction: Direction) -> list[Row]:
+    return [
         Row(result.run_id, measurement)
         for result in results
         for measurement in result.measurements
         if measurement.operation == OPERATIONS[direction]
     ]
-    left_out = Counter(reason for row in rows for reason in reasons_against(row, engine))
-    usable = [row for row in rows if not any(reasons_against(row, engine))]
-    by_setting = _by_setting(usable)
-    chosen = max(by_setting.values(), key=lambda rows: (len({r.configuration for r in rows}), len(rows)), default=[])
-    for setting, others in by_setting.items():
-        if others is not chosen:
-            left_out[f"have other settings ({setting_text(setting)})"] += len(others)
-    fastest = list(_with_fastest_threads(chosen))
-    if len(fastest) < len(chosen):
-        left_out["had another number of threads and were slower"] += len(chosen) - len(fastest)
-    chosen = fastest
-    _refuse_contradictions(chosen, direction)
-    reasons = (f"{count} {OPERATIONS[direction]} measurement(s) {reason}" for reason, count in left_out.items())
-    return Series(direction, tuple(chosen), tuple(reasons))
+
+
+def _worth(rows: Sequence[Row]) -> tuple[int, int]:
+    """By which the rows of one setting are preferred: configurations first."""
+    return len({row.configuration for row in rows}), len(rows)
 
 
 def dates_of(results: Sequence[BenchmarkResult]) -> list[date]:
@@ -114,7 +122,7 @@ def dates_of(results: Sequence[BenchmarkResult]) -> list[date]:
 
 
 def _by_setting(rows: Sequence[Row]) -> dict[Setting, list[Row]]:
-    """Rows that can be fitted together; those of either kind of I/O go with the most that are otherwise alike."""
+    """Rows that can be fitted together; those of either kind of I/O go with the larger group otherwise alike."""
     by_setting: dict[Setting, list[Row]] = {}
     for row in rows:
         by_setting.setdefault(row.setting, []).append(row)
@@ -152,7 +160,7 @@ def _refuse_contradictions(rows: Sequence[Row], direction: Direction) -> None:
                 f"contradict each other: the {OPERATIONS[direction]} of {configuration_text(configuration)} took "
                 f"{fast.seconds:.3g} s in run {fast.run_id} and {slow.seconds:.3g} s in run {slow.run_id}",
                 value=None,
-                remedy="leave out the run that is not of this storage as it is now, or measure again",
+                remedy="remove the run that was measured on another state of the storage, or measure again",
             )
 
 

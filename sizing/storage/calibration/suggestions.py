@@ -1,4 +1,4 @@
-"""Which further runs would tell most: they make a limit bind that was not seen, or narrow the widest interval."""
+"""Which further runs help the most: they make an unseen limit bind, or narrow the widest interval."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 
 from sizing.storage.calibration.calibration import Calibration, DirectionFit, LimitEstimate
 from sizing.storage.calibration.rows import OPERATIONS
-from sizing.storage.terms import Demand, Direction, total_seconds
+from sizing.storage.rates import DIRECTIONS, Direction, rates_of
+from sizing.storage.terms import Demand, total_seconds
 from sizing.units import percent_text
 
 _MOST_SUGGESTIONS = 3
@@ -39,8 +40,7 @@ class Suggestion:
 def suggestions(calibration: Calibration) -> tuple[Suggestion, ...]:
     """Runs worth making, the most telling first: at most three for writes and three for reads."""
     found: list[Suggestion] = []
-    directions: tuple[Direction, ...] = ("write", "read")
-    for direction in directions:
+    for direction in DIRECTIONS:
         fit = calibration.fit(direction)
         if fit is not None:
             rows = itertools.chain(
@@ -70,14 +70,14 @@ def _to_vary(fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:
     """A second size, where all runs had one."""
     if _has_one_size(fit):
         covered = fit.covered
-        reason = f"one size cannot tell the rates of {OPERATIONS[direction]}s from times that do not grow with bytes"
+        reason = f"one size cannot separate the {OPERATIONS[direction]} rates from times that do not grow with bytes"
         nodes, ranks = round(covered.num_nodes[1]), round(covered.streams_per_node[1])
         yield Suggestion(direction, nodes, ranks, 4 * round(covered.bytes_per_stream[1]), reason)
 
 
 def _has_one_size(fit: DirectionFit) -> bool:
-    least, most = fit.covered.bytes_per_stream
-    return most < 2 * least
+    low, high = fit.covered.bytes_per_stream
+    return high < 2 * low
 
 
 def _to_narrow(calibration: Calibration, fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:
@@ -95,14 +95,14 @@ def _to_narrow(calibration: Calibration, fit: DirectionFit, direction: Direction
     cells = np.array(list(_grid(fit)), dtype=np.float64).T
     nodes, ranks, size = cells
     demand = Demand(nodes * ranks * size, nodes * ranks, nodes, nodes * ranks)
-    rates = {**calibration.profile.rates(), **draws}
-    times = np.log(total_seconds(rates, [demand], direction=direction))
+    rates = rates_of({**calibration.profile.figures(), **draws}, direction)
+    times = np.log(total_seconds(rates, [demand]))
     covariance = ((limit - limit.mean())[:, None] * (times - times.mean(axis=0))).mean(axis=0)
     left = 1 - covariance**2 / (limit.var() * (times.var(axis=0) + fit.noise_fraction**2))
     best = int(left.argmin())
     low, high = widest.interval or (0.0, 0.0)
     reason = (
-        f"it would narrow the {widest.resource} limit of {OPERATIONS[direction]}s, the widest interval, from "
+        f"narrows the {widest.resource} limit of {OPERATIONS[direction]}s, the widest interval, from "
         f"{_either_way(high / low, 1.0)} to {_either_way(high / low, math.sqrt(left[best]))} either way"
     )
     yield Suggestion(direction, int(nodes[best]), int(ranks[best]), int(size[best]), reason)
@@ -117,9 +117,9 @@ def _grid(fit: DirectionFit) -> Iterator[tuple[int, int, int]]:
 
 
 def _doubled(span: tuple[float, float]) -> list[int]:
-    least, most = math.ceil(span[0]), round(span[1])
-    count = int(math.log2(most / least)) + 1 if most > least else 1
-    return sorted({*(least * 2**power for power in range(count)), most})
+    low, high = math.ceil(span[0]), round(span[1])
+    count = int(math.log2(high / low)) + 1 if high > low else 1
+    return sorted({*(low * 2**power for power in range(count)), high})
 
 
 def _either_way(ratio: float, narrowed_by: float) -> str:

@@ -43,7 +43,7 @@ def test_superpod_guidance_is_as_published(quality: str, size: str, key: str) ->
 def test_local_nvme_is_as_published_and_limits_the_node_alone(name: str, key: str) -> None:
     profile = storage_profiles()[f"local-nvme-raid0-{name}"].profile
     read, write = GUIDANCE["local_nvme_raid0"][key]
-    assert profile.rates() == {
+    assert profile.figures() == {
         "node_write_bytes_per_second": write * 1e9,
         "node_read_bytes_per_second": read * 1e9,
     }
@@ -80,7 +80,7 @@ def test_buffered_writers_of_a_dgx_a100_bind_at_8_gb_per_second_and_direct_ones_
 
 def test_rates_that_other_numbers_of_nodes_achieved_are_named() -> None:
     warnings = " ".join(report({"preset": "mlperf-v3-hpe-e2000"}).warnings)
-    assert "what checkpoints of 16 nodes achieved, here 64 write" in warnings
+    assert "what 16 nodes achieved, and here 64 write" in warnings
 
 
 def test_every_entry_has_a_rate_and_resolves_by_name() -> None:

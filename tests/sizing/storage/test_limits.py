@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from sizing.storage.limits import Demand, Direction, transfer
 from sizing.storage.profile import StorageProfile
-from sizing.storage.terms import Rates, shared_terms
+from sizing.storage.rates import Rates
+from sizing.storage.terms import shared_terms
 from sizing.storage.transfer import files_seconds, shared_seconds, transfer_seconds
 
 DEMAND = Demand(total_bytes=13_800_000_000_000, num_streams=512, num_nodes=64, num_files=512)
@@ -183,8 +184,8 @@ def test_what_happens_once_is_not_paid_for_each_step_of_a_restore() -> None:
 
 
 def test_terms_take_arrays_of_rates_and_of_demands() -> None:
-    rates: Rates = {"write_bytes_per_second": np.array([[1e9], [2e9]]), "node_write_bytes_per_second": 1e9}
+    rates = Rates(file_system_bytes_per_second=np.array([[1e9], [2e9]]), node_bytes_per_second=1e9)
     demand = Demand(np.array([1e9, 8e9]), 8, np.array([1, 4]), 8)
-    terms = shared_terms(rates, demand, direction="write")
+    terms = shared_terms(rates, demand)
     assert np.asarray(terms["file-system"]).tolist() == [[1.0, 8.0], [0.5, 4.0]]
     assert np.asarray(terms["node"]).tolist() == [1.0, 2.0]
