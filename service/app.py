@@ -31,6 +31,7 @@ from service.routes import (
     scenarios,
     sizings,
     storage_systems,
+    validation,
 )
 from service.routes.docs import add_docs_pages
 from service.settings import Settings
@@ -41,6 +42,7 @@ ROUTERS = (
     sizings.router,
     explorations.router,
     catalogs.router,
+    validation.router,
     storage_systems.router,
     runs.router,
     calibrations.router,

@@ -25,6 +25,8 @@ from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.storage.catalog import storage_profiles
 from sizing.training.techniques import techniques
+from sizing.validation.reference_runs import reference_run
+from sizing.validation.validation_report import validation_report
 
 _OWN_ERRORS = ("HTTPValidationError", "ValidationError")
 """The form in which FastAPI would answer invalid input, if `service.middleware.exception_handlers` let it."""
@@ -63,6 +65,7 @@ def _examples() -> Iterator[tuple[str, Any]]:
         "CatalogNode": next(iter(node_catalog().values())),
         "CatalogProfile": next(iter(storage_profiles().values())),
         "Technique": techniques()[0],
+        "ValidationReport": validation_report([*reference_run()]),
     }
     for name, report in reports.items():
         yield name, report.model_dump(mode="json")

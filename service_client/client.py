@@ -39,6 +39,7 @@ from sizing.scenario import Scenario
 from sizing.storage.catalog import CatalogProfile
 from sizing.storage.measurement import BenchmarkResult
 from sizing.training.techniques import Technique
+from sizing.validation import ValidationReport
 
 SYSTEMS = "storage-systems"
 
@@ -56,7 +57,7 @@ class Client(Connection):
         return self._post(SizingReport, path_of("sizings"), _document(scenario))
 
     def requirements(self, scenario: Scenario | Document) -> RequirementsReport:
-        """The least bandwidth and capacity, and the intervals, that meet the targets of a scenario."""
+        """The min bandwidth and capacity, and the intervals, that meet the targets of a scenario."""
         return self._post(RequirementsReport, path_of("requirements"), _document(scenario))
 
     def sweep(self, request: SweepRequest | Document) -> SweepReport:
@@ -110,6 +111,10 @@ class Client(Connection):
     def techniques(self) -> list[Technique]:
         """The training techniques, with their sources."""
         return self._get(list[Technique], path_of("techniques"))
+
+    def validation(self) -> ValidationReport:
+        """The calculation beside everything published that it can be held against."""
+        return self._get(ValidationReport, path_of("validation"))
 
     def add_storage_system(self, name: str, description: str = "") -> StorageSystem:
         """Add a storage system, or find the same."""

@@ -38,10 +38,13 @@ def provenance_of(scenario: Scenario, storage: ResolvedStorage | None) -> list[P
         "overhead": weakest(write, period),
         "overhead.rework_fraction": weakest(write, period, failures),
         "interval": weakest(write, period, failures),
+        "shares": weakest(write, read, period, failures),
         "required": weakest(period, targets),
+        "tiers": weakest(write, read, period, failures),
         "targets": weakest(write, read, targets),
         "capacity": weakest(_COUNTED, model),
         "capacity.num_checkpoints": _retention(scenario),
+        "cost": weakest(write, period, failures),
     }
     return grouped(origins)
 

@@ -8,7 +8,7 @@ from sizing.charts.chart import Spec, chart, quantity, series
 from sizing.charts.theme import BAR_STEP, WIDTH
 from sizing.explore.comparisons.comparison_report import ComparisonReport
 
-_TIMES = {"write.stall_seconds": "stall of a save", "restore.seconds": "restore"}
+_TIMES = {"write.stall_seconds": "stall per save", "restore.seconds": "restore"}
 _LOSSES = {"overhead.fraction": "saving", "overhead.rework_fraction": "failures"}
 
 

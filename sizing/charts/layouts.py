@@ -1,4 +1,4 @@
-"""What a LayoutsReport shows as a chart: what the fullest GPU of each layout holds, beside its memory."""
+"""What a LayoutsReport shows as a chart: what the fullest GPU of each layout holds, and its memory."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def layouts_chart(report: LayoutsReport) -> Spec:
     shown = report.layouts[:MOST_BARS]
     names = [_name(layout) for layout in shown]
     lines = [
-        {"bytes": report.gpu_memory_bytes, "line": "memory of a GPU"},
-        {"bytes": report.room_bytes, "line": "less headroom"},
+        {"bytes": report.gpu_memory_bytes, "line": "GPU memory"},
+        {"bytes": report.room_bytes, "line": "GPU memory without headroom"},
     ]
     spec = chart(
-        f"What {report.num_fitting:,} layouts hold on their fullest GPU",
+        f"Memory of the fullest GPU in {report.num_fitting:,} layouts",
         subtitle=f"{report.num_gpus:,} GPUs; the best {len(shown):,} by {report.objective}",
         rows=[],
         layer=[

@@ -49,7 +49,7 @@ def parts_chart(size: CheckpointSize) -> Spec:
         {"part": f"{name} ({part.dtype})", "total_bytes": part.total_bytes, "label": bytes_text(part.total_bytes)}
         for name, part in size.parts.items()
     ]
-    return _bars("What a checkpoint holds", rows, "part", quantity("total_bytes", "bytes in files"))
+    return _bars("Contents of a checkpoint", rows, "part", quantity("total_bytes", "bytes in files"))
 
 
 def limits_chart(title: str, limits: Sequence[Limit]) -> Spec:
@@ -58,11 +58,11 @@ def limits_chart(title: str, limits: Sequence[Limit]) -> Spec:
         {
             "resource": limit.resource,
             "seconds": limit.seconds,
-            "label": f"{seconds_text(limit.seconds)}{', decides' if limit.binds else ''}",
+            "label": f"{seconds_text(limit.seconds)}{', bottleneck' if limit.binds else ''}",
         }
         for limit in limits
     ]
-    return _bars(title, rows, "resource", quantity("seconds", "time that it alone takes"))
+    return _bars(title, rows, "resource", quantity("seconds", "time of this limit alone"))
 
 
 def lost_time_chart(scenario: Scenario, asked: SizingReport) -> Spec:
@@ -79,18 +79,18 @@ def lost_time_chart(scenario: Scenario, asked: SizingReport) -> Spec:
     heights = {"y": {"field": "lost_fraction", "type": "quantitative"}}
     text = {"type": "text", "align": "left", "dx": 6, "dy": -12}
     return chart(
-        "What share of its time the run loses, by interval between checkpoints",
-        subtitle="stalls of saves that count, work done again after failures, and recovery from them",
+        "Share of wall time lost, by checkpoint interval",
+        subtitle="stalls of completed saves, lost work (RPO) done again, and recovery (RTO)",
         rows=list(_lost_rows(intervals, {name: shares[name] for name in lost})),
         encoding={
-            "x": quantity("interval_seconds", "from the start of one checkpoint to the next", axis=_TIME_AXIS)
+            "x": quantity("interval_seconds", "checkpoint interval, start to start", axis=_TIME_AXIS)
             | {"scale": {"type": "log", "nice": False}},
         },
         layer=[
             {
                 "mark": {"type": "area", "opacity": _AREA_OPACITY},
                 "encoding": {
-                    "y": quantity("lost_fraction", "share of the wall time lost", stack="zero"),
+                    "y": quantity("lost_fraction", "share of wall time lost", stack="zero"),
                     "color": {
                         "field": "share",
                         "type": "nominal",

@@ -34,7 +34,7 @@ def sweep_chart(report: SweepReport) -> Spec:
     )
     return chart(
         f"{report.objectives[0].capitalize()} against {report.objectives[1]}",
-        subtitle=f"{report.num_rows:,} rows; the line joins those that no other beats",
+        subtitle=f"{report.num_rows:,} rows; the line is the Pareto front",
         rows=all_rows,
         encoding=encoding,
         layer=[

@@ -96,7 +96,7 @@ def _containers(root: Path, files: tuple[Path, ...]) -> Iterator[Container]:
         if path in claimed:
             continue
         if path.suffix == DATA_SUFFIX:
-            wrong = "is a data file of torch DCP that no .metadata beside it names"
+            wrong = "is a data file of torch DCP, and no .metadata in its folder names it"
             raise refusal(path, wrong, f"the save of {root} was not finished: save it again")
         if path.suffix == SHARD_SUFFIX or _is_torch(path):
             yield container_of_file(path)

@@ -47,7 +47,7 @@ def safetensors_tensors(path: Path) -> tuple[StoredTensor, ...]:
         wrong = f"is no whole safetensors file: its header claims {header_bytes} bytes, the file has {size}"
         raise refusal(path, wrong, DAMAGED_REMEDY)
     if header_bytes > MOST_HEADER_BYTES:
-        raise too_large(path, "a header", size=header_bytes, most_bytes=MOST_HEADER_BYTES)
+        raise too_large(path, "a header", size=header_bytes, max_bytes=MOST_HEADER_BYTES)
     try:
         header = json_object(leading_bytes(path, header_bytes, at=LENGTH_BYTES))
         header.pop("__metadata__", None)

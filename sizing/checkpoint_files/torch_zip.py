@@ -103,7 +103,7 @@ def _content(path: Path, archive: zipfile.ZipFile) -> TorchArchive:
         raise refusal(path, "is a TorchScript archive, a program and not a checkpoint", "give a checkpoint")
     size = records[pickles[0]].file_size
     if size > MOST_PICKLE_BYTES:
-        raise too_large(path, "a pickle", size=size, most_bytes=MOST_PICKLE_BYTES)
+        raise too_large(path, "a pickle", size=size, max_bytes=MOST_PICKLE_BYTES)
     prefix = f"{root}data/"
     return TorchArchive(
         pickle=_record(archive, pickles[0]),

@@ -1,41 +1,112 @@
-"""Predicted against published, as a table."""
+"""Predicted beside published, as text: how it stands first, then every comparison of each part under its source."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import groupby
 
 from rich import box
+from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
-from sizing.validation import Comparison
+from sizing.validation import Comparison, ValidationReport
+from sizing.validation.run_assumptions import RunAssumption
+from sizing.validation.validation_report import ValidationPart
+
+WIDTH = 100
+"""In which every row can be read, where there is no terminal."""
+
+_LEAST_NUMBER = 12
 
 
-def validation_table(compared: list[Comparison]) -> Table:
-    """One row per comparison, under its source: prediction, truth, ratio and verdict."""
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("fact", no_wrap=True)
-    for column in ("predicted", "published", "ratio"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("verdict")
-    for source, rows in groupby(compared, key=lambda comparison: comparison.source):
-        table.add_section()
-        table.add_row(f"[bold cyan]{source}[/bold cyan]")
-        for row in rows:
-            ratio = "-" if row.ratio is None else f"{row.ratio:.6f}"
-            predicted = "-" if row.predicted is None else _number(row.predicted)
-            table.add_row(f"  {row.fact}", predicted, _number(row.truth), ratio, _verdict(row))
+def validation_text(report: ValidationReport) -> RenderableType:
+    """The parts counted, then each with all its comparisons, what runs were assumed to do, and what has no figure."""
+    return Group(
+        _counts(report),
+        *(_part(number, part) for number, part in enumerate(report.parts, start=1)),
+        _heading("Assumed of runs that do not publish it, the same for all"),
+        *(_bullet(_assumption(row)) for row in report.run_assumptions),
+        _heading("Published without a figure to compare"),
+        *(_bullet(f"{name}: {instead}") for name, instead in report.without_figure.items()),
+    )
+
+
+def _counts(report: ValidationReport) -> Table:
+    table = Table("predicted against published", box=box.SIMPLE_HEAD, width=WIDTH)
+    for column in ("rows", "agree", "explained miss", "unexplained", "no prediction"):
+        table.add_column(column, justify="right")
+    for number, part in enumerate(report.parts, start=1):
+        counts = part.counts
+        figures = (counts.agrees, counts.explained_misses, counts.unexplained, counts.no_prediction)
+        table.add_row(f"{number}. {part.title}", str(len(part.comparisons)), *map(str, figures))
     return table
 
 
-def _verdict(comparison: Comparison) -> str:
-    if not comparison.as_expected:
-        return "[red]differs[/red]"
-    if comparison.unpublished:
-        return f"[yellow]no prediction: {comparison.unpublished}[/yellow]"
-    if comparison.miss:
-        return f"[yellow]differs: {comparison.miss}[/yellow]"
-    return "equal" if comparison.tolerance == 0 else f"within {comparison.tolerance:.2g}"
+def _part(number: int, part: ValidationPart) -> Group:
+    by_source = groupby(part.comparisons, key=lambda row: row.source)
+    return Group(_heading(f"{number}. {part.title}"), *(_of_source(source, list(rows)) for source, rows in by_source))
+
+
+def _of_source(source: str, rows: list[Comparison]) -> Group:
+    """The rows of one source, and below them the notes that their verdicts count."""
+    notes = list(dict.fromkeys(row.note for row in rows if row.note))
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0), pad_edge=False, width=WIDTH - 2)
+    table.add_column("", ratio=1)
+    for column in ("predicted", "published"):
+        table.add_column(column, justify="right", min_width=_LEAST_NUMBER, no_wrap=True)
+    table.add_column("ratio", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for row in rows:
+        table.add_row(*_cells(row, notes))
+    footnotes = (_bullet(note, mark=f"({number})") for number, note in enumerate(notes, start=1))
+    return Group(Text(), Text(source, style="bold cyan"), Padding(table, (0, 0, 0, 2)), *footnotes)
+
+
+def _cells(row: Comparison, notes: list[str]) -> Iterator[str | Text]:
+    yield Text(row.fact)
+    yield "-" if row.predicted is None else _number(row.predicted)
+    yield ("> " if row.is_lower_bound else "") + _number(row.published)
+    yield "-" if row.ratio is None else f"{row.ratio:.4f}"
+    mark = f" ({notes.index(row.note) + 1})" if row.note else ""
+    yield Text(_verdict(row) + mark, style=_STYLES[row.verdict])
+
+
+_STYLES = {"agrees": "", "explained-miss": "yellow", "no-prediction": "yellow", "unexplained": "red"}
+
+
+def _verdict(row: Comparison) -> str:
+    match row.verdict:
+        case "agrees":
+            return "equal" if row.tolerance_fraction == 0 else f"within {_percent(row.tolerance_fraction)}"
+        case "explained-miss":
+            return "explained"
+        case "no-prediction":
+            return "no prediction"
+        case "unexplained":
+            return "UNEXPLAINED"
+
+
+def _percent(fraction: float) -> str:
+    return f"{100 * fraction:.2g} %" if fraction >= 1e-4 else f"{fraction:.0e}"
 
 
 def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+
+
+def _assumption(row: RunAssumption) -> str:
+    return f"{row.quantity}: {row.value:.4g} ({row.reason}; {row.source})"
+
+
+def _heading(text: str) -> Padding:
+    return Padding(Text(text, style="bold"), (1, 0, 0, 0))
+
+
+def _bullet(text: str, *, mark: str = "-") -> Padding:
+    row = Table.grid(padding=(0, 1, 0, 0), expand=True)
+    row.add_column()
+    row.add_column(ratio=1)
+    row.add_row(Text(mark), Text(text))
+    return Padding(row, (0, 0, 0, 2))

@@ -27,10 +27,10 @@ from sizing.state.saved_state import PartName
 
 @dataclass(frozen=True, slots=True)
 class LaidOut:
-    """Sizes and layout for the report, and what later steps need beside them.
+    """Sizes and layout for the report, and what later steps need.
 
     `dense_bytes` and `expert_bytes` are those of each part in the files; `max_dense` and `max_expert` are what the
-    rank with most parameters holds.
+    rank with the max of parameters holds.
     """
 
     size: CheckpointSize
@@ -121,7 +121,7 @@ def _experts_per_rank(model: ResolvedModel, parallelism: Parallelism) -> int:
 
 
 def trained_inventory(inventory: Inventory, training: Training) -> Inventory:
-    """The inventory with what is frozen marked, and the adapters beside it.
+    """The inventory with what is frozen marked, and the adapters.
 
     Raises InvalidInput for a name that no tensor has.
     """

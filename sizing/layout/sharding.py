@@ -11,13 +11,13 @@ from sizing.state.training import Framework
 ZERO_STAGE_OF_OPTIMIZER, ZERO_STAGE_OF_GRADIENTS, ZERO_STAGE_OF_WEIGHTS = 1, 2, 3
 """The first stage of ZeRO that shards it. Source: Rajbhandari et al. 2020, arXiv 1910.02054, section 5."""
 
-
 WHOLE = Ranks()
+"""Not divided: every rank that holds the tensors has all of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sharding:
-    """Over how many ranks each part of the training state is divided; 1: every rank that holds it has it whole.
+    """Over how many of the ranks that hold the same tensors each part of the training state is divided.
 
     `shard_group`: ranks of which each has its rows of every tensor. FSDP alone cuts tensors; ZeRO and a distributed
     optimizer divide the flat buffer of them all.

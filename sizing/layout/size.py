@@ -156,7 +156,7 @@ def _part_size(
 def _small_state(
     inventory: Inventory, parts: tuple[StatePart, ...], *, has_metadata: bool, writers: tuple[WriterClass, ...]
 ) -> dict[str, int]:
-    """What stands in the files beside the tensors of the model and its optimizer."""
+    """Non-tensor data in the files."""
     num_writers = sum(writer.num_ranks for writer in writers)
     small = {
         "random-number generators": num_writers * GENERATOR_STATE_BYTES,

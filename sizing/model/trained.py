@@ -1,4 +1,4 @@
-"""Which tensors are trained: all, all but some, or only adapters beside them."""
+"""Which tensors are trained: all, all but some, or only adapters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def with_adapters(inventory: Inventory, *, rank: int, names: Collection[str], fi
     """The inventory with everything frozen and low-rank adapters beside the named matrices.
 
     A matrix of out x in gets rank x in and out x rank. Where the ranks cut the matrix by its outputs they cut
-    the second adapter, where by its inputs the first; the other is whole on every rank.
+    the second adapter, where by its inputs the first, along the same dimension; the other is whole on every rank.
     Source: Hu et al. 2021, arXiv 2106.09685, section 4.1.
     Raises InvalidInput for a name that no matrix of the layers has.
 
@@ -39,11 +39,11 @@ def with_adapters(inventory: Inventory, *, rank: int, names: Collection[str], fi
 
 def _adapters_of(group: TensorGroup, rank: int) -> Iterator[TensorGroup]:
     outputs, inputs = group.shape
+    first = replace(group, name=f"{group.name}.adapter_in", shape=(rank, inputs))
+    second = replace(group, name=f"{group.name}.adapter_out", shape=(outputs, rank))
     by_outputs = group.cut == 0
-    down = replace(group, name=f"{group.name}.adapter_in", shape=(rank, inputs), cut=1)
-    up = replace(group, name=f"{group.name}.adapter_out", shape=(outputs, rank), cut=0)
-    yield replace(down, pieces=1) if by_outputs else down
-    yield up if by_outputs else replace(up, pieces=1)
+    yield replace(first, pieces=1) if by_outputs else first
+    yield second if by_outputs else replace(second, pieces=1)
 
 
 def _is_named(group: TensorGroup, names: Collection[str]) -> bool:

@@ -1,4 +1,4 @@
-"""The `costs` block of a Scenario: what storage costs to buy, and lost GPU time beside it. No price has a default."""
+"""The `costs` block of a Scenario: prices of storage and of lost GPU time. No price has a default."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Costs(BaseModel):
     @model_validator(mode="after")
     def _prices_something(self) -> Self:
         if all(getattr(self, name) is None for name in _PRICES):
-            raise broken_rule(f"must have at least one of {', '.join(_PRICES)}", "give a price, or leave costs out")
+            raise broken_rule(f"must have at least one of {', '.join(_PRICES)}", "give a price, or remove costs")
         if self.per_lost_gpu_hour is not None and self.run_seconds is None:
-            raise broken_rule("has per_lost_gpu_hour without run_seconds", "say over what time: 90d")
+            raise broken_rule("has per_lost_gpu_hour without run_seconds", "give run_seconds, such as 90d")
         return self
 
 
@@ -57,8 +57,7 @@ class Cost(Figures):
         description="Price of the file system's write rate. Null without per_gigabyte_per_second or a write rate."
     )
     lost_gpu_hours: float | None = Field(
-        description="GPU-hours over costs.run_seconds that are no useful work. "
-        "Null when goodput or run_seconds is unknown."
+        description="GPU-hours of costs.run_seconds without useful work. Null when goodput or run_seconds is unknown."
     )
     lost_gpu_time: float | None = Field(
         description="Price of these GPU-hours. Null without per_lost_gpu_hour, or when they are unknown."

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sizing.published import published
-from sizing.run.failures import mtbf_seconds
+from sizing.run.failures import Reliability, mtbf_seconds
 from sizing.run.goodput.single_level import (
     daly_first_order_seconds,
     daly_seconds,
@@ -16,8 +16,14 @@ from sizing.run.goodput.single_level import (
     optimal_seconds,
     young_seconds,
 )
-from sizing.units import SECONDS_PER_DAY
-from sizing.validation.comparison import Comparison
+from sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
+from sizing.validation.comparison import Comparison, Source
+
+_FORMULAS = Source("arithmetic", "Young 1974, Daly 2006: best intervals, evaluated by formula")
+_KOKOLIS = Source("arithmetic", "Kokolis et al. 2024, arXiv 2410.21680: effective training time by its formula")
+_TWO_LEVELS = Source("arithmetic", "Two levels of checkpoints, first order")
+_PROJECTED = Source("arithmetic", "Kokolis et al. 2024: time to failure that they project from RSC-1's rate")
+_MEASURED = Source("tool", "Kokolis et al. 2024: time to failure measured on RSC-1, quoted in public notes")
 
 
 def intervals() -> Iterator[Comparison]:
@@ -35,10 +41,11 @@ def intervals() -> Iterator[Comparison]:
         }
         for key, value in found.items():
             fact = f"{key.removesuffix('_seconds').replace('_', ' ')}, stall {stall} s, MTBF {mtbf} s"
-            yield Comparison(fact, value, row[key], 1e-5, "Young 1974, Daly 2006")
+            yield _FORMULAS.compared(fact, value, row[key], within=1e-5)
     for row in facts["ettr_vectors"]:
         yield from _effective_training_time(row)
     yield from _two_levels(facts["two_level_vector"])
+    yield from _failures_by_size()
 
 
 def _effective_training_time(row: dict[str, Any]) -> Iterator[Comparison]:
@@ -47,15 +54,15 @@ def _effective_training_time(row: dict[str, Any]) -> Iterator[Comparison]:
     ratio = ettr_fraction(
         row["interval_seconds"], stall_seconds=stall, mtbf_seconds=mtbf, recovery_seconds=row["restart_seconds"]
     )
-    source, what = "Kokolis et al. 2024, arXiv 2410.21680", f"{row['num_gpus']:,} GPUs"
-    yield Comparison(f"effective training time, {what}", float(ratio), row["ettr"], 1e-4, source)
+    what = f"{row['num_gpus']:,} GPUs"
+    yield _KOKOLIS.compared(f"effective training time, {what}", float(ratio), row["ettr"], within=1e-4)
     best = float(young_seconds(stall, mtbf_seconds=mtbf))
-    yield Comparison(f"best interval, {what}", best, row["interval_seconds"], 1e-3, source)
+    yield _KOKOLIS.compared(f"best interval, {what}, seconds", best, row["interval_seconds"], within=1e-3)
 
 
 def _two_levels(facts: dict[str, Any]) -> Iterator[Comparison]:
     mtbf, share = facts["mtbf_seconds"], facts["share_recoverable_from_level1"]
-    first, second, source = facts["level1_seconds"], facts["level2_seconds"], "Two levels, first order"
+    first, second = facts["level1_seconds"], facts["level2_seconds"]
     cases = {
         "level 1 interval": (young_seconds(first, mtbf_seconds=mtbf / share), "level1_interval_seconds"),
         "level 2 interval": (young_seconds(second, mtbf_seconds=mtbf / (1 - share)), "level2_interval_seconds"),
@@ -68,4 +75,20 @@ def _two_levels(facts: dict[str, Any]) -> Iterator[Comparison]:
         ),
     }
     for fact, (value, key) in cases.items():
-        yield Comparison(fact, float(value), facts[key], 1e-3, source)
+        yield _TWO_LEVELS.compared(fact, float(value), facts[key], within=1e-3)
+
+
+def _failures_by_size() -> Iterator[Comparison]:
+    """How often jobs of a size fail by the rate of RSC-1, which was found on its large jobs."""
+    systems = {row["system"]: row for row in published("failure_rates")["rows"]}
+    per_node_day = systems["Meta RSC-1"]["failures_per_1000_node_days"] / 1000
+    for row in systems["Meta RSC, MTTF by job size"]["rows"]:
+        job = Reliability(failures_per_node_day=per_node_day)
+        num_gpus = row["job_gpus"]
+        hours = float(job.job_mtbf_seconds(num_nodes=num_gpus // 8, num_gpus=num_gpus)) / SECONDS_PER_HOUR
+        fact = f"hours to a failure on {num_gpus:,} GPUs"
+        if row["kind"] == "projected":
+            yield _PROJECTED.compared(fact, hours, row["mttf_hours"], within=0.03)
+        else:
+            miss = "small jobs fail more often than a rate found on large ones says: what counts as a failure differs"
+            yield _MEASURED.compared(fact, hours, row["mttf_hours"], within=0.2, miss=miss)

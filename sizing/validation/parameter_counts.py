@@ -9,34 +9,52 @@ from sizing.model.catalog import CatalogModel
 from sizing.model.formulas import megatron_gpt_parameters
 from sizing.model.inventory import inventory_of
 from sizing.published import published
-from sizing.validation.comparison import EXACT, Comparison
+from sizing.validation.comparison import EXACT, Comparison, Source
+
+_COUNTED = {
+    "Hugging Face safetensors total": Source(
+        "observation", "Parameters in published files: the hub's safetensors totals, from public copies"
+    ),
+    "PyPI keras-hub": Source("tool", "Parameters that keras-hub 0.32.0 lists for its presets"),
+    "a published table": Source("tool", "A published table of parameter counts, from a public copy"),
+}
+"""By the first words of the source of a count in the model catalog."""
+
+_BUILT = Source("arithmetic", "Parameters of published architectures, counted tensor by tensor")
+_MEGATRON = Source("arithmetic", "Narayanan et al. 2021, arXiv 2104.04473, Table 1 and equation 2")
 
 
 def parameter_counts() -> Iterator[Comparison]:
-    """Every architecture of the catalog whose exact count is published."""
+    """Every model of the catalog whose count somebody else published, and every architecture counted on its own."""
+    for model in catalog().values():
+        if model.num_parameters is not None:
+            yield _source(model).compared(
+                f"parameters of {model.name}", _count(model), model.num_parameters, within=EXACT
+            )
     for row in published("model_parameters")["models"]:
         if row["name"] in catalog():
-            yield Comparison(
-                f"parameters of {row['name']}",
-                _count(catalog()[row["name"]]),
-                row["num_parameters"],
-                EXACT,
-                "Exact counts of the published architectures",
-            )
+            found = _count(catalog()[row["name"]])
+            yield _BUILT.compared(f"parameters of {row['name']}", found, row["num_parameters"], within=EXACT)
 
 
 def megatron_table() -> Iterator[Comparison]:
     """The paper's table, by its formula and by inventory."""
     by_shape = {(m.architecture.hidden_size, m.architecture.num_layers): m for m in catalog().values()}
     for row in published("megatron_table1")["rows"]:
-        hidden, layers, truth = row["hidden_size"], row["num_layers"], row["num_parameters_by_formula"]
-        label, source = f"{row['printed_billion_parameters']}B", "Narayanan et al. 2021, Table 1"
+        hidden, layers, by_formula = row["hidden_size"], row["num_layers"], row["num_parameters_by_formula"]
+        label = f"{row['printed_billion_parameters']}B"
         formula = megatron_gpt_parameters(
             num_layers=layers, hidden_size=hidden, vocab_size=51_200, sequence_length=2_048
         )
-        yield Comparison(f"{label} by the paper's formula", formula, truth, EXACT, source)
+        yield _MEGATRON.compared(f"{label} by the paper's formula", formula, by_formula, within=EXACT)
         count = _count(by_shape[hidden, layers])
-        yield Comparison(f"{label} inventory less final norm 2h", count - 2 * hidden, truth, EXACT, source)
+        yield _MEGATRON.compared(f"{label} inventory less final norm 2h", count - 2 * hidden, by_formula, within=EXACT)
+
+
+def _source(model: CatalogModel) -> Source:
+    """Who counted a model of the catalog. A new kind of source has to be judged first, in `_COUNTED`."""
+    named = model.num_parameters_source or ""
+    return next(source for start, source in _COUNTED.items() if named.startswith(start))
 
 
 def _count(model: CatalogModel) -> int:

@@ -13,19 +13,14 @@ from sizing.storage.profile import StorageProfile
 from sizing.storage.rates import DIRECTIONS, Direction
 from sizing.storage.terms import Demand
 from sizing.units import parse_bytes, rate_text
-from sizing.validation.comparison import Comparison
+from sizing.validation.comparison import Comparison, Source
 
-_MLPERF = "MLPerf Storage v3.0 results: bytes of the workload at the printed rate"
+_MLPERF = Source("observation", "MLPerf Storage v3.0 results: seconds, from the rate printed for the same run")
 _MLPERF_SECONDS: dict[Direction, str] = {"write": "write_seconds", "read": "read_seconds"}
 """The fields of a published row."""
-_SAVES = "Save times of BLOOM and Megatron-DeepSpeed"
-_LOCKWOOD = "Lockwood 2025: three asynchronous tiers"
-_KNOWN_MISSES = {
-    (
-        "Everpure FBEXA, 32 hosts",
-        "read",
-    ): "the printed rate is a mean of rates, not bytes over seconds"
-}
+_SAVES = Source("observation", "Save times of BLOOM and Megatron-DeepSpeed")
+_LOCKWOOD = Source("arithmetic", "Lockwood 2025: three asynchronous tiers")
+_KNOWN_MISSES = {("Everpure FBEXA, 32 hosts", "read"): "the printed rate is a mean of rates, not bytes over seconds"}
 
 _WITHIN = 0.05
 """Published seconds and rates are rounded to two or three digits, and rates are means over runs."""
@@ -47,13 +42,14 @@ def _mlperf_times() -> Iterator[Comparison]:
 
 
 def _mlperf_time(row: dict[str, Any], direction: Direction, workload: dict[str, Any] | None) -> Comparison:
-    fact, truth = f"{row['system']}: {direction} {row['model']}, seconds", row[_MLPERF_SECONDS[direction]]
+    fact, measured = f"{row['system']}: {direction} {row['model']}, seconds", row[_MLPERF_SECONDS[direction]]
     if workload is None:
         missing = "the layers of this workload, and so its bytes, are not published with it"
-        return Comparison(fact, None, truth, _WITHIN, _MLPERF, unpublished=missing)
+        return _MLPERF.not_compared(fact, measured, because=missing)
     total_bytes = workload["total_gib"] * parse_bytes("1 GiB")
     seconds = _seconds(total_bytes, bytes_per_second=row[direction] * parse_bytes("1 GiB"), direction=direction)
-    return Comparison(fact, seconds, truth, _WITHIN, _MLPERF, _KNOWN_MISSES.get((row["system"], direction), ""))
+    miss = _KNOWN_MISSES.get((row["system"], direction), "")
+    return _MLPERF.compared(fact, seconds, measured, within=_WITHIN, miss=miss)
 
 
 def _save_times() -> Iterator[Comparison]:
@@ -65,12 +61,10 @@ def _save_times() -> Iterator[Comparison]:
         if row["model"] in known_bytes:
             needed = rate_text(known_bytes[row["model"]] / row["seconds"])
             reason = f"the storage is not published; the time takes {needed}"
-            yield Comparison(
-                f"{row['model']} saved, seconds", None, row["seconds"], _WITHIN, _SAVES, unpublished=reason
-            )
+            yield _SAVES.not_compared(f"{row['model']} saved, seconds", row["seconds"], because=reason)
     small, large = (row for row in rows if row["model"] == "52b")
     fact = f"52b saved on {large['nodes']} nodes, seconds, as on {small['nodes']}: more replicas add no bytes"
-    yield Comparison(fact, small["seconds"], large["seconds"], _WITHIN, _SAVES)
+    yield _SAVES.compared(fact, small["seconds"], large["seconds"], within=_WITHIN)
 
 
 def _drain_rate() -> Iterator[Comparison]:
@@ -91,9 +85,8 @@ def _drain_rate() -> Iterator[Comparison]:
             }
         )
     )
-    yield Comparison(
-        "shared store drained every 600 s, B/s", report.required.write_bytes_per_second, 0.83e9, 0.01, _LOCKWOOD
-    )
+    rate = report.required.write_bytes_per_second or 0.0
+    yield _LOCKWOOD.compared("shared store drained every 600 s, B/s", rate, 0.83e9, within=0.01)
 
 
 def _seconds(total_bytes: float, *, bytes_per_second: float, direction: Direction) -> float:

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,15 +16,17 @@ import pytest
 
 import io_bench
 from io_bench import interruption
+from io_bench.cli.main import main
 from io_bench.ranks.process_group import ProcessGroup, joined
+from tests.testbed.processes import SECONDS_UNTIL_STUCK, wait_until
+from tests.testbed.terminal import typed
 
 REPOSITORY = Path(io_bench.__file__).parents[1]
-SECONDS_UNTIL_STUCK = 90.0
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Starts the command line as a process of its own, in a directory of its own."""
+    """Runs the command line in a directory of its own, as a process of its own or in this one."""
 
     directory: Path
 
@@ -56,17 +57,26 @@ class Bench:
         process = self.start(self.command(*arguments, num_ranks=num_ranks, prelude=prelude))
         return self.finish(process)
 
-    def finish(
-        self, process: subprocess.Popen[str], *, seconds: float = SECONDS_UNTIL_STUCK
+    def run_here(
+        self, *arguments: str, environment: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
+        """The command line in this process, which has torch already: as told, where nobody kills it."""
+        return typed(main, "ckpt-bench", *arguments, cwd=self.directory, environment=environment)
+
+    def finish(self, process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
         """Wait for the end; a process that is stuck is killed with its children, and the test fails."""
         try:
-            out, err = process.communicate(timeout=seconds)
+            out, err = process.communicate(timeout=SECONDS_UNTIL_STUCK)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            out, err = process.communicate()
-            pytest.fail(f"still running after {seconds} s\n{out}\n{err}")
+            pytest.fail(f"still running after {SECONDS_UNTIL_STUCK} s\n{last_words(process)}")
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def last_words(process: subprocess.Popen[str]) -> str:
+    """What a process has printed that is killed, with its children, if it still runs."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    return "\n".join(process.communicate())
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +114,7 @@ def group() -> Iterator[ProcessGroup]:
 Tree = dict[str, tuple[int, int, int]]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tree() -> Callable[[Path], Tree]:
     """Everything below a directory by relative path: inode, size, time of change to the nanosecond."""
 
@@ -123,12 +133,7 @@ def until() -> Callable[[Callable[[], object], subprocess.Popen[str]], None]:
     """Wait for something that a running process is about to do."""
 
     def wait(is_true: Callable[[], object], process: subprocess.Popen[str]) -> None:
-        deadline = time.monotonic() + SECONDS_UNTIL_STUCK
-        while not is_true():
-            if process.poll() is not None or time.monotonic() > deadline:
-                out, err = process.communicate(timeout=10)
-                pytest.fail(f"never came about\n{out}\n{err}")
-            time.sleep(0.01)
+        wait_until(is_true, process, last_words=lambda: last_words(process))
 
     return wait
 

@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from tests.testbed.glusterfs import glusterfs
 from tests.testbed.launch import REPOSITORY, Process, agents, finish
 from tests.testbed.network import Link, network
 from tests.testbed.nodes import Node
-from tests.testbed.processes import end
+from tests.testbed.processes import end, until
 from tests.testbed.slurm import Slurm, slurm
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 SMALL = ("--bytes-per-rank", "2MiB", "--repetitions", "1")
 # So many repetitions that a run lasts until it is stopped.
 ENDLESS = ("--bytes-per-rank", "2MiB", "--repetitions", "5000", "--timeout", "20s")
-SECONDS_UNTIL_STUCK = 90.0
 
 
 @dataclass(frozen=True)
@@ -107,15 +105,16 @@ Ended = tuple[list["subprocess.CompletedProcess[str]"], str]
 def ended_after(signum: signal.Signals, rank: int, cluster: Cluster, launch: Launch, directory: Path) -> Ended:
     """How the launchers ended after one rank got a signal, and all that they printed."""
     with launch(cluster, directory, *ENDLESS) as launchers:
-        deadline = time.monotonic() + SECONDS_UNTIL_STUCK
-        while not cluster.has_written or len(cluster.ranks) < 4:
-            assert time.monotonic() < deadline
-            assert all(launcher.poll() is None for launcher in launchers)
-            time.sleep(0.1)
+        until(lambda: (cluster.has_written and len(cluster.ranks) == 4) or any_ended(launchers))
+        assert not any_ended(launchers)
         victim = cluster.ranks[rank]
         victim.send_signal(signum)
-        ended = finish(launchers, seconds=SECONDS_UNTIL_STUCK)
+        ended = finish(launchers)
     return ended, "".join(launcher.stderr for launcher in ended)
+
+
+def any_ended(launchers: list[Process]) -> bool:
+    return any(launcher.poll() is not None for launcher in launchers)
 
 
 def measured(path: Path) -> BenchmarkResult:
@@ -125,7 +124,7 @@ def measured(path: Path) -> BenchmarkResult:
 @pytest.mark.long
 def test_ranks_on_two_nodes_with_one_host_name_measure_together(cluster: Cluster, tmp_path: Path) -> None:
     with under_torchrun(cluster, tmp_path, *SMALL, "--output", "r.json") as launchers:
-        first, second = finish(launchers, seconds=SECONDS_UNTIL_STUCK)
+        first, second = finish(launchers)
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
     result = measured(tmp_path / "r.json")
     assert {(m.num_nodes, m.num_ranks, m.verified) for m in result.measurements} == {(2, 4, True)}
@@ -148,7 +147,7 @@ def test_the_batch_scripts_check_and_measure(
 ) -> None:
     path = REPOSITORY / f"deploy/slurm/{script}.sbatch"
     command = (flag, path, cluster.target, *SMALL)
-    log = cluster.slurm.batch_log(*command, directory=tmp_path, seconds=SECONDS_UNTIL_STUCK)
+    log = cluster.slurm.batch_log(*command, directory=tmp_path)
     assert log.count(f"as worker sees it, for {num_ranks} x 2.097 MB (2.000 MiB):") == 2
     assert f"{num_ranks} ranks on 2 nodes wrote" in log
     (output,) = tmp_path.glob("ckpt-bench-*.json")
@@ -163,8 +162,8 @@ def test_the_batch_scripts_check_and_measure(
 def test_a_batch_script_ends_where_a_node_finds_the_target_unfit(cluster: Cluster, tmp_path: Path) -> None:
     path = REPOSITORY / "deploy/slurm/ckpt-bench.sbatch"
     command = ("--ntasks-per-node=1", path, "/dev/shm", *SMALL)  # noqa: S108 - to be refused
-    log = cluster.slurm.batch_log(*command, directory=tmp_path, seconds=SECONDS_UNTIL_STUCK)
-    assert "It lives in memory" in log
+    log = cluster.slurm.batch_log(*command, directory=tmp_path)
+    assert "This file system is in memory" in log
     assert "wrote" not in log
     assert list(tmp_path.glob("*.json")) == []
 
@@ -173,7 +172,7 @@ def test_a_batch_script_ends_where_a_node_finds_the_target_unfit(cluster: Cluste
 def test_tasks_of_a_step_scan_together(cluster: Cluster, tmp_path: Path) -> None:
     flags = ("--writers", "1,2", "--engine", "torch-save", *SMALL, "--output", "scan.json")
     srun = ("srun", "--nodes=2", "--ntasks-per-node=2", "ckpt-bench", "scan", "--target", cluster.target, *flags)
-    (ended,) = finish([cluster.slurm.start(*srun, directory=tmp_path)], seconds=SECONDS_UNTIL_STUCK)
+    (ended,) = finish([cluster.slurm.start(*srun, directory=tmp_path)])
     assert ended.returncode == 0, ended.stderr
     measurements = measured(tmp_path / "scan.json").measurements
     assert {(m.num_nodes, m.num_ranks) for m in measurements} >= {(2, 2), (2, 4)}
@@ -193,9 +192,9 @@ def test_a_rank_killed_on_another_node_is_named_and_nothing_stays(
 
 @pytest.mark.long
 def test_a_rank_stopped_on_another_node_is_named_and_nothing_stays(cluster: Cluster, tmp_path: Path) -> None:
-    started = time.monotonic()
     launchers, said = ended_after(signal.SIGSTOP, 3, cluster, under_srun, tmp_path)
     assert all(launcher.returncode for launcher in launchers)
-    assert re.search(r"Rank 3 \(process \d+ on worker\) did not finish [\w ]+ within 10.00 s of the others", said), said
-    assert time.monotonic() - started < SECONDS_UNTIL_STUCK
+    assert re.search(r"Rank 3 \(process \d+ on worker\) did not finish [\w ]+ within [0-9.]+ s of the others", said), (
+        said
+    )
     assert cluster.files == []

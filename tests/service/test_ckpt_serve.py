@@ -1,19 +1,21 @@
 """`ckpt-serve` at the terminal: where to look, clean stop, bad input in one sentence."""
 
+import json
 import signal
 import socket
 import sqlite3
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 from sizing import __version__
-from tests.service.conftest import Terminal, ckpt_serve, serving
+from sizing.scenario import REFERENCE_SCENARIO
+from tests.service.conftest import Terminal, ckpt_serve, connected, listens, serving
+from tests.testbed.processes import SECONDS_UNTIL_STUCK, until
 
 
 def test_it_says_where_to_look_and_stops_cleanly_on_sigterm(tmp_path: Path) -> None:
@@ -21,39 +23,27 @@ def test_it_says_where_to_look_and_stops_cleanly_on_sigterm(tmp_path: Path) -> N
     url = f"sqlite:///{tmp_path}/new/folder/sizing.sqlite3"
     with serving(log, "--port", "0", "--database-url", url) as (process, address):
         assert log.read_text().startswith(f"Database {url}\nAPI pages on http://127.0.0.1:")
-        assert httpx.get(f"{address}/healthz", timeout=60).status_code == 200
+        assert httpx.get(f"{address}/healthz", timeout=SECONDS_UNTIL_STUCK).status_code == 200
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=10) in (0, -signal.SIGTERM)
+        assert process.wait(timeout=SECONDS_UNTIL_STUCK) in (0, -signal.SIGTERM)
     assert "Traceback" not in log.read_text()
 
 
 def test_a_request_in_progress_is_finished_when_it_stops(tmp_path: Path) -> None:
-    scenario = {
-        "model": {"architecture": LARGE},
-        "parallelism": {"pipeline": 1024, "layers_per_stage": [1, 3] * 512},
-    }
-    statuses: list[int] = []
-    with serving(tmp_path / "log", "--port", "0", "--database-url", f"sqlite:///{tmp_path}/x.db") as (process, address):
-
-        def ask() -> None:
-            statuses.append(httpx.post(f"{address}/v1/sizings", json=scenario, timeout=30).status_code)
-
-        asking = threading.Thread(target=ask)
-        asking.start()
-        time.sleep(0.1)
+    body = json.dumps(REFERENCE_SCENARIO).encode()
+    head = (
+        "POST /v1/sizings HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\nExpect: 100-continue\r\n\r\n"
+    )
+    arguments = ("--port", "0", "--database-url", f"sqlite:///{tmp_path}/x.db")
+    with serving(tmp_path / "log", *arguments) as (process, address), connected(address) as connection:
+        connection.sendall(head.encode())
+        assert connection.recv(1024).startswith(b"HTTP/1.1 100 "), "the route waits for its body"
         process.send_signal(signal.SIGTERM)
-        process.wait(timeout=10)
-        asking.join()
-    assert statuses == [200]
-
-
-LARGE = {
-    "family": "llama",
-    "hidden_size": 65536,
-    "num_layers": 2048,
-    "num_attention_heads": 512,
-    "vocab_size": 100000,
-}
+        until(lambda: not listens(psutil.Process(process.pid)))
+        connection.sendall(body)
+        assert connection.recv(1024).startswith(b"HTTP/1.1 200 ")
+        assert process.wait(timeout=SECONDS_UNTIL_STUCK) in (0, -signal.SIGTERM)
 
 
 def test_the_default_database_is_in_the_data_directory_of_the_user(
@@ -84,15 +74,15 @@ def test_a_flag_goes_before_the_environment(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--database-url", "nonsense"], "database_url is not the URL of a database"),
-        (["--database-url", "mysql://a/b"], "database_url is not the URL of a database"),
+        (["--database-url", "nonsense"], "database_url must be the URL of a SQLite or PostgreSQL database"),
+        (["--database-url", "mysql://a/b"], "database_url must be the URL of a SQLite or PostgreSQL database"),
         (["--database-url", "sqlite://"], "database_url must name a file"),
         (["--database-url", "sqlite:///a%00b"], "database_url must name a file"),
-        (["--database-url", "sqlite:////proc/nowhere/x.sqlite3"], "names a directory that cannot be made"),
+        (["--database-url", "sqlite:////proc/nowhere/x.sqlite3"], "is in a directory that cannot be created"),
         (["--database-url", "sqlite:////proc/x.sqlite3"], "unable to open database file"),
         (["--database-url", ""], "database_url must have 1 or more characters, got ''"),
         (["token", "list", "--database-url", ""], "database_url must have 1 or more characters, got ''"),
-        (["--host", "256.1.1.1"], "cannot be listened on"),
+        (["--host", "256.1.1.1"], "cannot be used to listen"),
         (["--host", ""], "host must have 1 or more characters, got ''"),  # which would be every address there is
         (
             ["--trusted-proxies", "10.0.0.1/8"],
@@ -140,7 +130,9 @@ def test_a_variable_that_sets_nothing_is_refused(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, variable: str, nearest: str
 ) -> None:
     monkeypatch.setenv(variable, "true")
-    sentence = f"the environment must set what there is, got '{variable}': the nearest is {nearest}."
+    sentence = (
+        f"the environment has a variable that is not a setting, got '{variable}': the closest setting is {nearest}."
+    )
     assert terminal() == (2, "", f"error: {sentence}\n")
 
 
@@ -160,7 +152,7 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
         port = str(taken.getsockname()[1])
         found = ckpt_serve("--port", port, "--database-url", f"sqlite:///{tmp_path}/x.db")
     assert found.returncode == 2
-    assert f"cannot be listened on (Address already in use), got '127.0.0.1 port {port}'" in found.stderr
+    assert f"cannot be used to listen (Address already in use), got '127.0.0.1 port {port}'" in found.stderr
 
 
 @pytest.mark.parametrize("url", ["postgresql+nodriver://u:secret@h:1/x", "postgresql://u:secret@h:port/x"])
@@ -177,20 +169,24 @@ def test_a_database_that_fails_is_one_sentence_too(terminal: Terminal, tmp_path:
     connection.execute("CREATE TRIGGER full BEFORE INSERT ON tokens BEGIN SELECT RAISE(ABORT, 'no space'); END")
     connection.close()
     found = terminal("token", "create", "--name", "a", *flag)
-    assert found == (2, "", "error: the database failed (no space): check that it is there, whole and has room.\n")
+    assert found == (
+        2,
+        "",
+        "error: the database failed (no space): check that it exists, is undamaged and has free space.\n",
+    )
 
 
 def test_two_tokens_cannot_have_one_name(terminal: Terminal, tmp_path: Path) -> None:
     arguments = ("token", "create", "--name", "a", "--database-url", f"sqlite:///{tmp_path}/x.db")
     assert terminal(*arguments)[0] == 0
     code, _, errors = terminal(*arguments)
-    assert (code, errors) == (2, "error: name is taken, got 'a': choose another.\n")
+    assert (code, errors) == (2, "error: name is already the name of a token, got 'a': choose another name.\n")
 
 
 def test_the_limit_of_a_body_can_be_set(tmp_path: Path) -> None:
     arguments = ("--port", "0", "--database-url", f"sqlite:///{tmp_path}/x.db", "--max-body-bytes", "10")
     with serving(tmp_path / "log", *arguments) as (_, address):
-        refused = httpx.post(f"{address}/v1/sizings", json={"model": {"preset": "gpt2"}}, timeout=60)
+        refused = httpx.post(f"{address}/v1/sizings", json={"model": {"preset": "gpt2"}}, timeout=SECONDS_UNTIL_STUCK)
     assert (refused.status_code, refused.json()["code"]) == (413, "too-large")
 
 
@@ -200,4 +196,4 @@ def test_the_version_is_that_of_the_package(terminal: Terminal) -> None:
 
 def test_the_service_needs_no_torch() -> None:
     code = "import sys, service.cli.main; assert not {'torch', 'io_bench'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=SECONDS_UNTIL_STUCK)

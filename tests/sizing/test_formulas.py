@@ -51,6 +51,6 @@ def test_the_walk_finds_the_formulas_of_every_step() -> None:
     found = {formula.__name__ for formula in FORMULAS}
     counted = {"num_parameters", "moment_bytes", "copies_in_a_replica", "container_bytes", "layer_activation_bytes"}
     timed = {"shared_seconds", "exchange_seconds", "mtbf_seconds", "goodput_fraction", "overhead_fraction"}
-    fitted = {"log_seconds", "losses", "bounds", "drawn", "student_over_normal", "least_rate"}
+    fitted = {"log_seconds", "losses", "bounds", "drawn", "student_over_normal", "min_rate"}
     explored = {"fair_rates", "peak", "pareto_front", "collision_fraction", "read_bytes_per_second_for_recovery"}
-    assert counted | timed | fitted | explored | {"least_bytes_per_second"} <= found
+    assert counted | timed | fitted | explored | {"min_bytes_per_second"} <= found

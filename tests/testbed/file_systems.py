@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.testbed.processes import SECONDS_TO_END, Unavailable, done, need, need_root
+from tests.testbed.processes import Unavailable, done, need, need_root, until
 
 _BLKIO = Path("/sys/fs/cgroup/blkio")
 
@@ -97,7 +96,7 @@ def throttled(
                 (group / f"blkio.throttle.{operation}_bps_device").write_text(f"{number} {rate}")
         yield Throttle(group)
     finally:
-        _await_empty(group / "cgroup.procs")
+        until(lambda: not (group / "cgroup.procs").read_text())
         group.rmdir()
 
 
@@ -122,9 +121,3 @@ def _loop_device(image: Path) -> str:
         image.unlink()
         raise Unavailable(f"loop devices cannot be made here: {found.stderr.strip()}")
     return found.stdout.strip()
-
-
-def _await_empty(processes: Path) -> None:
-    deadline = time.monotonic() + SECONDS_TO_END
-    while processes.read_text() and time.monotonic() < deadline:
-        time.sleep(0.02)

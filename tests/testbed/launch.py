@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.testbed.nodes import Node
-from tests.testbed.processes import end
+from tests.testbed.processes import SECONDS_UNTIL_STUCK, end
 
 REPOSITORY = Path(__file__).parents[2]
 _PORT = 29500
@@ -61,7 +61,7 @@ def start(node: Node, command: Sequence[str], directory: Path, environment: Mapp
     )
 
 
-def finish(processes: Sequence[Process], *, seconds: float) -> list[Finished]:
+def finish(processes: Sequence[Process], *, seconds: float = SECONDS_UNTIL_STUCK) -> list[Finished]:
     """Wait for the end of each. Raises subprocess.TimeoutExpired."""
     ended = []
     for process in processes:

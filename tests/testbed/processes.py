@@ -11,12 +11,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 
-SECONDS_TO_START = 60.0
+_Found = TypeVar("_Found")
+
+SECONDS_UNTIL_STUCK = 300.0
+"""Who waits for an event gives up after this time, in which it comes about on any machine, however busy."""
+
 SECONDS_TO_END = 10.0
+"""For a process that is told to end, before it is killed. No test judges whether it needed that."""
 
 
 class Unavailable(RuntimeError):
@@ -24,7 +29,7 @@ class Unavailable(RuntimeError):
 
 
 class NotReady(RuntimeError):
-    """A part of the test bed ended or was silent instead of becoming ready; the message has its last words."""
+    """What a test waits for has not come about; the message has the last words of who was to bring it about."""
 
 
 def need_root() -> None:
@@ -45,7 +50,9 @@ def done(command: Sequence[str | Path], *, text: str | None = None) -> str:
 
     Args: `text`, what the command reads.
     """
-    ended = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=SECONDS_TO_START)
+    ended = subprocess.run(
+        command, input=text, capture_output=True, text=True, check=False, timeout=SECONDS_UNTIL_STUCK
+    )
     if ended.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, command))}: {ended.stderr.strip()}")
     return ended.stdout
@@ -73,19 +80,40 @@ def running(
             start_new_session=True,
         )
     try:
-        wait_until(is_ready, process, log)
+        wait_until(is_ready, process, last_words=lambda: f"{log.stem}: {log.read_text(errors='replace')[-2000:]}")
         yield process
     finally:
         end(process)
 
 
-def wait_until(is_true: Callable[[], object], process: subprocess.Popen[Any], log: Path) -> None:
-    """Wait for something that a running process brings about. Raises NotReady."""
-    deadline = time.monotonic() + SECONDS_TO_START
-    while not is_true():
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise NotReady(f"{log.stem}: {log.read_text(errors='replace')[-2000:]}")
-        time.sleep(0.02)
+def until(
+    found: Callable[[], _Found | None], *, otherwise: Callable[[], str] = str, pause_seconds: float = 0.02
+) -> _Found:
+    """What `found` returns as soon as that is true. Raises NotReady, with what `otherwise` says, where it never is."""
+    deadline = time.monotonic() + SECONDS_UNTIL_STUCK
+    while not (here := found()):
+        if time.monotonic() > deadline:
+            raise NotReady(otherwise())
+        time.sleep(pause_seconds)
+    return here
+
+
+def wait_until(
+    found: Callable[[], _Found | None], process: subprocess.Popen[Any], *, last_words: Callable[[], str]
+) -> _Found:
+    """What `found` returns as soon as a running process makes it true.
+
+    Raises NotReady with the process's last words where that never is, or where the process ends first.
+    """
+
+    def found_while_it_runs() -> _Found | None:
+        has_ended = process.poll() is not None
+        here = found()
+        if has_ended and not here:
+            raise NotReady(last_words())
+        return here
+
+    return until(found_while_it_runs, otherwise=last_words)
 
 
 def end(process: subprocess.Popen[Any]) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import secrets
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from pathlib import Path
 
 from tests.testbed.launch import Process, start
 from tests.testbed.nodes import Node
-from tests.testbed.processes import done, need, running
+from tests.testbed.processes import done, need, running, until
 
 _CPUS_PER_NODE = 4
 
@@ -61,16 +60,12 @@ class Slurm:
         """`srun` and the like on the controller, with this Python's programs on the path."""
         return start(self.controller, list(map(str, command)), directory, self.environment)
 
-    def batch_log(self, *arguments: str | Path, directory: Path, seconds: float) -> str:
-        """What a job given to `sbatch` printed, once it has ended. Raises TimeoutError."""
-        log, deadline = directory / "job.log", time.monotonic() + seconds
+    def batch_log(self, *arguments: str | Path, directory: Path) -> str:
+        """What a job given to `sbatch` printed, once it has ended. Raises NotReady where it does not."""
+        log = directory / "job.log"
         submitted, complaint = self.start("sbatch", "--output", log, *arguments, directory=directory).communicate()
         job = submitted.split()[-1:] or [complaint]
-        while self.done("squeue", "--noheader", "--jobs", *job):
-            if time.monotonic() > deadline:
-                self.done("scancel", *job)
-                raise TimeoutError(log.read_text())
-            time.sleep(0.2)
+        until(lambda: not self.done("squeue", "--noheader", "--jobs", *job), otherwise=log.read_text)
         return log.read_text()
 
     def done(self, *command: str | Path) -> str:

@@ -16,6 +16,7 @@ from tests.testbed.file_systems import disk, memory_disk, throttled
 from tests.testbed.glusterfs import glusterfs
 from tests.testbed.launch import REPOSITORY
 from tests.testbed.network import Link, network
+from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 if TYPE_CHECKING:
     from tests.conftest import Testbed
@@ -74,7 +75,7 @@ def test_nodes_end_with_the_process_that_made_them(testbed: Testbed, tmp_path: P
     first = psutil.Process(int(owner.stdout.readline()))
     owner.kill()
     owner.communicate()
-    assert first.wait(timeout=20) is None
+    assert first.wait(timeout=SECONDS_UNTIL_STUCK) is None
 
 
 def test_a_disk_is_full_when_it_is_full_and_read_only_when_it_is_told(testbed: Testbed, tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ class SharedBandwidth:
                 self._queues[kind].clear()
                 continue
             total += count * self._rates[kind]
-            wanted += count * self._sharers[kind].most_bytes_per_second
+            wanted += count * self._sharers[kind].max_bytes_per_second
             left = (self._next(kind).finish - self._served[kind]) / self._rates[kind]
             if soonest is None or left < soonest[0]:
                 soonest = (left, kind)

@@ -47,7 +47,7 @@ REFERENCE_CLUSTER: dict[str, Any] = {
     "nodes_per_rack": 4,
     "horizon_seconds": "10d",
 }
-"""The published run of 1T beside forty jobs of 8B."""
+"""The published run of 1T and forty jobs of 8B."""
 
 
 class JobGroup(BaseModel):
@@ -74,7 +74,7 @@ class JobGroup(BaseModel):
     @model_validator(mode="after")
     def _shares_the_storage(self) -> Self:
         if self.scenario.storage is not None:
-            raise broken_rule("has a storage of its own", "give the shared storage once, beside jobs")
+            raise broken_rule("has a storage of its own", "give the shared storage once, next to jobs")
         return self
 
 
@@ -121,7 +121,7 @@ class ClusterScenario(BaseModel):
         if len({group.name for group in self.jobs}) < len(self.jobs):
             raise broken_rule("has two groups of one name", "name each group of jobs differently")
         if sum(group.count for group in self.jobs) > MOST_JOBS:
-            raise broken_rule(f"has more than {MOST_JOBS:,} jobs", "leave out the small ones")
+            raise broken_rule(f"has more than {MOST_JOBS:,} jobs", "remove the small ones")
         return self
 
 

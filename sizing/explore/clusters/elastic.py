@@ -26,7 +26,7 @@ class Traffic(NamedTuple):
 
     num_jobs: int
     bytes_per_second: float
-    most_bytes_per_second: float
+    max_bytes_per_second: float
 
 
 class Elastic(NamedTuple):
@@ -57,7 +57,7 @@ def elastic(traffic: Sequence[Traffic], *, bytes_per_second: float) -> Elastic |
     loads = np.array([group.bytes_per_second for group in traffic]) / bytes_per_second * _UNITS
     if loads.sum() >= _UNITS:
         return None
-    rates = np.array([_units(group.most_bytes_per_second / bytes_per_second) for group in traffic])
+    rates = np.array([_units(group.max_bytes_per_second / bytes_per_second) for group in traffic])
     counts = np.array([group.num_jobs for group in traffic])
     seen = loads[:, None] - np.diag(loads / counts)
     stretch = [float(value) for value in _stretch(seen, rates)]

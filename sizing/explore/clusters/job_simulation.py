@@ -64,4 +64,4 @@ def _shared_read(
 
 
 def _sharer(load: TransferLoad) -> Sharer:
-    return Sharer(load.most_bytes_per_second, load.weight)
+    return Sharer(load.max_bytes_per_second, load.weight)

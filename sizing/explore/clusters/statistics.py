@@ -103,7 +103,7 @@ def use_of(storage: SharedBandwidth, *, horizon_seconds: float) -> SimulatedUse:
 
 
 def busiest_day(write: SharedBandwidth, read: SharedBandwidth | None, *, horizon_seconds: float) -> list[Moment]:
-    """Mean rates of every five minutes of the day in which most was moved in five minutes."""
+    """Mean rates of every five minutes of the day with the max of bytes in five minutes."""
     num_bins = max(1, min(_MOST_BINS, round(horizon_seconds / _BIN_SECONDS)))
     edges = np.linspace(0, horizon_seconds, num_bins + 1)
     written = _mean_rates(_trace(write, horizon_seconds), edges)

@@ -149,7 +149,7 @@ def _front(table: Mapping[str, Column], objectives: Sequence[ObjectiveName]) -> 
 def _unknown_objectives(table: Mapping[str, Column], objectives: Sequence[ObjectiveName]) -> Iterator[str]:
     for name in objectives:
         if num_rows(table) == 0 or np.isnan(table[f"{_OBJECTIVE}{name}"].astype(np.float64)).all():
-            yield f"the objective {name} is not known of any row, so the front is empty: give the fields that it needs"
+            yield f"The objective {name} is unknown in every row, so the front is empty. Give the fields that it needs"
 
 
 def _with_fields(document: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -55,8 +55,8 @@ class CheckpointFormat(ABC):
 
     `files`, `writers`: in words, for the catalog.
     `takes`: the fields of a scenario that it knows; the others must keep their default.
-    `has_sharded_optimizer`: it is written by replicas that divide the optimizer among them. With Megatron, which can
-    train either way, they do so where the format says so; the other frameworks say it themselves.
+    `has_sharded_optimizer`: it holds an optimizer that replicas divide among them. Megatron can train either way, and
+    is taken to do as its format says; other frameworks divide by fields of their own.
     `has_metadata`: rank 0 writes a `.metadata`, for which all ranks plan and which all ranks read.
     `assumptions`: what its sizes rest on and the scenario does not state.
     """

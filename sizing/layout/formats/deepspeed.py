@@ -70,7 +70,7 @@ class DeepSpeed(CheckpointFormat):
         return each_shard_once(parallelism) if is_sharded else every_replica(parallelism.replicas)
 
     def num_shards(self, parallelism: Parallelism) -> Ranks:
-        """Tensors are cut by the tensor degree, and the flat optimizer besides, which nobody else can read."""
+        """Tensors are cut by the tensor degree; no other layout than the one that wrote the files can read them."""
         return Ranks(parallelism.tensor, parallelism.expert_tensor_degree)
 
 

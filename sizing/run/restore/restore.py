@@ -37,10 +37,8 @@ class RestoreAlternative(Figures):
     strategy: RestoreStrategy = Field(description="Way to read what replicas share.")
     read_bytes: int = Field(description="Bytes that all ranks together read from storage.")
     read_seconds: float = Field(description="Seconds of reading from storage.")
-    exchange_seconds: float = Field(
-        description="Seconds in which nodes pass on what they read, over the compute network."
-    )
-    seconds: float = Field(description="Seconds of reading and passing on together.")
+    exchange_seconds: float = Field(description="Seconds of exchange between nodes over the compute network.")
+    seconds: float = Field(description="Seconds of reading and exchange together.")
 
 
 class Restore(Figures):
@@ -54,10 +52,10 @@ class Restore(Figures):
     parts: dict[str, RestoredPart] = Field(
         description="Readings of each part of the state: weights, master copy, moments, EMA, .metadata."
     )
-    seconds: float | None = Field(description="Seconds of reading and passing on. Null without a read rate.")
+    seconds: float | None = Field(description="Seconds of reading and exchange. Null without a read rate.")
     read_seconds: float | None = Field(description="Seconds of reading from storage. Null without a read rate.")
     exchange_seconds: float | None = Field(
-        description="Seconds in which nodes pass on what they read, over the compute network. Null without a read rate."
+        description="Seconds of exchange between nodes over the compute network. Null without a read rate."
     )
     time_to_first_step_seconds: float | None = Field(
         description="Seconds from a failure to the first step (RTO): detection, relaunch and restore, or a measured "
@@ -71,7 +69,7 @@ class Restore(Figures):
         "Null without a write rate."
     )
     bottleneck: Resource | None = Field(
-        description="Resource that takes longest while reading. Null without a read rate."
+        description="Resource with the longest time while reading. Null without a read rate."
     )
     limits: list[Limit] = Field(
         default_factory=list, description="Time and slack of each resource while reading. Empty without a read rate."
@@ -179,13 +177,13 @@ def _alternatives(
 
 
 def restore_warnings(restore: Restore, profile: StorageProfile | None, *, demands: Demands) -> Iterator[str]:
-    """What a reader must know beside the time to restore."""
+    """What a reader must know together with the time to restore."""
     if demands.restores[restore.strategy].exchanged_bytes_per_node and demands.network_bytes_per_second is None:
         yield (
-            "the node's compute network is not published, so passing on what was read takes no time: give "
+            "The node's compute network is not published, so the exchange between nodes counts as 0 s. Give "
             "cluster.node_spec.compute_network_bytes_per_second"
         )
     if profile is not None and restore.seconds is None:
         wanted = restore.bytes_per_second_for_write_time
-        hint = f"; as fast as the write would be {rate_text(wanted)}" if wanted else ""
-        yield f"no read rate of the storage is known, so the restore has no time{hint}"
+        hint = f". {rate_text(wanted)} would read in the same time as the write" if wanted else ""
+        yield f"No read bandwidth given: restore time not computed. Pass --read-bandwidth{hint}"

@@ -1,4 +1,4 @@
-"""The formula's goodput beside that of a Monte Carlo of the same run."""
+"""The goodput by formula and by a Monte Carlo of the same run."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _mtbf_seconds(run: RunFigures) -> float:
     if not run.levels or mtbf is None:
         raise InvalidInput.of(
             "the scenario",
-            "must have a write rate and reliability to be simulated",
+            "must have a write bandwidth and reliability to be simulated",
             value=None,
             remedy="give storage and reliability",
         )
@@ -155,7 +155,7 @@ def _check_work(request: SimulationRequest, mtbf_seconds: float) -> None:
             "the simulation",
             f"must have at most {MOST_FAILURES:,} failures in all runs",
             value=f"about {failures:,.0f}",
-            remedy="simulate fewer or shorter runs",
+            remedy="lower num_runs or run_seconds",
         )
 
 
@@ -171,6 +171,6 @@ def _notes(asked: Sequence[Level], simulated: Sequence[Level]) -> Iterator[str]:
     for before, after in zip(asked, simulated, strict=True):
         if not np.isclose(float(before.interval_seconds), float(after.interval_seconds), rtol=1e-6):
             yield (
-                f"an interval of {seconds_text(float(before.interval_seconds))} was lengthened to "
-                f"{seconds_text(float(after.interval_seconds))}, a whole multiple of the one before"
+                f"The interval of {seconds_text(float(before.interval_seconds))} was raised to "
+                f"{seconds_text(float(after.interval_seconds))}, a multiple of the interval of the tier before"
             )

@@ -42,7 +42,7 @@ class TierRow(Figures):
         description="Fraction of the time for which saves to it stall training: stall / interval."
     )
     restore_seconds: float | None = Field(
-        description="Seconds to read a checkpoint back from it and pass it on. Null without a read rate."
+        description="Seconds to read a checkpoint back from it, exchange included. Null without a read rate."
     )
     recovery_seconds: float | None = Field(
         description="Seconds from a failure until training goes on from it (RTO). Null without reliability."
@@ -60,7 +60,7 @@ class TierRow(Figures):
         "Null without reliability."
     )
     mean_bytes_per_second: float = Field(
-        description="Mean rate that saves to it bring over time, in bytes per second: bytes / interval."
+        description="Mean write rate of the saves to it over time, in bytes per second: bytes / interval."
     )
     stored_bytes: float = Field(
         description="Max bytes that it holds: kept checkpoints with replicas, and the one in flight."
@@ -105,20 +105,20 @@ def tier_warnings(rows: Sequence[TierRow]) -> Iterator[str]:
     for row in rows:
         if row.kind != "storage" and row.effective_interval_seconds > row.interval_seconds:
             yield (
-                f"the {row.kind} tier drains for {seconds_text(row.drain_seconds)}: it is saved to every "
+                f"The {row.kind} tier drains for {seconds_text(row.drain_seconds)}. Saves to it start every "
                 f"{seconds_text(row.effective_interval_seconds)}, not every {seconds_text(row.interval_seconds)}"
             )
         if row.fits is False:
             yield _too_small(row)
         if row.kind not in ("storage", ARCHIVE) and row.used_fraction == 0:
-            yield f"the {row.kind} tier recovers no failure that a faster one does not: leave it out"
+            yield f"The {row.kind} tier is not needed: a faster tier recovers every failure that it recovers. Remove it"
 
 
 def _too_small(row: TierRow) -> str:
     in_nodes = row.kind in NODE_KINDS
     held, where = (row.node_bytes, " on the fullest node") if in_nodes else (row.stored_bytes, "")
     return (
-        f"the {row.kind} tier has to hold {decimal_bytes_text(held or 0.0)}{where}, and has "
+        f"The {row.kind} tier must hold {decimal_bytes_text(held or 0.0)}{where}, and its capacity is "
         f"{decimal_bytes_text(row.capacity_bytes or 0.0)}"
     )
 

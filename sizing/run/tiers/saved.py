@@ -139,9 +139,9 @@ def recovered_fraction(tier: Tier | None, reliability: Reliability, *, index: in
     if fraction is None:
         raise InvalidInput.of(
             f"checkpoint.tiers.{index}.recovered_fraction",
-            "is needed, as reliability does not say which parts fail",
+            "is required, as reliability does not say which parts fail",
             value=None,
-            remedy="give the share of failures that it survives, or reliability.components with their loss_domain",
+            remedy="give the fraction of failures that it survives, or reliability.components with their loss_domain",
         )
     return fraction
 
@@ -156,12 +156,12 @@ def stalled_fraction(saved: Sequence[SavedTier]) -> Numbers | None:
     return sum((one.stalled_fraction for one in saved), 0.0) if saved else None
 
 
-def longest_stall_seconds(saved: Sequence[SavedTier]) -> Numbers | None:
-    """The longest time for which one save stalls training; None where not known.
+def max_save_stall_seconds(saved: Sequence[SavedTier]) -> Numbers | None:
+    """The max time for which one save stalls training; None where not known.
 
     Source: definition.
 
-    >>> longest_stall_seconds([])
+    >>> max_save_stall_seconds([])
     """
     return functools.reduce(np.maximum, (one.times.stall_seconds for one in saved)) if saved else None
 

@@ -89,7 +89,7 @@ class Covered(BaseModel):
 
 
 class FittedPoint(BaseModel):
-    """One measurement beside what the fit says of it, and what a fit without its configuration says."""
+    """One measurement with its prediction by the fit, and by a fit without its configuration."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -145,7 +145,7 @@ class DirectionFit(BaseModel):
 
 
 class Calibration(BaseModel):
-    """What benchmark runs say of a storage system: a profile, and beside it all that makes it believable.
+    """What benchmark runs say of a storage system: a profile, and the evidence for it.
 
     Limits that were never reached are not in the profile, but widen predictions of layouts that could reach them.
     """

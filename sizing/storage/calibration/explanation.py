@@ -91,10 +91,10 @@ def _eliminated(
         if not candidates:
             break
         without = best_fits(design, measured, candidates, noise)[1]
-        least = int(np.argmin(without))
-        if without[least] - loss > allowance:
+        cheapest = int(np.argmin(without))
+        if without[cheapest] - loss > allowance:
             break
-        kept, loss = candidates[least], without[least]
+        kept, loss = candidates[cheapest], without[cheapest]
     parameters, loss = fitted_columns(design, measured, kept, noise)
     noise = _residual_noise(log_seconds(design, parameters)[0] - measured, int(kept.sum()), repetition_noise)
     parameters, loss = fitted_columns(design, measured, kept, noise)

@@ -1,4 +1,4 @@
-"""One direction fitted: limits with verdicts, errors, draws, and every measurement beside its prediction."""
+"""One direction fitted: limits with verdicts, errors, draws, and every measurement with its prediction."""
 
 from __future__ import annotations
 

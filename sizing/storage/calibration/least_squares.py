@@ -158,8 +158,8 @@ def starts(design: Design, measured: Array) -> list[Array]:
     [[0.0], [-0.7], [0.0]]
     """
     _, upper = bounds(design, measured)
-    most = upper - _ROOM_ABOVE
-    return [np.where(design.is_shared, most + shared, most + np.log(serial)) for shared, serial in _STARTS]
+    longest = upper - _ROOM_ABOVE
+    return [np.where(design.is_shared, longest + shared, longest + np.log(serial)) for shared, serial in _STARTS]
 
 
 def bounds(design: Design, measured: Array) -> tuple[Array, Array]:
@@ -173,8 +173,8 @@ def bounds(design: Design, measured: Array) -> tuple[Array, Array]:
     ([-14.0], [1.0])
     """
     with np.errstate(divide="ignore"):
-        most = (measured[:, None] - np.log(design.coefficients)).min(axis=0)
-    return most - _ROOM_BELOW, most + _ROOM_ABOVE
+        longest = (measured[:, None] - np.log(design.coefficients)).min(axis=0)
+    return longest - _ROOM_BELOW, longest + _ROOM_ABOVE
 
 
 def losses(residuals: Array, weights: Array, *, noise: float) -> Array:

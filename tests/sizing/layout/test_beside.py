@@ -9,6 +9,7 @@ from sizing.layout.containers import metadata_bytes
 from sizing.published import published
 from sizing.report import SizingReport, answer
 from sizing.scenario import scenario_from
+from sizing.sized import saved_by_rank_of
 
 HIDDEN, LAYERS, RANK = 4096, 32, 16
 
@@ -49,6 +50,22 @@ def test_adapters_are_cut_with_their_matrix() -> None:
     copies = {row.tensors: row.copies for row in report.checkpoint.replicated}
     assert copies == {"attention.query.adapter_in": 8, "ffn.down.adapter_out": 8}
     assert sum(c.num_ranks * c.bytes_per_rank for c in report.layout.rank_classes) == report.checkpoint.total_bytes
+
+
+@pytest.mark.parametrize(("matrix", "cut"), [("attention.query", (512, 4096)), ("ffn.down", (4096, 1376))])
+def test_on_every_rank_the_adapters_multiply_to_what_it_holds_of_their_matrix(
+    matrix: str, cut: tuple[int, int]
+) -> None:
+    """W + BA (Hu et al. 2021, equation 3) on 8 ranks: 4096 outputs become 512, or 11008 inputs 1376."""
+    adapters = {"rank": RANK, "tensors": [matrix], "save_base": True}
+    document = {"model": {"preset": "llama-2-7b"}, "training": {"adapters": adapters}, "parallelism": {"tensor": 8}}
+    saved = saved_by_rank_of(scenario_from(document))
+    for saving in saved.ranks:
+        shapes = {tensor.name: tensor.shape for tensor in saved.tensors(saving) if tensor.part == "weights"}
+        outputs, second_rank = shapes[f"{matrix}.adapter_out.0"]
+        first_rank, inputs = shapes[f"{matrix}.adapter_in.0"]
+        assert first_rank == second_rank == RANK
+        assert (outputs, inputs) == shapes[f"{matrix}.0"] == cut
 
 
 def test_a_frozen_part_keeps_its_weights_and_no_optimizer_state() -> None:

@@ -112,6 +112,26 @@ def test_writers_stand_on_the_nodes_that_a_walk_over_all_ranks_finds(
     assert place_writers(parallelism, writers_per_stage=tensor, gpus_per_node=gpus_per_node) == expected
 
 
+@pytest.mark.parametrize(
+    ("framework", "degrees", "noted"),
+    [
+        ("deepspeed", {}, True),
+        ("deepspeed", {"zero_stage": 1}, False),
+        ("megatron", {}, False),
+        ("fsdp2", {}, False),
+    ],
+)
+def test_the_zero_stage_is_noted_as_assumed_where_deepspeed_was_told_none(
+    framework: str, degrees: dict[str, int], noted: bool
+) -> None:
+    training = {"framework": framework}
+    model = {"num_parameters": 10**9}
+    report = answer(scenario_from({"model": model, "training": training, "parallelism": {"data": 2} | degrees}))
+    assumed = {assumption.field: assumption.value for assumption in report.assumptions}
+    assert ("parallelism.zero_stage" in assumed) == noted
+    assert assumed.get("parallelism.zero_stage", 1) == 1
+
+
 @pytest.mark.parametrize("data", [1, 2, 6, 1000])
 def test_the_data_parallel_degree_never_changes_the_checkpoint(data: int) -> None:
     one = report_of({"preset": "gpt3-175b"}, tensor=8, pipeline=8)

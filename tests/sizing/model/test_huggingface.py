@@ -147,7 +147,7 @@ def test_what_a_config_leaves_out_takes_the_default_of_its_class(model_type: str
     ("changed", "sentence"),
     [
         ({"model_type": "gpt5"}, "huggingface_config.model_type must be a name of the catalog, got 'gpt5'"),
-        ({"model_type": "phi3small"}, "the nearest of the 18 names there are phi3"),
+        ({"model_type": "phi3small"}, "the nearest of the 18 names are phi3"),
         ({"model_type": None}, "huggingface_config.model_type must be text: give the whole config.json"),
         ({"architectures": ["LlamaForSequenceClassification"]}, "must be ['LlamaForCausalLM']"),
         ({"hidden_size": None}, "huggingface_config.hidden_size is required: add it."),

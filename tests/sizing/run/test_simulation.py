@@ -46,6 +46,18 @@ def test_the_spread_of_the_runs_holds_their_median() -> None:
     assert sum(one.num_runs for one in report.histogram) == 1000
 
 
+def test_one_run_in_twenty_lies_below_the_5th_percentile_and_one_above_the_95th() -> None:
+    """1,001 runs: 50 below the 51st, 500 below the 501st, 950 below the 951st; no two runs are equal."""
+    scenario, request = scenario_from(REFERENCE_SCENARIO), SimulationRequest(num_runs=1001)
+    run = evaluate(sized(scenario).demands, scenario.run_inputs)
+    report = simulation_report(run, request)
+    runs = simulate(
+        run.levels, mtbf_seconds=report.mtbf_seconds, run_seconds=report.run_seconds, num_runs=1001, seed=report.seed
+    ).run_goodput_fractions
+    percentiles = (report.p5_goodput_fraction, report.p50_goodput_fraction, report.p95_goodput_fraction)
+    assert [int(np.sum(runs < percentile)) for percentile in percentiles] == [50, 500, 950]
+
+
 def test_the_same_seed_gives_the_same_runs() -> None:
     again, other = (
         simulated(REFERENCE_SCENARIO),
@@ -57,7 +69,7 @@ def test_the_same_seed_gives_the_same_runs() -> None:
 
 def test_intervals_that_do_not_divide_are_lengthened_and_noted() -> None:
     report = simulated(tiered(PEERS | {"interval_seconds": 70}, NVME))
-    assert any("an interval of 10.0 min was lengthened to 10.5 min" in note for note in report.notes)
+    assert any("The interval of 10.0 min was raised to 10.5 min" in note for note in report.notes)
     levels = [Level(70.0, 1.0, 0.0, 0.0, 0.5), Level(600.0, 1.0, 0.0, 0.0, 0.5)]
     assert [level.interval_seconds for level in with_whole_multiples(levels)] == [70, 630]
 
@@ -80,7 +92,7 @@ def test_a_run_without_failures_loses_its_stalls_alone() -> None:
 
 @pytest.mark.parametrize("missing", ["storage", "reliability"])
 def test_what_cannot_be_simulated_is_refused(missing: str) -> None:
-    with pytest.raises(InvalidInput, match="must have a write rate and reliability"):
+    with pytest.raises(InvalidInput, match="must have a write bandwidth and reliability"):
         simulated(document(REFERENCE_SCENARIO, **{missing: None}))
 
 

@@ -6,23 +6,14 @@ import pytest
 from pydantic import ValidationError
 
 from sizing.errors import InvalidInput
-from sizing.layout.size import group_bytes
-from sizing.model import Architecture, TensorGroup, num_parameters
+from sizing.model import num_parameters
 from sizing.model.inventory import inventory_of
 from sizing.published import published
 from sizing.state import Training, saved_parts
 from sizing.state.optimizers import Optimizer
+from sizing.validation.optimizer_states import MEASURED_OPTIMIZERS, MEASURED_SHAPE, moment_bytes_per_parameter
 
 LARGE = (4096, 4096)
-MEASURED_SHAPE = Architecture(
-    family="llama",
-    hidden_size=512,
-    num_layers=4,
-    num_attention_heads=8,
-    ffn_hidden_size=1408,
-    vocab_size=32_000,
-    tied_embeddings=False,
-)
 
 
 def bytes_per_parameter(*, has_weights_beside_master: bool = True, **training: Any) -> float:
@@ -95,40 +86,13 @@ def test_a_framework_saves_what_it_was_measured_to_save(
     assert rows
 
 
-MEASURED_OPTIMIZERS = {
-    "adam": "adamw",
-    "adamw": "adamw",
-    "adam-amsgrad": "adamw amsgrad",
-    "sgd": "sgd",
-    "sgd-momentum": "sgd momentum",
-    "adagrad": "adagrad, rmsprop",
-    "rmsprop": "adagrad, rmsprop",
-    "lion": "lion",
-    "muon": "muon (2-D parameters; the rest needs adam)",
-    "adafactor": "adafactor, no first moment",
-    "adafactor-momentum": "adafactor, beta1",
-    "adam-8bit": "8-bit adamw, block 256",
-    "lion-8bit": "8-bit lion, block 256",
-    "adam-4bit": "4-bit adamw (torchao)",
-}
-
-
-def optimizer_bytes(optimizer: Any, groups: list[TensorGroup]) -> float:
-    parts = saved_parts(Training(optimizer=optimizer, precision="fp32"))
-    moments = [part for part in parts if part.name == "moments"]
-    return sum(group_bytes(group, part) for group in groups for part in moments)
-
-
 @pytest.mark.parametrize("optimizer", get_args(Optimizer))
-def test_an_optimizer_keeps_what_was_measured_on_the_same_tensors(optimizer: str) -> None:
+def test_an_optimizer_keeps_what_was_measured_on_the_same_tensors(optimizer: Optimizer) -> None:
     """The measured shape: Llama, h 512, 4 layers, ffn 1408, V 32000, untied; 45,617,664 parameters, 39 tensors."""
-    groups = list(inventory_of(MEASURED_SHAPE))
-    assert num_parameters(tuple(groups)) == 45_617_664
-    if optimizer == "muon":
-        groups = [group for group in groups if group.is_hidden_matrix]
+    assert num_parameters(inventory_of(MEASURED_SHAPE)) == 45_617_664
     rows = {row["optimizer"]: row["bytes_per_parameter"] for row in published("optimizer_state_bytes")["rows"]}
-    found = optimizer_bytes(optimizer, groups) / num_parameters(tuple(groups))
-    assert found == pytest.approx(rows[MEASURED_OPTIMIZERS[optimizer]], rel=0.005, abs=0.002)
+    measured = rows[MEASURED_OPTIMIZERS[optimizer]]
+    assert moment_bytes_per_parameter(optimizer) == pytest.approx(measured, rel=0.005, abs=0.002)
 
 
 def test_moments_follow_bf16_parameters() -> None:

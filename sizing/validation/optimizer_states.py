@@ -1,0 +1,64 @@
+"""What an optimizer keeps of each parameter, as its state was really saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sizing.layout.size import group_bytes
+from sizing.model import Architecture
+from sizing.model.inventory import inventory_of, num_parameters
+from sizing.published import published
+from sizing.state import Training
+from sizing.state.optimizers import Optimizer
+from sizing.state.saved_state import saved_parts
+from sizing.validation.comparison import Comparison, Source
+
+_SAVED = Source("observation", "Optimizer states of a 46M Llama saved with torch 2.13 for this comparison: bytes")
+_WITHIN_BYTES, _WITHIN_FRACTION = 0.002, 0.005
+
+MEASURED_OPTIMIZERS: dict[Optimizer, str] = {
+    "adam": "adamw",
+    "adamw": "adamw",
+    "adam-amsgrad": "adamw amsgrad",
+    "sgd": "sgd",
+    "sgd-momentum": "sgd momentum",
+    "adagrad": "adagrad, rmsprop",
+    "rmsprop": "adagrad, rmsprop",
+    "lion": "lion",
+    "muon": "muon (2-D parameters; the rest needs adam)",
+    "adafactor": "adafactor, no first moment",
+    "adafactor-momentum": "adafactor, beta1",
+    "adam-8bit": "8-bit adamw, block 256",
+    "lion-8bit": "8-bit lion, block 256",
+    "adam-4bit": "4-bit adamw (torchao)",
+}
+"""Which row of `published/optimizer_state_bytes.json` is of which optimizer."""
+
+MEASURED_SHAPE = Architecture(
+    family="llama",
+    hidden_size=512,
+    num_layers=4,
+    num_attention_heads=8,
+    ffn_hidden_size=1408,
+    vocab_size=32_000,
+    tied_embeddings=False,
+)
+
+
+def optimizer_states() -> Iterator[Comparison]:
+    """Bytes per parameter of every optimizer that was measured."""
+    rows = {row["optimizer"]: row["bytes_per_parameter"] for row in published("optimizer_state_bytes")["rows"]}
+    for optimizer, name in MEASURED_OPTIMIZERS.items():
+        measured = rows[name]
+        within = max(_WITHIN_FRACTION, _WITHIN_BYTES / measured) if measured else 0.0
+        found = moment_bytes_per_parameter(optimizer)
+        yield _SAVED.compared(f"B per parameter: {optimizer}", found, measured, within=within)
+
+
+def moment_bytes_per_parameter(optimizer: Optimizer) -> float:
+    """What the optimizer keeps of each parameter of the measured model; muon of those that it trains."""
+    groups = inventory_of(MEASURED_SHAPE)
+    if optimizer == "muon":
+        groups = tuple(group for group in groups if group.is_hidden_matrix)
+    parts = [part for part in saved_parts(Training(optimizer=optimizer, precision="fp32")) if part.name == "moments"]
+    return sum(group_bytes(group, part) for group in groups for part in parts) / num_parameters(groups)
