@@ -14,9 +14,8 @@ from sizing.run.goodput.interval import Interval
 from sizing.run.retention import Capacity
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
-from sizing.units import SECONDS_PER_HOUR, PositiveSeconds
+from sizing.units import BYTES_PER_TERABYTE, SECONDS_PER_HOUR, PositiveSeconds
 
-_BYTES_PER_TERABYTE = 1e12
 _BYTES_PER_GIGABYTE = 1e9
 
 _Price = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
@@ -93,7 +92,7 @@ def cost_of(
         else lost_gpu_hours(goodput, num_gpus=demands.num_gpus, run_seconds=costs.run_seconds)
     )
     priced = {
-        "capacity": (costs.per_terabyte, np.divide(capacity.usable_bytes, _BYTES_PER_TERABYTE)),
+        "capacity": (costs.per_terabyte, np.divide(capacity.usable_bytes, BYTES_PER_TERABYTE)),
         "bandwidth": (costs.per_gigabyte_per_second, None if rate is None else np.divide(rate, _BYTES_PER_GIGABYTE)),
         "lost_gpu_time": (costs.per_lost_gpu_hour, lost),
     }
