@@ -15,6 +15,8 @@ from sizing.storage.terms import Demand
 from sizing.units import bytes_text, percent_text
 
 _MOST_SERIES = 5
+_SCALING_WIDTH = WIDTH * 3 // 4
+"""So that the misses beside it fit on the page."""
 _STEPS_PER_DOUBLING = 16
 _NAMES: dict[Direction, str] = {"write": "write", "read": "restore"}
 
@@ -50,7 +52,7 @@ def _scaling(calibration: Calibration, fit: DirectionFit, direction: Direction) 
     points = list(_measured_rows(fit, ranks=ranks, size=size))
     band = {"x": x, "y": y | {"field": "low_bytes_per_second"}, "y2": {"field": "high_bytes_per_second"}}
     return {
-        "width": WIDTH,
+        "width": _SCALING_WIDTH,
         "height": HEIGHT,
         "title": f"{_NAMES[direction].capitalize()}, {bytes_text(size)} per rank",
         "layer": [
