@@ -36,7 +36,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
         for name, field in Settings.model_fields.items()
     }
     version = (bool, typer.Option(False, "--version", help="Print the version."))
-    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # inspect reads it, no stub has it
         [
             inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context),
             *(

@@ -47,7 +47,7 @@ def with_scenario_parameters(verb: Callable[..., None], **own: tuple[Any, Any]) 
         )
         for flag in FLAGS
     }
-    verb.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    verb.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # inspect reads it, no stub has it
         [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=annotation)
             for name, (annotation, option) in (_SCENARIO_PARAMETERS | own | options).items()
