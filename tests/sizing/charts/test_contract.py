@@ -1,72 +1,27 @@
-"""Every chart draws, names its axes, and stays within its page; a chart without an example here is named."""
+"""Every chart draws, is valid Vega-Lite, names its axes and draws all that its rows hold; a chart without an example in
+the gallery is named."""
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import pkgutil
+import importlib.util
+import json
+import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import jsonschema_rs
 import pytest
 
-from sizing import charts
-from sizing.charts import chart as ingredients
-from sizing.charts.calibration import calibration_chart
-from sizing.charts.chart import Spec
-from sizing.charts.clusters import cluster_chart
-from sizing.charts.comparisons import comparison_chart
-from sizing.charts.layouts import layouts_chart
+from sizing.charts.chart import SCHEMA, Spec
 from sizing.charts.rendering import svg
-from sizing.charts.scan import scan_chart
-from sizing.charts.sizing_report import limits_chart, lost_time_chart, parts_chart, report_charts
-from sizing.charts.sweeps import sweep_chart
-from sizing.explore.clusters.cluster_answer import answer_cluster
-from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER
-from sizing.explore.comparisons.comparison import compare
-from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
-from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH
-from sizing.explore.layouts.ranking import find_layouts
-from sizing.explore.sweeps.sweep import sweep
-from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
-from sizing.report import answer
-from sizing.scenario import REFERENCE_SCENARIO, scenario_from
-from sizing.storage.calibration import calibrate
-from tests.sizing.charts.test_scan import SCAN
-from tests.sizing.storage.calibration.simulation import result
+from tests.sizing.charts.gallery import EXAMPLES, drawn, public_charts
 
-REFERENCE = scenario_from(REFERENCE_SCENARIO)
-EXAMPLES: dict[Callable[..., Any], Callable[[], Spec | list[Spec]]] = {
-    calibration_chart: lambda: calibration_chart(calibrate([result(noise=0.02, outliers=0)], num_draws=200)),
-    cluster_chart: lambda: cluster_chart(answer_cluster(REFERENCE_CLUSTER)),
-    comparison_chart: lambda: comparison_chart(compare(REFERENCE_COMPARISON)),
-    layouts_chart: lambda: layouts_chart(find_layouts(REFERENCE_SEARCH)),
-    scan_chart: lambda: scan_chart(SCAN),
-    report_charts: lambda: report_charts(REFERENCE, answer(REFERENCE)),
-    parts_chart: lambda: parts_chart(answer(REFERENCE).checkpoint),
-    limits_chart: lambda: limits_chart("What limits the restore", answer(REFERENCE).restore.limits),
-    lost_time_chart: lambda: lost_time_chart(REFERENCE, answer(REFERENCE)),
-    sweep_chart: lambda: sweep_chart(sweep(REFERENCE_SWEEP)),
-}
-"""One call of each chart, on what its question's own example answers."""
+VIEWS = ("layer", "hconcat", "vconcat", "concat")
 
-
-def public_charts() -> Iterator[Callable[..., Any]]:
-    """Every function of the room that answers with specifications, but what charts are made of."""
-    for found in pkgutil.iter_modules(charts.__path__, f"{charts.__name__}."):
-        module = importlib.import_module(found.name)
-        if module is not ingredients:
-            for name, member in inspect.getmembers(module, inspect.isfunction):
-                is_own = member.__module__ == module.__name__ and not name.startswith("_")
-                if is_own and inspect.signature(member).return_annotation in {"Spec", "list[Spec]"}:
-                    yield member
-
-
-@cache
-def drawn(chart: Callable[..., Any]) -> tuple[Spec, ...]:
-    spec = EXAMPLES[chart]()
-    return tuple(spec) if isinstance(spec, list) else (spec,)
+Rows = list[dict[str, Any]]
 
 
 def test_every_chart_has_an_example() -> None:
@@ -88,6 +43,46 @@ def test_every_quantity_has_a_title_in_words(chart: Callable[..., Any]) -> None:
             assert axis.get("title") is None or "_" not in axis["title"], axis
 
 
+@pytest.mark.parametrize("chart", EXAMPLES, ids=lambda chart: chart.__name__)
+def test_a_chart_is_valid_vega_lite(chart: Callable[..., Any]) -> None:
+    for spec in drawn(chart):
+        vega_lite().validate(spec)
+
+
+@pytest.mark.parametrize("chart", EXAMPLES, ids=lambda chart: chart.__name__)
+def test_a_chart_draws_the_fields_of_its_rows_and_all_of_them(chart: Callable[..., Any]) -> None:
+    used: dict[int, set[str]] = {}
+    held: dict[int, set[str]] = {}
+    for rows, encoding in views_of(chart):
+        assert rows
+        assert all(set(row) == set(rows[0]) for row in rows)
+        held[id(rows)] = set(rows[0])
+        used.setdefault(id(rows), set()).update(one["field"] for _, one in channels(encoding))
+    assert used == held
+
+
+@pytest.mark.parametrize("chart", EXAMPLES, ids=lambda chart: chart.__name__)
+def test_every_axis_and_legend_is_named_in_the_picture(chart: Callable[..., Any]) -> None:
+    picture = " ".join(text for spec in drawn(chart) for text in ET.fromstring(svg(spec)).itertext())  # noqa: S314 - our own
+    titles: dict[tuple[str, str], set[str]] = {}
+    for _, encoding in views_of(chart):
+        for channel, one in channels(encoding):
+            title = one.get("title") or ""
+            if channel in ("x", "y") and one["type"] == "quantitative":
+                titles.setdefault((channel, one["field"]), set()).add(title)
+            assert channel == "tooltip" or title in picture
+    assert all(max(found) for found in titles.values())
+
+
+@pytest.mark.parametrize("chart", EXAMPLES, ids=lambda chart: chart.__name__)
+def test_colors_and_dashes_stand_for_what_the_rows_name(chart: Callable[..., Any]) -> None:
+    for rows, encoding in views_of(chart):
+        for _, one in channels(encoding):
+            if "domain" in one.get("scale", {}):
+                assert list(dict.fromkeys(row[one["field"]] for row in rows)) == one["scale"]["domain"]
+                assert len(one["scale"]["range"]) == len(one["scale"]["domain"])
+
+
 def quantities(spec: Any) -> Iterator[dict[str, Any]]:
     """Every encoding of a number in a specification."""
     if isinstance(spec, dict):
@@ -98,3 +93,41 @@ def quantities(spec: Any) -> Iterator[dict[str, Any]]:
     elif isinstance(spec, list):
         for inner in spec:
             yield from quantities(inner)
+
+
+@cache
+def vega_lite() -> jsonschema_rs.Validator:
+    """The schema that Vega-Lite publishes, as altair ships it."""
+    altair = importlib.util.find_spec("altair")
+    assert altair is not None
+    assert altair.submodule_search_locations is not None
+    version = SCHEMA.rpartition("/")[2].removesuffix(".json")
+    path = Path(altair.submodule_search_locations[0]) / "vegalite" / version / "schema" / "vega-lite-schema.json"
+    return jsonschema_rs.validator_for(json.loads(path.read_text(), object_hook=_quoted))
+
+
+def _quoted(schema: dict[str, Any]) -> dict[str, Any]:
+    """Definitions are named for their types, such as MarkPropDef<number>, which no reference may hold as they are."""
+    return schema | {"$ref": quote(schema["$ref"], safe="#/")} if "$ref" in schema else schema
+
+
+def views_of(chart: Callable[..., Any]) -> Iterator[tuple[Rows, Spec]]:
+    for spec in drawn(chart):
+        yield from views(spec, [], {})
+
+
+def views(spec: Spec, rows: Rows, encoding: Spec) -> Iterator[tuple[Rows, Spec]]:
+    """The rows and the encodings that each single view draws, its own or those of what it stands in."""
+    rows = spec.get("data", {"values": rows})["values"]
+    encoding = encoding | spec.get("encoding", {})
+    inner = [view for key in VIEWS for view in spec.get(key, [])]
+    for view in inner:
+        yield from views(view, rows, encoding)
+    if not inner:
+        yield rows, encoding
+
+
+def channels(encoding: Spec) -> Iterator[tuple[str, dict[str, Any]]]:
+    for channel, of_channel in encoding.items():
+        for one in of_channel if isinstance(of_channel, list) else [of_channel]:
+            yield channel, one
