@@ -1,4 +1,4 @@
-"""JSON and YAML as people send them: parsed strictly, so that nothing is read otherwise than it was meant."""
+"""JSON and YAML as people send them: parsed strictly, so that no value is misread."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ def _without_repeats(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     document = dict(pairs)
     if len(document) != len(pairs):
         repeated, _ = Counter(name for name, _ in pairs).most_common(1)[0]
-        raise ValueError(f"the field {repeated!r} stands twice in one object")
+        raise ValueError(f"the field {repeated!r} is given twice in one object")
     return document

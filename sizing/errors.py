@@ -23,6 +23,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 LONGEST_VALUE_SHOWN = 60
+"""Characters: an error stays a line, whatever was sent."""
 
 EXIT_BAD_INPUT = 2
 """Exit code of every command line for input that breaks a rule."""
@@ -113,7 +114,7 @@ def unknown_name(field: str, name: str, *, known: Iterable[str]) -> InvalidInput
     """The error for a name that a catalog does not hold, with the nearest names that it does."""
     names = sorted(known)
     close = difflib.get_close_matches(name.lower(), names, n=3) or names[:3]
-    remedy = f"the nearest of the {len(names)} names there are {', '.join(close)}"
+    remedy = f"the nearest of the {len(names)} names are {', '.join(close)}"
     return InvalidInput.of(field, "must be a name of the catalog", value=name, remedy=remedy)
 
 
@@ -152,10 +153,10 @@ _RULES = {
     "less_than_equal": ("must be at most {le}", "give {le} or less"),
     "less_than": ("must be less than {lt}", "give less than {lt}"),
     "too_short": ("must have at least {min_length} entries", "add what is missing"),
-    "too_long": ("must have at most {max_length} entries", "leave some out"),
-    "string_too_short": ("must have {min_length} or more characters", "give a longer text"),
-    "string_too_long": ("must have at most {max_length} characters", "give a shorter text"),
-    "string_pattern_mismatch": ("must match {pattern}", "write it so"),
+    "too_long": ("must have at most {max_length} entries", "remove some"),
+    "string_too_short": ("must have {min_length} or more characters", "give more characters"),
+    "string_too_long": ("must have at most {max_length} characters", "give fewer characters"),
+    "string_pattern_mismatch": ("must match {pattern}", "write it in this form"),
     "int_type": ("must be a whole number", "give a whole number"),
     "int_parsing": ("must be a whole number", "give a whole number"),
     "int_from_float": ("must be a whole number", "give a whole number"),
@@ -163,7 +164,7 @@ _RULES = {
     "float_parsing": ("must be a number", "give a number"),
     "finite_number": ("must be a finite number", "give a number that is not NaN or infinite"),
     "string_type": ("must be text", "put it in quotes"),
-    "string_unicode": ("must be Unicode text", "remove what is no character"),
+    "string_unicode": ("must be Unicode text", "remove the invalid character"),
     "bool_type": ("must be true or false", "give true or false"),
     "bool_parsing": ("must be true or false", "give true or false"),
     "tuple_type": ("must be a list", "give a list"),
@@ -174,10 +175,10 @@ _RULES = {
         "give an object with named fields, over HTTP as content-type application/json",
     ),
     "dict_type": ("must be an object", "give an object with named fields"),
-    "timezone_aware": ("must have a time zone", "write such as 2026-11-21T12:00:00Z"),
-    "datetime_parsing": ("must be a moment", "write such as 2026-11-21T12:00:00Z"),
-    "datetime_from_date_parsing": ("must be a moment", "write such as 2026-11-21T12:00:00Z"),
-    "uuid_parsing": ("must be an id", "give it as it was given to you"),
+    "timezone_aware": ("must have a time zone", "write it as in 2026-11-21T12:00:00Z"),
+    "datetime_parsing": ("must be a date and time", "write it as in 2026-11-21T12:00:00Z"),
+    "datetime_from_date_parsing": ("must be a date and time", "write it as in 2026-11-21T12:00:00Z"),
+    "uuid_parsing": ("must be an id", "copy the id as it was given"),
     "json_invalid": ("must be valid JSON", "check quotes, commas and brackets"),
 }
 """Rule and remedy by the type of a pydantic error, with what its context names."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping
 from datetime import date
 from typing import Literal, cast, get_args
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 Kind = Literal["exact", "calibrated", "measured", "published", "given", "assumed", "unknown"]
 """`exact`: counted from what the scenario says. `calibrated`: by limits fitted to many runs. `measured`: by the rates
 of one run. `published`: by figures that a source states. `given`: by figures that the scenario states. `assumed`: by
-defaults that nobody has confirmed. `unknown`: there is no figure for want of an input. The firmest come first."""
+defaults that nobody has confirmed. `unknown`: no figure, as an input is missing. The most reliable come first."""
 
 _WEAKNESS: dict[Kind, int] = {kind: place for place, kind in enumerate(get_args(Kind))}
 
@@ -37,9 +37,9 @@ class Origin(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Kind = Field(
-        description="How firm the figures are, the firmest first: exact, calibrated, measured, published, given, "
-        "assumed, unknown. "
-        "Exact is counted; calibrated rests on many benchmark runs, measured on one, assumed on defaults; unknown "
+        description="How reliable the figures are, the most reliable first: exact, calibrated, measured, published, "
+        "given, assumed, unknown. Exact is counted; calibrated rests on many "
+        "benchmark runs, measured on one, assumed on defaults; unknown "
         "lacks an input."
     )
     source: str = Field(description="Input, publication or calibration that the figures rest on, in words.")
@@ -51,7 +51,7 @@ class Provenance(Origin):
 
     figures: tuple[str, ...] = Field(
         description="Dotted paths in the report. "
-        "The longest path that leads to a figure counts; the empty path stands for all others."
+        "The longest matching path counts; the empty path stands for all others."
     )
 
     @property
@@ -65,7 +65,7 @@ class Provenance(Origin):
 
 
 def weakest(*origins: Origin) -> Origin:
-    """The origin of a figure that rests on several others: the least firm.
+    """The origin of a figure that rests on several others: the least reliable one.
 
     >>> weakest(Origin(kind="exact", source="a"), Origin(kind="assumed", source="b")).source
     'b'
@@ -82,20 +82,6 @@ def grouped(origins: Mapping[str, Origin]) -> list[Provenance]:
         Provenance(figures=tuple(paths), kind=origin.kind, source=origin.source, runs=origin.runs)
         for origin, paths in figures.items()
     ]
-
-
-def provenance_at(path: str, provenance: Sequence[Provenance]) -> Provenance:
-    """The provenance of the figure at a dotted path.
-
-    >>> write = Provenance(figures=("write",), kind="given", source="a")
-    >>> others = Provenance(figures=("",), kind="exact", source="b")
-    >>> provenance_at("write.seconds", [write, others]).source, provenance_at("writes", [write, others]).source
-    ('a', 'b')
-    """
-    by_path = {figure: found for found in provenance for figure in found.figures}
-    while path not in by_path:
-        path = path.rpartition(".")[0]
-    return by_path[path]
 
 
 class Assumption(BaseModel):

@@ -10,7 +10,9 @@ from io_bench.repetition.stopwatch import Timing
 from sizing.storage.measurement import LimitedBy
 
 GENERATOR_BOUND_FRACTION = 0.05
+"""A choice: below, the rate is at most that much too low, which is about the noise of storage."""
 CLIENT_BOUND_CPU_FRACTION = 0.9
+"""A choice: the rest of a CPU goes to interrupts and to what else runs on a node, so that no process sees all of it."""
 STORAGE_BOUND_RATIO = 2.0
 """The client without storage is this much faster where storage takes more of the time than the client does."""
 
@@ -20,7 +22,7 @@ def limited_by(
 ) -> LimitedBy | None:
     """What limited a rate, as far as it shows; None for a restore by a client that was not busy.
 
-    The generator where writers waited for more than 5 % of their time; the client where, writing to nowhere, it is
+    The generator where writers waited for more than 5 % of their time; the client where, with writes discarded, it is
     not twice as fast, or where its CPUs are over 90 % busy; else the storage. At a ratio of two, a client that copies
     and writes by turns spends half of its time on either.
 

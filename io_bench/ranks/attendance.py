@@ -11,7 +11,9 @@ from io_bench.ranks.placement import Placement
 from sizing.units import seconds_text
 
 SECONDS_BETWEEN_LOOKS = 0.3
+"""A dead rank is named within a second, and the store is asked little by thousands of ranks."""
 _LONGEST_PAUSE_SECONDS = 0.05
+"""Between two questions whether all have come: what ranks wait at a barrier beyond the slowest."""
 
 Sleep = Callable[[float], object]
 """Pauses for so many seconds, or less."""
@@ -51,8 +53,8 @@ class Attendance:
                 next_look = time.monotonic() + SECONDS_BETWEEN_LOOKS
             if time.monotonic() > deadline:
                 hanging = self._absent(key_of_rank)
-                reason = f"did not finish {doing} within {seconds_text(seconds)} of the others"
-                raise RanksLost(hanging, f"{self.titles(hanging)} {reason}: hanging, or --timeout is short.")
+                reason = f"timeout: did not finish {doing} within {seconds_text(seconds)} of the others"
+                raise RanksLost(hanging, f"{self.titles(hanging)} {reason}. It hangs, or --timeout is too short.")
             sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 

@@ -15,6 +15,7 @@ from io_bench.errors import RunEnded
 from io_bench.ranks.placement import placement_in
 
 LONGEST_GOODBYE_SECONDS = 30.0
+"""Longer than the ranks' own farewell and the removal of their files."""
 
 
 def is_launched() -> bool:
@@ -28,8 +29,26 @@ def started(num_ranks: int) -> Iterator[None]:
     if num_ranks == 1:
         yield
         return
+    with _as_rank_0(num_ranks), _others(num_ranks):
+        yield
+
+
+@contextmanager
+def _as_rank_0(num_ranks: int) -> Iterator[None]:
+    """Tell the process what a launcher would; the other ranks inherit where to meet."""
     meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": str(num_ranks)}
-    os.environ.update(meeting | {"RANK": "0", "LOCAL_RANK": "0"})
+    told = meeting | {"RANK": "0", "LOCAL_RANK": "0"}
+    os.environ.update(told)
+    try:
+        yield
+    finally:
+        for name in told:
+            os.environ.pop(name, None)
+
+
+@contextmanager
+def _others(num_ranks: int) -> Iterator[None]:
+    """All ranks but this one, until they end by themselves, or are made to."""
     others: list[subprocess.Popen[bytes]] = []
     goodbye_seconds = LONGEST_GOODBYE_SECONDS
     try:
@@ -49,8 +68,6 @@ def started(num_ranks: int) -> Iterator[None]:
     finally:
         for other in others:
             _end(other, goodbye_seconds)
-        for name in (*meeting, "RANK", "LOCAL_RANK"):
-            os.environ.pop(name, None)
 
 
 def _end(process: subprocess.Popen[bytes], goodbye_seconds: float) -> None:

@@ -21,8 +21,12 @@ from sizing.sized import manifest_of
 from sizing.units import parse_bytes
 
 TOLERANCE = 0.005
+"""Step counters of optimizers and pickled settings, which are not predicted, weigh so much in models as small as
+these."""
 MOST_SECONDS = 600
+"""A tiny model takes seconds; starting DeepSpeed may compile for minutes."""
 EMPTY_BYTES: int = container_bytes(CONTAINERS["torch-zip"], num_files=1, num_tensors=0)
+"""A file that holds no tensor."""
 MOST_BYTES_WITHOUT_TENSORS: int = parse_bytes("64 kB")
 """What a framework puts into a file without tensors: its configuration, names and shapes."""
 
@@ -111,7 +115,7 @@ def _save(case: Case, folder: Path) -> None:
         except subprocess.TimeoutExpired:
             launcher.terminate()  # it ends its ranks
             _, said = launcher.communicate()
-            raise RunFailed(f"{case.name} was not saved within {MOST_SECONDS} s: {said[-300:]}") from None
+            raise RunFailed(f"{case.name} timeout: not saved within {MOST_SECONDS} s: {said[-300:]}") from None
     if launcher.returncode != 0:
         reasons = [line for line in said.splitlines() if "Error" in line]
         raise RunFailed(f"{case.name} could not be saved: {reasons[0] if reasons else said[-300:]}")

@@ -15,6 +15,7 @@ from service.settings import Settings
 from service.telemetry.metrics import Metrics
 
 MOST_WAITING_PER_WORKER = 8
+"""Of questions of 2.5 s each the last one's turn still comes within SECONDS_TO_WAIT; more are refused at once."""
 SECONDS_TO_WAIT = 20.0
 """For a turn; with the time to compute it is less than clients and proxies wait (60 s), who would be gone."""
 
@@ -30,7 +31,7 @@ class ComputePool:
         self._idle = list(self._workers)
         self._turns = CapacityLimiter(len(self._workers))
         self._threads = CapacityLimiter(len(self._workers))
-        self._most_waiting = MOST_WAITING_PER_WORKER * len(self._workers)
+        self._max_waiting = MOST_WAITING_PER_WORKER * len(self._workers)
         self._num_waiting = 0
         self._metrics = metrics
 
@@ -48,7 +49,7 @@ class ComputePool:
 
         Raises Busy where too many wait already, or the turn does not come in time.
         """
-        if self._num_waiting >= self._most_waiting:
+        if self._num_waiting >= self._max_waiting:
             raise busy()
         start, outcome = time.perf_counter(), "failed"
         self._count_waiting(1)

@@ -21,6 +21,7 @@ from service.http.bodies import body_of
 from sizing.errors import shown
 
 LONGEST_FIELD_NAME = 200
+"""The longest field has 50 characters; names are repeated in problems."""
 MOST_BYTES_AT_ONCE = 64 * 1024
 """Larger bodies are parsed in a thread, so that others need not wait."""
 
@@ -38,7 +39,7 @@ def parse_json(body: bytes) -> Any:
     try:
         pydantic_core.from_json(body, allow_inf_nan=False)  # the depth is limited here, and only here
         if b"\\u0000" in body and _NUL.search(body):
-            raise ValueError(r"a text with \u0000 cannot be kept")
+            raise ValueError(r"a text must not contain \u0000")
         return json.loads(body, object_pairs_hook=_object, parse_float=_finite)
     except ValueError as error:
         raise InvalidJson.of(
@@ -78,7 +79,7 @@ class JsonRequest(Request):
         media_type = (given or "").partition(";")[0].strip().lower()
         if media_type != "application/json" and not media_type.endswith("+json"):
             raise UnsupportedMediaType.of(
-                "content-type", "must be application/json", value=given, remedy="send this header"
+                "content-type", "must be application/json", value=given, remedy="set this header"
             )
 
 
@@ -86,7 +87,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document = dict(pairs)
     if len(document) != len(pairs):
         repeated, _ = collections.Counter(name for name, _ in pairs).most_common(1)[0]
-        raise ValueError(f"the field {shown(repeated)} stands twice in one object")
+        raise ValueError(f"the field {shown(repeated)} occurs twice in one object")
     if any(len(name) > LONGEST_FIELD_NAME for name in document):
         raise ValueError(f"a field name is longer than {LONGEST_FIELD_NAME} characters")
     return document

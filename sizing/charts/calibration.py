@@ -1,4 +1,4 @@
-"""What a Calibration shows as charts: how the rate grows with nodes beside the fitted roofline, and the misses."""
+"""What a Calibration shows as charts: the rate over nodes with the fitted roofline, and the misses."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ import numpy as np
 from sizing.charts.chart import Spec, chart, quantity, series
 from sizing.charts.theme import BAND_OPACITY, HEIGHT, WIDTH
 from sizing.storage.calibration import Calibration, predicted
+from sizing.storage.calibration.calibrate import LEAST_RATIO_OF_SIZES
 from sizing.storage.calibration.calibration import DirectionFit, FittedPoint
 from sizing.storage.rates import DIRECTIONS, Direction
 from sizing.storage.terms import Demand
 from sizing.units import bytes_text, percent_text
 
 _MOST_SERIES = 5
+"""Lines that a reader can still tell apart; more numbers of ranks are thinned out evenly."""
 _STEPS_PER_DOUBLING = 16
+"""Points of a predicted line, so that its bend at a limit looks like one at the width of a chart."""
 _NAMES: dict[Direction, str] = {"write": "write", "read": "restore"}
 
 
@@ -28,7 +31,7 @@ def calibration_chart(calibration: Calibration) -> Spec:
     ]
     return chart(
         f"Storage limits by engine {calibration.engine}, {len(calibration.run_ids)} run(s): grade {calibration.grade}",
-        subtitle="points: measured; lines: predicted, with the band that holds 9 of 10; dotted: a limit alone",
+        subtitle="points: measured; lines: predicted, with 90 % interval; dotted: one limit alone",
         rows=[],
         vconcat=views,
         resolve={"scale": {"color": "independent", "strokeDash": "independent", "shape": "independent"}},
@@ -42,7 +45,7 @@ def _scaling(calibration: Calibration, fit: DirectionFit, direction: Direction) 
     names = [_ranks_name(count) for count in ranks]
     x = quantity("num_nodes", "nodes", scale="log")
     x["scale"] |= {"base": 2, "nice": False}
-    y = quantity("bytes_per_second", f"{_NAMES[direction]} rate, all nodes", scale="log")
+    y = quantity("bytes_per_second", f"{_NAMES[direction]} bandwidth, all nodes", scale="log")
     y["scale"]["nice"] = False
     line = {"x": x, "y": y}
     by_ranks = series("ranks", "ranks per node", names)
@@ -77,15 +80,15 @@ def _misses(fit: DirectionFit, direction: Direction) -> Spec:
     return {
         "width": HEIGHT,
         "height": HEIGHT,
-        "title": f"Left-out {_NAMES[direction]}s: median miss {error}",
+        "title": f"Held-out {_NAMES[direction]}s: median error {error}",
         "layer": [
-            _layer([{"zero_fraction": 0}], "rule", {"y": quantity("zero_fraction", "measured over predicted - 1")}),
+            _layer([{"zero_fraction": 0}], "rule", {"y": quantity("zero_fraction", "measured / predicted - 1")}),
             _layer(
                 rows,
                 "point",
                 {
                     "x": quantity("held_out_seconds", "predicted without it", scale="log"),
-                    "y": quantity("miss_fraction", "measured over predicted - 1"),
+                    "y": quantity("miss_fraction", "measured / predicted - 1"),
                     "tooltip": [{"field": "what"}, {"field": "miss_fraction", "format": ".1%"}],
                 },
             ),
@@ -97,7 +100,7 @@ def _measured_rows(fit: DirectionFit, *, ranks: Sequence[float], size: float) ->
     """The measurements of about that size, with one of those numbers of ranks per node."""
     for point in fit.points:
         count = point.num_streams / point.num_nodes
-        if count in ranks and _bytes_per_stream(point) > size / 1.5:
+        if count in ranks and _bytes_per_stream(point) > size / LEAST_RATIO_OF_SIZES:
             yield {
                 "num_nodes": point.num_nodes,
                 "bytes_per_second": point.bytes_per_second,
@@ -108,9 +111,9 @@ def _measured_rows(fit: DirectionFit, *, ranks: Sequence[float], size: float) ->
 def _predicted_rows(
     calibration: Calibration, direction: Direction, fit: DirectionFit, *, ranks: float, size: float
 ) -> Iterator[dict[str, object]]:
-    least, most = fit.covered.num_nodes
-    count = round(np.log2(2 * most / least) * _STEPS_PER_DOUBLING) + 1
-    nodes = np.geomspace(least, 2 * most, count)
+    low, high = fit.covered.num_nodes
+    count = round(np.log2(2 * high / low) * _STEPS_PER_DOUBLING) + 1
+    nodes = np.geomspace(low, 2 * high, count)
     total_bytes = nodes * ranks * size
     found = predicted(calibration, [Demand(total_bytes, nodes * ranks, nodes, nodes * ranks)], direction=direction)
     assert found is not None  # noqa: S101 - the direction was fitted
@@ -129,7 +132,7 @@ def _limit_rows(fit: DirectionFit) -> Iterator[dict[str, object]]:
     """The ends of the line that the node limit and the file-system limit would each allow alone."""
     for limit in fit.limits:
         if limit.resource in ("node", "file-system") and limit.value is not None:
-            name = f"{limit.resource} limit" + ("" if limit.verdict == "measured" else ", at least")
+            name = f"{limit.resource} limit" + ("" if limit.verdict == "measured" else " (lower bound)")
             for nodes in (fit.covered.num_nodes[0], 2 * fit.covered.num_nodes[1]):
                 rate = limit.value * (nodes if limit.resource == "node" else 1)
                 yield {"num_nodes": nodes, "bytes_per_second": rate, "limit": name}

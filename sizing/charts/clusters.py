@@ -12,12 +12,13 @@ from sizing.storage.rates import DIRECTIONS
 from sizing.units import SECONDS_PER_HOUR, rate_text
 
 _LOW = HEIGHT * 2 // 3
+"""Two charts of a cluster stand on top of each other, and one page holds both."""
 
 
 def cluster_chart(report: ClusterReport) -> Spec:
     """Rates over the busiest day above the stalls of each group by percentile."""
     return chart(
-        f"{report.num_jobs:,} jobs on {rate_text(report.write.bytes_per_second)} of writing",
+        f"{report.num_jobs:,} jobs on {rate_text(report.write.bytes_per_second)} write bandwidth",
         subtitle=f"{report.num_checkpoints:,} checkpoints simulated",
         rows=[],
         vconcat=[_day(report), _stalls(report)],
@@ -37,8 +38,8 @@ def _day(report: ClusterReport) -> Spec:
         for direction in directions
     ]
     encoding = {
-        "x": quantity("hour", "hour of the simulation", scale="linear"),
-        "y": quantity("bytes_per_second", "mean rate of five minutes"),
+        "x": quantity("hour", "hour of simulation", scale="linear"),
+        "y": quantity("bytes_per_second", "mean bandwidth over 5 minutes"),
         **series("direction", "busiest day", directions),
     }
     encoding["x"]["scale"]["zero"] = False
@@ -62,10 +63,10 @@ def _stalls(report: ClusterReport) -> Spec:
             "x": {
                 "field": "percentile",
                 "type": "ordinal",
-                "title": "% of saves that stall no longer",
+                "title": "% of saves with a stall up to this",
                 "axis": {"labelAngle": 0},
             },
-            "y": quantity("stall_seconds", "stall of a save", scale="log"),
+            "y": quantity("stall_seconds", "stall per save", scale="log"),
             **series("group", "jobs", names),
         },
     }

@@ -1,18 +1,18 @@
-"""What a LayoutsReport shows as a chart: what the fullest GPU of each layout holds, beside its memory."""
+"""What a LayoutsReport shows as a chart: what the fullest GPU of each layout holds, and its memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from sizing.charts.chart import Spec, chart, quantity, series
-from sizing.charts.theme import COLORS
+from sizing.charts.theme import BAR_STEP, COLORS
 from sizing.explore.layouts.layouts_report import FoundLayout, LayoutsReport
 from sizing.layout.degrees import degrees_text
 
 MOST_BARS = 40
+"""As many as a page holds at the height of a bar."""
 
 _PARTS = ("state", "activations")
-_BAR_STEP = {"step": 18}
 
 
 def layouts_chart(report: LayoutsReport) -> Spec:
@@ -20,11 +20,11 @@ def layouts_chart(report: LayoutsReport) -> Spec:
     shown = report.layouts[:MOST_BARS]
     names = [_name(layout) for layout in shown]
     lines = [
-        {"bytes": report.gpu_memory_bytes, "line": "memory of a GPU"},
-        {"bytes": report.room_bytes, "line": "less headroom"},
+        {"bytes": report.gpu_memory_bytes, "line": "GPU memory"},
+        {"bytes": report.room_bytes, "line": "GPU memory without headroom"},
     ]
     spec = chart(
-        f"What {report.num_fitting:,} layouts hold on their fullest GPU",
+        f"Memory of the fullest GPU in {report.num_fitting:,} layouts",
         subtitle=f"{report.num_gpus:,} GPUs; the best {len(shown):,} by {report.objective}",
         rows=[],
         layer=[
@@ -50,7 +50,7 @@ def layouts_chart(report: LayoutsReport) -> Spec:
             },
         ],
     )
-    return spec | {"height": _BAR_STEP}
+    return spec | {"height": BAR_STEP}
 
 
 def _dashes(lines: list[dict[str, object]]) -> Spec:

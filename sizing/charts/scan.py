@@ -19,7 +19,7 @@ def scan_chart(result: BenchmarkResult) -> Spec:
     """
     names = list(dict.fromkeys(series_name(measurement, result.measurements) for measurement in result.measurements))
     return chart(
-        "How fast the storage takes and gives checkpoints",
+        "Write and restore bandwidth of the storage",
         subtitle="; ".join([f"run {result.run_id}", "whiskers: 95 % interval of the median", *_left_out(result)]),
         rows=[],
         vconcat=[
@@ -33,7 +33,7 @@ def scan_chart(result: BenchmarkResult) -> Spec:
 def _left_out(result: BenchmarkResult) -> Iterator[str]:
     number = sum(not measurement.is_of_storage for measurement in result.measurements)
     if number:
-        yield f"{number} from memory not drawn"
+        yield f"{number} from the page cache not drawn"
 
 
 def series_name(measurement: Measurement, among: Sequence[Measurement]) -> str:
@@ -73,7 +73,7 @@ def _rows(measurements: Sequence[Measurement], operation: Operation) -> Iterator
 
 def _panel(rows: list[dict[str, object]], title: str, names: Sequence[str]) -> Spec:
     ticks = {"values": list(dict.fromkeys(row["num_ranks"] for row in rows)), "format": "d"}
-    x = quantity("num_ranks", "ranks at work at once", axis=ticks)
+    x = quantity("num_ranks", "active ranks", axis=ticks)
     x["scale"] = {"type": "log", "base": 2, "nice": False, "padding": 30}
     y = quantity("bytes_per_second", f"{title}, all ranks together")
     whiskers = {

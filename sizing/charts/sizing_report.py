@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from sizing.charts.chart import Spec, chart, quantity
 from sizing.charts.theme import COLORS, INK
@@ -12,13 +13,18 @@ from sizing.layout import CheckpointSize
 from sizing.report import SizingReport
 from sizing.run.evaluation import evaluate
 from sizing.run.figures import with_arrays
+from sizing.run.goodput.interval import Interval
 from sizing.scenario import Scenario
 from sizing.sized import sized
 from sizing.storage.limits import Limit
+from sizing.storage.transfer import Numbers
 from sizing.units import bytes_text, seconds_text
 
 _SPAN = 10.0
+"""The chart goes from a tenth of the shorter to ten times the longer of the interval asked for and the best one: far
+enough to see both sides rise."""
 _NUM_POINTS = 200
+"""A smooth line at the width of a chart."""
 _AREA_OPACITY = 0.75
 """So that the grid is seen through the areas."""
 _TIME_AXIS = {
@@ -26,7 +32,10 @@ _TIME_AXIS = {
     "labelExpr": "datum.value < 3600 ? datum.value / 60 + ' min' : datum.value < 86400 ? datum.value / 3600 + ' h'"
     " : datum.value / 86400 + ' d'",
 }
+"""Ticks where people count time, from a minute to a week; a logarithmic axis of its own would put them at 10^k
+seconds."""
 _BAR_STEP = {"step": 34}
+"""Pixels per bar that has a text beside it."""
 
 
 def report_charts(scenario: Scenario, report: SizingReport) -> list[Spec]:
@@ -40,7 +49,7 @@ def parts_chart(size: CheckpointSize) -> Spec:
         {"part": f"{name} ({part.dtype})", "total_bytes": part.total_bytes, "label": bytes_text(part.total_bytes)}
         for name, part in size.parts.items()
     ]
-    return _bars("What a checkpoint holds", rows, "part", quantity("total_bytes", "bytes in files"))
+    return _bars("Contents of a checkpoint", rows, "part", quantity("total_bytes", "bytes in files"))
 
 
 def limits_chart(title: str, limits: Sequence[Limit]) -> Spec:
@@ -49,11 +58,11 @@ def limits_chart(title: str, limits: Sequence[Limit]) -> Spec:
         {
             "resource": limit.resource,
             "seconds": limit.seconds,
-            "label": f"{seconds_text(limit.seconds)}{', decides' if limit.binds else ''}",
+            "label": f"{seconds_text(limit.seconds)}{', bottleneck' if limit.binds else ''}",
         }
         for limit in limits
     ]
-    return _bars(title, rows, "resource", quantity("seconds", "time that it alone takes"))
+    return _bars(title, rows, "resource", quantity("seconds", "time of this limit alone"))
 
 
 def lost_time_chart(scenario: Scenario, asked: SizingReport) -> Spec:
@@ -66,35 +75,22 @@ def lost_time_chart(scenario: Scenario, asked: SizingReport) -> Spec:
     inputs = with_arrays(scenario, {"checkpoint.interval_seconds": intervals}).run_inputs
     shares = evaluate(sized(scenario).demands, inputs).report.shares.by_name
     lost = [name for name in shares if name != "goodput"]
-    points = [
-        {"interval_seconds": period, "lost_fraction": asked.interval.lost_at_interval_fraction, "label": "as asked"},
-        {
-            "interval_seconds": best,
-            "lost_fraction": 1 - (asked.interval.goodput_at_optimum_fraction or 0.0),
-            "label": "best",
-        },
-    ]
-    of_points = {"data": {"values": points}}
+    of_points = {"data": {"values": _points(asked.interval)}}
     heights = {"y": {"field": "lost_fraction", "type": "quantitative"}}
     text = {"type": "text", "align": "left", "dx": 6, "dy": -12}
     return chart(
-        "What share of its time the run loses, by interval between checkpoints",
-        subtitle="stalls of saves that count, work done again after failures, and recovery from them",
-        rows=[
-            {"interval_seconds": float(interval), "share": name, "order": order, "lost_fraction": float(fraction)}
-            for order, name in enumerate(lost)
-            for interval, fraction in zip(intervals, np.broadcast_to(shares[name], intervals.shape), strict=True)
-            if not np.isnan(fraction)
-        ],
+        "Share of wall time lost, by checkpoint interval",
+        subtitle="stalls of completed saves, lost work (RPO) done again, and recovery (RTO)",
+        rows=list(_lost_rows(intervals, {name: shares[name] for name in lost})),
         encoding={
-            "x": quantity("interval_seconds", "from the start of one checkpoint to the next", axis=_TIME_AXIS)
+            "x": quantity("interval_seconds", "checkpoint interval, start to start", axis=_TIME_AXIS)
             | {"scale": {"type": "log", "nice": False}},
         },
         layer=[
             {
                 "mark": {"type": "area", "opacity": _AREA_OPACITY},
                 "encoding": {
-                    "y": quantity("lost_fraction", "share of the wall time lost", stack="zero"),
+                    "y": quantity("lost_fraction", "share of wall time lost", stack="zero"),
                     "color": {
                         "field": "share",
                         "type": "nominal",
@@ -108,6 +104,35 @@ def lost_time_chart(scenario: Scenario, asked: SizingReport) -> Spec:
             {**of_points, "mark": text, "encoding": heights | {"text": {"field": "label"}}},
         ],
     )
+
+
+def _points(interval: Interval) -> list[dict[str, object]]:
+    """What is lost at the interval asked for, and at the best one."""
+    return [
+        {
+            "interval_seconds": interval.interval_seconds,
+            "lost_fraction": interval.lost_at_interval_fraction,
+            "label": "as asked",
+        },
+        {
+            "interval_seconds": interval.optimal_period_seconds or 0.0,
+            "lost_fraction": 1 - (interval.goodput_at_optimum_fraction or 0.0),
+            "label": "best",
+        },
+    ]
+
+
+def _lost_rows(intervals: npt.NDArray[np.float64], shares: Mapping[str, Numbers]) -> Iterator[dict[str, object]]:
+    """Each share at each interval where it is known, in the order in which they stand on each other."""
+    for order, (name, fractions) in enumerate(shares.items()):
+        for interval, fraction in zip(intervals, np.broadcast_to(fractions, intervals.shape), strict=True):
+            if not np.isnan(fraction):
+                yield {
+                    "interval_seconds": float(interval),
+                    "share": name,
+                    "order": order,
+                    "lost_fraction": float(fraction),
+                }
 
 
 def _charts(scenario: Scenario, report: SizingReport) -> Iterator[Spec]:

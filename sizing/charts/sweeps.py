@@ -9,6 +9,7 @@ from sizing.explore.sweeps.figures import OBJECTIVES, ObjectiveName
 from sizing.explore.sweeps.sweep_report import SweepReport
 
 MOST_POINTS = 5_000
+"""More would be one blot, and as SVG several megabytes; rows are left out evenly."""
 
 
 def sweep_chart(report: SweepReport) -> Spec:
@@ -33,7 +34,7 @@ def sweep_chart(report: SweepReport) -> Spec:
     )
     return chart(
         f"{report.objectives[0].capitalize()} against {report.objectives[1]}",
-        subtitle=f"{report.num_rows:,} rows; the line joins those that no other beats",
+        subtitle=f"{report.num_rows:,} rows; the line is the Pareto front",
         rows=all_rows,
         encoding=encoding,
         layer=[

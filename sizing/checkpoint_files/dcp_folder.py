@@ -23,7 +23,7 @@ def dcp_container(path: Path) -> Container:
 
     Raises UnreadableFile where the file is refused, or where the data files are cut short or partly missing.
     """
-    content = bounded_content(path, most_bytes=MOST_PICKLE_BYTES, what="metadata")
+    content = bounded_content(path, max_bytes=MOST_PICKLE_BYTES, what="metadata")
     try:
         metadata = dcp_metadata(content)
     except RefusedPickle as error:
@@ -57,7 +57,7 @@ def _data_files(path: Path, metadata: DcpMetadata) -> tuple[tuple[Path, ...], tu
 def _notes(metadata: DcpMetadata, absent: tuple[str, ...]) -> list[str]:
     notes = []
     if absent:
-        notes.append("no data file stands beside .metadata: sizes are those that it states")
+        notes.append("No data file is in the folder of .metadata: the sizes are those that .metadata states")
     if metadata.is_transformed:
-        notes.append("the data files are compressed or encrypted: tensor bytes are those in memory")
+        notes.append("The data files are compressed or encrypted: tensor bytes are those in memory")
     return notes

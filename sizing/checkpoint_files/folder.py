@@ -21,6 +21,8 @@ from sizing.checkpoint_files.torch_file import torch_container
 from sizing.checkpoint_files.torch_zip import is_torch_file
 
 MOST_FILES = 100_000
+"""A training of 100,000 ranks writes about as many. Above, it is the root of something else, and listing takes
+minutes."""
 TORCH_SUFFIXES = frozenset({".pt", ".pth", ".ckpt"})
 MAYBE_TORCH_SUFFIX = ".bin"
 SETTINGS_FILES = frozenset({"training_args.bin"})
@@ -55,19 +57,24 @@ def _files(root: Path) -> Iterator[Path]:
     folders, found = [root], 0
     while folders:
         folder = folders.pop()
-        try:
-            entries = list(os.scandir(folder))
-        except OSError as error:
-            raise unopened(folder, error) from None
+        entries = _entries(folder)
         found += len(entries)
         if found > MOST_FILES:
             raise refusal(root, f"holds more than {MOST_FILES} files", "give the folder of one checkpoint")
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                if not entry.name.startswith("."):
-                    folders.append(folder / entry.name)
-            elif _is_file(entry):
-                yield folder / entry.name
+        folders += [folder / entry.name for entry in entries if _is_folder(entry)]
+        yield from (folder / entry.name for entry in entries if _is_file(entry))
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        return list(os.scandir(folder))
+    except OSError as error:
+        raise unopened(folder, error) from None
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a folder to look into: no link, and not hidden."""
+    return entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
@@ -89,7 +96,7 @@ def _containers(root: Path, files: tuple[Path, ...]) -> Iterator[Container]:
         if path in claimed:
             continue
         if path.suffix == DATA_SUFFIX:
-            wrong = "is a data file of torch DCP that no .metadata beside it names"
+            wrong = "is a data file of torch DCP, and no .metadata in its folder names it"
             raise refusal(path, wrong, f"the save of {root} was not finished: save it again")
         if path.suffix == SHARD_SUFFIX or _is_torch(path):
             yield container_of_file(path)

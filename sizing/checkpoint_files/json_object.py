@@ -28,7 +28,7 @@ def json_object(text: bytes) -> dict[str, Any]:
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document = dict(pairs)
     if len(document) != len(pairs):
-        raise ValueError("a field stands twice in one object")
+        raise ValueError("a field is given twice in one object")
     return document
 
 

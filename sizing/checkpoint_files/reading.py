@@ -17,11 +17,11 @@ from sizing.checkpoint_files.refusals import printable, regular_file_bytes, unop
 
 PartedTensor = tuple[Part, StoredTensor]
 
-PACKED = "weights are stored as integers: one element may hold several parameters, so they are not counted"
-COPIES = "weights stand in files of {kinds}: if these are copies of one model, inspect one of them alone"
+PACKED = "Weights are stored as integers. One element may hold several parameters, so parameters are not counted"
+COPIES = "Weights are in files of {kinds}. If these are copies of one model, inspect one of them alone"
 REPEATED = (
-    "{count:,} names of weights stand in more than one file: each file counts, which is right for shards and "
-    "too much for tensors that every rank keeps whole"
+    "{count:,} names of weights occur in more than one file. Each occurrence counts: right for shards, too much for "
+    "tensors that every rank saves whole"
 )
 
 

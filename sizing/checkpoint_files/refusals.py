@@ -59,20 +59,20 @@ def leading_bytes(path: Path, size: int, *, at: int = 0) -> bytes:
         raise unopened(path, error) from None
 
 
-def bounded_content(path: Path, *, most_bytes: int, what: str) -> bytes:
-    """The whole of a file that may hold at most `most_bytes`.
+def bounded_content(path: Path, *, max_bytes: int, what: str) -> bytes:
+    """The whole of a file that may hold at most `max_bytes`.
 
     Raises UnreadableFile where it is larger or cannot be read.
     """
     size = regular_file_bytes(path)
-    if size > most_bytes:
-        raise too_large(path, what, size=size, most_bytes=most_bytes)
+    if size > max_bytes:
+        raise too_large(path, what, size=size, max_bytes=max_bytes)
     return leading_bytes(path, size)
 
 
-def too_large(path: Path, what: str, *, size: int, most_bytes: int) -> UnreadableFile:
+def too_large(path: Path, what: str, *, size: int, max_bytes: int) -> UnreadableFile:
     """The error for a part of a file that would take too much memory and time to read."""
-    wrong = f"has {what} of {bytes_text(size)}, and at most {bytes_text(most_bytes)} is read"
+    wrong = f"has {what} of {bytes_text(size)}, more than the max of {bytes_text(max_bytes)}"
     return refusal(path, wrong, "measure the checkpoint's files instead and give --observed-bytes")
 
 

@@ -13,7 +13,9 @@ from sizing.checkpoint_files.safetensors_file import safetensors_tensors
 SHARD_SUFFIX = ".safetensors"
 INDEX_SUFFIX = f"{SHARD_SUFFIX}.index.json"
 MOST_INDEX_BYTES = 32 * 1024**2
+"""As MOST_HEADER_BYTES of a file: the index has one line for each tensor of all shards."""
 MOST_SHARDS = 10_000
+"""The largest public models have about 200; each is opened."""
 INDEX_REMEDY = "give the index of a sharded safetensors model"
 
 
@@ -37,7 +39,7 @@ def index_container(path: Path) -> Container:
 
 
 def _index(path: Path) -> dict[str, Any]:
-    content = bounded_content(path, most_bytes=MOST_INDEX_BYTES, what="an index")
+    content = bounded_content(path, max_bytes=MOST_INDEX_BYTES, what="an index")
     try:
         index = json_object(content)
     except ValueError as error:
@@ -77,8 +79,8 @@ def _index_alone(path: Path, index: dict[str, Any], absent: tuple[str, ...]) -> 
     totals = metadata if isinstance(metadata, dict) else {}
     size = _whole(totals.get("total_size"))
     if size is None:
-        wrong = "has no metadata.total_size, and none of its shards stands beside it"
-        raise refusal(path, wrong, "put the shards beside the index")
+        wrong = "has no metadata.total_size, and none of its shards is in its folder"
+        raise refusal(path, wrong, "copy the shards to the folder of the index")
     return Container(
         "safetensors",
         (path,),
@@ -87,7 +89,7 @@ def _index_alone(path: Path, index: dict[str, Any], absent: tuple[str, ...]) -> 
         absent_files=absent,
         known_parameters=_whole(totals.get("total_parameters")),
         known_tensor_bytes=size,
-        notes=("no shard stands beside the index: sizes are those that the index states",),
+        notes=("No shard is in the folder of the index: the sizes are those that the index states",),
     )
 
 
@@ -104,10 +106,10 @@ def _checked_tensors(path: Path, index: dict[str, Any], shards: list[str]) -> li
     for shard in shards:
         for tensor in safetensors_tensors(path.parent / shard):
             if weight_map.get(tensor.name) != shard:
-                wrong = f"does not say that {printable(tensor.name)!r} stands in {shard}, where it is"
+                wrong = f"does not list {printable(tensor.name)!r} in {shard}, which holds it"
                 raise refusal(path, wrong, DAMAGED_REMEDY)
             tensors.append(tensor)
     if len(tensors) != len(weight_map):
         missing = len(weight_map) - len(tensors)
-        raise refusal(path, f"names {missing} tensors that no shard holds", DAMAGED_REMEDY)
+        raise refusal(path, f"lists {missing} tensors that no shard holds", DAMAGED_REMEDY)
     return tensors

@@ -32,8 +32,8 @@ def cluster_text(report: ClusterReport) -> RenderableType:
 def _jobs(report: ClusterReport) -> Table:
     table = _table(
         "Stall of a save, by group of jobs",
-        *("jobs", "number", "every", "alone", "mean, formula", "mean, simulated", "p50", "p99", "worst"),
-        *("collide, formula", "simulated", "goodput alone", "simulated"),
+        *("jobs", "count", "interval", "alone", "mean, formula", "mean, simulated", "p50", "p99", "max"),
+        *("collisions, formula", "simulated", "goodput alone", "simulated"),
     )
     for job in report.jobs:
         table.add_row(job.name, f"{job.count:,}", *_stall_cells(job), *_share_cells(job))
@@ -46,7 +46,7 @@ def _stall_cells(job: JobFigures) -> Iterator[str]:
     yield seconds_text(job.stall_alone_seconds)
     yield _UNKNOWN if job.mean_stall_seconds is None else seconds_text(job.mean_stall_seconds)
     if stalls is None:
-        yield from ["none ended", "", "", ""]
+        yield from ["no save completed", "", "", ""]
         return
     error = f" ± {seconds_text(stalls.mean_error_seconds)}" if stalls.mean_error_seconds is not None else ""
     yield seconds_text(stalls.mean_seconds) + error
@@ -63,7 +63,7 @@ def _share_cells(job: JobFigures) -> Iterator[str]:
 def _file_system(report: ClusterReport) -> Table:
     table = _table(
         "File system",
-        *("", "gives", "mean asked for", "used", "mean, simulated", "p99", "peak", "short of bandwidth", "all at once"),
+        *("", "bandwidth", "mean demand", "used", "mean, simulated", "p99", "peak", "at the limit", "all jobs at once"),
     )
     for name, use in (("write", report.write), ("read", report.read)):
         if use is not None:
@@ -80,16 +80,24 @@ def _use_cells(use: FileSystemUse) -> Iterator[str]:
         yield rate_text(rate)
     yield f"{percent_text(simulated.limited_fraction)} of the time"
     together = use.all_at_once_bytes_per_second
-    yield "no limit of their own" if together is None else rate_text(together)
+    yield "no limit" if together is None else rate_text(together)
 
 
 def _storms(report: ClusterReport) -> Table:
     table = _table(
-        "Restore storms", "failure", "jobs", "GPUs", "read", "first back", "last back", "alone", "GPU-hours idle"
+        "Restore storms",
+        "failure",
+        "jobs",
+        "GPUs",
+        "read",
+        "first job back",
+        "last job back",
+        "alone",
+        "GPU-hours idle",
     )
     for storm in report.storms:
         table.add_row(
-            "the worst rack" if storm.failure == "rack" else "power of all",
+            "worst rack" if storm.failure == "rack" else "power of all nodes",
             f"{storm.num_jobs:,}",
             f"{storm.num_gpus:,}",
             bytes_text(storm.read_bytes),
@@ -108,24 +116,22 @@ def _to_buy(report: ClusterReport) -> Table:
     required, together = report.required, report.concurrency
     if required.p99_stall_seconds is not None:
         stall = seconds_text(required.p99_stall_seconds)
-        table.add_row("write, at least", _rate(required.write_bytes_per_second), f"for 99 % of stalls within {stall}")
+        table.add_row("min write bandwidth", _rate(required.write_bytes_per_second), f"for a p99 stall of {stall}")
     if required.recovery_seconds is not None:
         recovery = seconds_text(required.recovery_seconds)
         table.add_row(
-            "read, at least",
+            "min read bandwidth",
             _rate(required.read_bytes_per_second),
-            f"for all jobs back {recovery} after a power failure",
+            f"for recovery (RTO) of all jobs in {recovery} after a power failure",
         )
-    table.add_row("capacity, at least", bytes_text(report.capacity_bytes), "as each job's retention says")
+    table.add_row("min capacity", bytes_text(report.capacity_bytes), "by the retention of each job")
     table.add_row("written per day", bytes_text(report.written_bytes_per_day), "")
-    table.add_row(
-        "write together", f"{together.mean:.2f} jobs", f"on average; at most {together.p99} for 99 % of the time"
-    )
+    table.add_row("concurrent writers", f"{together.mean:.2f} jobs", f"mean; p99 {together.p99} jobs")
     return table
 
 
 def _rate(bytes_per_second: float | None) -> str:
-    return "no rate" if bytes_per_second is None else rate_text(bytes_per_second)
+    return "not possible" if bytes_per_second is None else rate_text(bytes_per_second)
 
 
 def _table(title: str, *columns: str) -> Table:

@@ -13,6 +13,7 @@ from sizing.cli.figure_text import figure_text, figure_words
 from sizing.explore.comparisons.comparison_report import ComparisonReport, Explanation, FigureRow, Step
 
 _MOST_CHANGES = 6
+"""Of one input; the others are in the table of all figures."""
 
 
 def comparison_text(report: ComparisonReport) -> RenderableType:
@@ -43,8 +44,8 @@ def _figures(report: ComparisonReport) -> Table:
 
 def _values(row: FigureRow) -> Iterator[str]:
     for place, (value, ratio) in enumerate(zip(row.values, row.ratios, strict=True)):
-        beside = f" ({ratio:.3g} x)" if place and ratio is not None and value != row.values[0] else ""
-        yield figure_text(row.figure, value) + beside
+        relative = f" ({ratio:.3g} x)" if place and ratio is not None and value != row.values[0] else ""
+        yield figure_text(row.figure, value) + relative
 
 
 def _steps(report: ComparisonReport, explanation: Explanation) -> Table:

@@ -15,13 +15,11 @@ from sizing.cli.files import read_document
 from sizing.cli.requirements_text import requirements_text
 from sizing.cli.scenarios import AS_JSON, asked_document, asked_scenario
 from sizing.cli.sweep_output import sweep_text, varied_value, write_csv, write_sweep_csv
-from sizing.cli.terminal import EXIT_MISSED, console, progress_bar
+from sizing.cli.terminal import EXIT_MISSED, WIDE_WITHOUT_TERMINAL, console, progress_bar
 from sizing.explore.comparisons.comparison import compare
 from sizing.explore.requirements.solver import requirements_of
 from sizing.explore.sweeps.figures import OBJECTIVES
 from sizing.explore.sweeps.sweep import sweep
-
-_WIDE = 200
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON")]
 ChartFile = Annotated[Path | None, typer.Option("--chart", help="Draw into FILE.html, .png, .svg or .json")]
@@ -29,14 +27,22 @@ ChartFile = Annotated[Path | None, typer.Option("--chart", help="Draw into FILE.
 SWEEP_OPTIONS: dict[str, tuple[Any, Any]] = {
     "objective": (
         list[str] | None,
-        typer.Option(None, "--objective", metavar="NAME", help=f"To find the best rows: {', '.join(OBJECTIVES)}"),
+        typer.Option(
+            None, "--objective", metavar="NAME", help=f"Compared by the Pareto front: {', '.join(OBJECTIVES)}"
+        ),
     ),
     "figure": (
         list[str] | None,
-        typer.Option(None, "--figure", metavar="NAME", help="A figure of the report to show: write.seconds"),
+        typer.Option(None, "--figure", metavar="NAME", help="A figure of the report to show, such as write.seconds"),
     ),
-    "zip_lists": (bool, typer.Option(False, "--zip", help="The first values together, then the second, ...")),
-    "front": (bool, typer.Option(False, "--front", help="Keep only rows that no other beats in every objective")),
+    "zip_lists": (
+        bool,
+        typer.Option(False, "--zip", help="Combine first values with first, second with second, ..."),
+    ),
+    "front": (
+        bool,
+        typer.Option(False, "--front", help="Keep only the Pareto front"),
+    ),
     "as_csv": (bool, typer.Option(False, "--csv", help="Print all rows as CSV, as they are computed")),
     "as_json": AS_JSON,
     "chart": (Path | None, typer.Option(None, "--chart", help="Draw into FILE.html, .png, .svg or .json")),
@@ -76,7 +82,7 @@ def require_verb(
     check: bool,
     **flags: str | None,
 ) -> None:
-    """Solve for the least bandwidth and capacity, and the intervals, that meet a scenario's targets."""
+    """Solve for the min bandwidth and capacity, and the min and max interval, that meet a scenario's targets."""
     asked = asked_scenario(scenario, storage=storage, hf_config=hf_config, checkpoint=checkpoint, flags=flags)
     report = requirements_of(asked)
     if as_json:
@@ -95,7 +101,7 @@ def sweep_verb(
     checkpoint: Path | None,
     **given: Any,
 ) -> None:
-    """Answer every combination of the lists and ranges of a scenario, and find the ones that no other beats.
+    """Answer every combination of the lists and ranges of a scenario, and find the Pareto front.
 
     On the command line a list is 1,2,4 and a range 20GB/s..1TB/s:10 or, in equal ratios, 20GB/s..1TB/s:10:log.
     """
@@ -121,7 +127,7 @@ def _print_sweep(request: dict[str, Any], options: SweepOptions) -> None:
     elif options.as_csv:
         write_csv(report.columns, report.rows)
     else:
-        console(width_without_terminal=_WIDE).print(sweep_text(report))
+        console(width_without_terminal=WIDE_WITHOUT_TERMINAL).print(sweep_text(report))
 
 
 def cluster_verb(
@@ -146,7 +152,7 @@ def cluster_verb(
     if as_json:
         print(report.model_dump_json(indent=2))
     else:
-        console(width_without_terminal=_WIDE).print(cluster_text(report))
+        console(width_without_terminal=WIDE_WITHOUT_TERMINAL).print(cluster_text(report))
     if check and not report.meets_targets:
         raise typer.Exit(EXIT_MISSED)
 
@@ -157,7 +163,7 @@ def compare_verb(
     chart: ChartFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Set scenarios side by side: inputs that differ, figures that follow, and which input made which difference."""
+    """Compare scenarios: which inputs and figures differ, and which input makes which difference."""
     if chart is not None:
         require_chart_name(chart)
     documents = [read_document(path) for path in scenarios]

@@ -99,6 +99,12 @@ def _type(said: _Schema, *, unit: str) -> str:
         return f"[{_name(said)}](#{_name(said).lower()})"
     if choices := said.get("enum", [said["const"]] if "const" in said else []):
         return ", ".join(f"`{choice}`" for choice in choices)
+    single = unit or _FORMATS.get(said.get("format", "")) or _TYPES.get(said.get("type", ""), "any value")
+    return _composed(said, unit=unit) or single
+
+
+def _composed(said: _Schema, *, unit: str) -> str:
+    """A type that is made of others: one of several, a list, values by name. Empty for a single value."""
     if options := said.get("anyOf"):
         types = [_type(option, unit=unit) for option in options if option.get("type") != "null"]
         return " or ".join(dict.fromkeys(types))
@@ -106,7 +112,7 @@ def _type(said: _Schema, *, unit: str) -> str:
         return f"list: {_type(items[0] if isinstance(items, list) else items, unit=unit)}"
     if values := said.get("additionalProperties"):
         return f"{_type(values, unit=unit) if isinstance(values, dict) else 'any value'}, by name"
-    return unit or _FORMATS.get(said.get("format", "")) or _TYPES.get(said.get("type", ""), "any value")
+    return ""
 
 
 def _default(field: str, said: _Schema, block: _Schema) -> str:

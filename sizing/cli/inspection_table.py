@@ -59,7 +59,7 @@ def _figures(contents: CheckpointContents) -> Table:
 
 def _figure_rows(contents: CheckpointContents) -> Iterator[tuple[str, str, str]]:
     parameters, disk_bytes, largest = contents.num_parameters, contents.disk_bytes, contents.largest_file
-    tied = f"{contents.num_aliases:,} more names share their data" if contents.num_aliases else ""
+    tied = f"{contents.num_aliases:,} more names share the same data" if contents.num_aliases else ""
     yield "parameters", "unknown" if parameters is None else f"{parameters:,}", tied
     yield "tensors", bytes_text(contents.tensor_bytes), _per_parameter(contents.tensor_bytes, parameters)
     if contents.absent_files:
@@ -82,6 +82,6 @@ def _signed_bytes_text(size: int) -> str:
 
 def _advice(contents: CheckpointContents) -> Iterator[str]:
     if contents.num_parameters is None:
-        yield "the parameters are unknown: replace NAME by the model's name in `ckpt-size models`"
+        yield "The number of parameters is unknown. Replace NAME by the model's name in `ckpt-size models`"
     elif "moments" not in contents.part_bytes and not contents.absent_files:
-        yield "no optimizer state is in it: leave --observed-bytes out to size a training run's checkpoints"
+        yield "The checkpoint has no optimizer state. To size a training run, remove --observed-bytes"

@@ -15,7 +15,7 @@ from rich.text import Text
 from sizing.charts.files import require_chart_name, write_chart
 from sizing.charts.layouts import layouts_chart
 from sizing.cli.scenarios import AS_JSON, asked_document
-from sizing.cli.terminal import EXIT_MISSED, console, progress_bar
+from sizing.cli.terminal import EXIT_MISSED, WIDE_WITHOUT_TERMINAL, console, progress_bar
 from sizing.explore.layouts.layouts_report import FoundLayout, LayoutsReport
 from sizing.explore.layouts.layouts_request import Objective
 from sizing.explore.layouts.ranking import find_layouts
@@ -23,7 +23,6 @@ from sizing.units import counted_text, decimal_bytes_text, percent_text, rate_te
 
 _Number = TypeVar("_Number", int, float)
 
-_WIDE = 200
 _ALWAYS = ("tensor", "pipeline", "data", "GPU memory")
 
 LAYOUTS_OPTIONS: dict[str, tuple[Any, Any]] = {
@@ -33,14 +32,17 @@ LAYOUTS_OPTIONS: dict[str, tuple[Any, Any]] = {
     ),
     "headroom": (
         str | None,
-        typer.Option(None, "--headroom", metavar="FRACTION", help="Of a GPU's memory, kept free: 0.1"),
+        typer.Option(None, "--headroom", metavar="FRACTION", help="Fraction of GPU memory kept free. Default: 0.1"),
     ),
     "contexts": (
         str | None,
-        typer.Option(None, "--contexts", metavar="N,N,...", help="Context degrees to try: 1,2,4"),
+        typer.Option(None, "--contexts", metavar="N,N,...", help="Context degrees to try, such as 1,2,4"),
     ),
     "even_stages": (bool, typer.Option(False, "--even-stages", help="Only pipeline degrees that divide the layers")),
-    "most": (str | None, typer.Option(None, "--most", metavar="N", help="Layouts to show: 20")),
+    "max_layouts": (
+        str | None,
+        typer.Option(None, "--max-layouts", "--most", metavar="N", help="Max layouts to show. Default: 20"),
+    ),
     "chart": (Path | None, typer.Option(None, "--chart", help="Draw into FILE.html, .png, .svg or .json")),
     "as_json": AS_JSON,
     "check": (bool, typer.Option(False, "--check", help="Exit with 1 where nothing fits")),
@@ -58,9 +60,9 @@ def layouts_verb(
     check: bool,
     **given: Any,
 ) -> None:
-    """Find the degrees by which a model fits on --gpus, with what each asks of the storage, the best first.
+    """Find the degrees with which a model fits on --gpus, and the storage that each needs. The best comes first.
 
-    Everything else is taken from the scenario; with --micro-batch and --sequence-length activations count too.
+    Everything else comes from the scenario. With --micro-batch and --sequence-length, activations count too.
     """
     if chart is not None:
         require_chart_name(chart)
@@ -74,7 +76,7 @@ def layouts_verb(
     if as_json:
         print(report.model_dump_json(indent=2))
     else:
-        console(width_without_terminal=_WIDE).print(layouts_text(report))
+        console(width_without_terminal=WIDE_WITHOUT_TERMINAL).print(layouts_text(report))
     if check and not report.layouts:
         raise typer.Exit(EXIT_MISSED)
 
@@ -110,7 +112,7 @@ def _request(given: dict[str, Any]) -> dict[str, Any]:
         "headroom_fraction": given.pop("headroom"),
         "contexts": contexts.split(",") if contexts else None,
         "even_stages": given.pop("even_stages") or None,
-        "most_layouts": given.pop("most"),
+        "max_layouts": given.pop("max_layouts"),
     }
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -130,16 +132,16 @@ def _cells(layout: FoundLayout, report: LayoutsReport) -> Iterator[tuple[str, st
     yield "shard group", _known(degrees.shard_group, "{:,}".format)
     yield "recomputation", layout.recomputation or "-"
     yield "GPU memory", decimal_bytes_text(layout.gpu_bytes)
-    yield "of it", percent_text(layout.gpu_bytes / report.gpu_memory_bytes)
+    yield "used", percent_text(layout.gpu_bytes / report.gpu_memory_bytes)
     yield "bubble", _known(layout.bubble_fraction, percent_text)
     yield "writers", f"{layout.num_writers:,}"
-    yield "on nodes", f"{layout.num_writing_nodes:,}"
+    yield "writing nodes", f"{layout.num_writing_nodes:,}"
     yield "checkpoint", decimal_bytes_text(layout.total_bytes)
     yield "largest rank", decimal_bytes_text(layout.max_rank_bytes)
     yield "write", _known(layout.write_seconds, seconds_text)
     yield "stall", _known(layout.stall_seconds, seconds_text)
     yield "restore", _known(layout.restore_seconds, seconds_text)
-    yield "write, at least", _known(layout.required_write_bytes_per_second, rate_text)
+    yield "min write bandwidth", _known(layout.required_write_bytes_per_second, rate_text)
 
 
 def _known(value: _Number | None, text: Callable[[_Number], str]) -> str:
@@ -154,8 +156,8 @@ def _notes(report: LayoutsReport, rows: list[dict[str, str]], differing: list[st
         yield f"The same in all of them: {', '.join(same)}."
     tried = counted_text(report.num_candidates, "combination")
     yield (
-        f"Of {tried} of degrees {report.num_refused:,} do not go with the model or the batch, and "
-        f"{report.num_too_large:,} need more than {decimal_bytes_text(report.room_bytes)} of a GPU's "
+        f"{tried} of degrees tried: {report.num_refused:,} not allowed by the model or the batch, "
+        f"{report.num_too_large:,} too large for {decimal_bytes_text(report.room_bytes)} of a GPU's "
         f"{decimal_bytes_text(report.gpu_memory_bytes)}."
     )
     yield from (f"warning: {warning}" for warning in report.warnings)

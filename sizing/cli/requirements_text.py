@@ -12,21 +12,24 @@ from rich.text import Text
 from sizing.explore.requirements.asked import INTERVAL
 from sizing.explore.requirements.capacity import CapacityNeed
 from sizing.explore.requirements.free_interval import AtFreeInterval
-from sizing.explore.requirements.requirements_report import Requirement, RequirementsReport
+from sizing.explore.requirements.requirements_report import Requirement, RequirementsReport, Status
 from sizing.units import bytes_text, percent_text, rate_text, seconds_text
 
 _NAMES = {
-    "write_bytes_per_second": "write, file system",
-    "node_write_bytes_per_second": "write, each node",
-    "read_bytes_per_second": "read, file system",
-    "node_read_bytes_per_second": "read, each node",
-    "device_to_host_bytes_per_second": "copy, each GPU to host",
+    "write_bytes_per_second": "write bandwidth, file system",
+    "node_write_bytes_per_second": "write bandwidth, per node",
+    "read_bytes_per_second": "read bandwidth, file system",
+    "node_read_bytes_per_second": "read bandwidth, per node",
+    "device_to_host_bytes_per_second": "GPU-to-host bandwidth, per GPU",
     "interval_seconds": "interval",
 }
 
 
+_STATUS: dict[Status, str] = {"any": "any value", "none": "not possible", "solved": "solved"}
+
+
 def requirements_text(report: RequirementsReport) -> RenderableType:
-    """A row for each question, those that decide marked, and below it what else to buy."""
+    """A row for each question, the strictest ones marked, and below it what else to buy."""
     return Group(
         _questions(report),
         *(Text(line) for line in _conclusions(report)),
@@ -35,8 +38,8 @@ def requirements_text(report: RequirementsReport) -> RenderableType:
 
 
 def _questions(report: RequirementsReport) -> Table:
-    table = Table(title="What the targets ask for", title_justify="left", title_style="bold cyan", box=box.SIMPLE_HEAD)
-    for column in ("of", "", "needed", "given", "", "for"):
+    table = Table(title="What the targets need", title_justify="left", title_style="bold cyan", box=box.SIMPLE_HEAD)
+    for column in ("field", "", "needed", "given", "", "target"):
         table.add_column(column, justify="right" if column in ("needed", "given") else "left")
     for requirement in report.requirements:
         table.add_row(*_cells(requirement), style="bold" if requirement.binds else "")
@@ -45,10 +48,10 @@ def _questions(report: RequirementsReport) -> Table:
 
 def _cells(requirement: Requirement) -> Iterator[str]:
     yield _NAMES[requirement.field.rsplit(".", 1)[1]]
-    yield "at least" if requirement.sense == "least" else "at most"
-    yield requirement.status if requirement.value is None else _figure(requirement, requirement.value)
-    yield "no limit" if requirement.given is None else _figure(requirement, requirement.given)
-    yield "decides" if requirement.binds else ""
+    yield requirement.sense
+    yield _STATUS[requirement.status] if requirement.value is None else _figure(requirement, requirement.value)
+    yield "-" if requirement.given is None else _figure(requirement, requirement.given)
+    yield "strictest" if requirement.binds else ""
     yield requirement.reason
 
 
@@ -63,16 +66,16 @@ def _conclusions(report: RequirementsReport) -> Iterator[str]:
 
 
 def _capacity(need: CapacityNeed) -> str:
-    sizes = f"Capacity, at least {bytes_text(need.capacity_bytes)} for what is kept and the checkpoint being written"
+    sizes = f"Min capacity {bytes_text(need.capacity_bytes)}: the kept checkpoints and the one being written"
     if need.raw_bytes > need.capacity_bytes:
-        sizes += f", on a file system of {bytes_text(need.usable_bytes)} and drives of {bytes_text(need.raw_bytes)}"
-    return f"{sizes}. Most of it is {need.reason}."
+        sizes += f". File system {bytes_text(need.usable_bytes)}, drives {bytes_text(need.raw_bytes)}"
+    return f"{sizes}. Largest part: {need.reason}."
 
 
 def _free_interval(found: AtFreeInterval) -> str:
     return (
-        f"If the interval may change: {rate_text(found.write_bytes_per_second)} of writing meets the targets on stall, "
-        f"overhead and goodput at one checkpoint every {seconds_text(found.interval_seconds)} (stall "
+        f"If the interval may change: min write bandwidth {rate_text(found.write_bytes_per_second)} for the targets on "
+        f"stall, overhead and goodput, with one checkpoint every {seconds_text(found.interval_seconds)} (stall "
         f"{seconds_text(found.stall_seconds)}, overhead {percent_text(found.overhead_fraction)}, goodput "
         f"{percent_text(found.goodput_fraction)})."
     )

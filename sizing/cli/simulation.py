@@ -21,11 +21,15 @@ from sizing.scenario import Scenario
 from sizing.units import percent_text, seconds_text
 
 BAR_WIDTH = 40
+"""Columns of the longest bar, so that a row fits a terminal of 80."""
 
 SIMULATE_OPTIONS: dict[str, tuple[Any, Any]] = {
     "runs": (str, typer.Option("10000", "--runs", help="Runs to simulate, 100 to 1,000,000", metavar="N")),
-    "lasting": (str, typer.Option("30d", "--lasting", help="Time that each run lasts at least", metavar="TIME")),
-    "seed": (str, typer.Option("1", "--seed", help="Of the failures; the same one gives the same runs", metavar="N")),
+    "lasting": (str, typer.Option("30d", "--lasting", help="Min length of a run", metavar="TIME")),
+    "seed": (
+        str,
+        typer.Option("1", "--seed", help="Seed of the failures; the same one repeats the runs", metavar="N"),
+    ),
     "as_json": (bool, typer.Option(False, "--json", help="Print the report as JSON")),
 }
 
@@ -42,7 +46,7 @@ def simulate_verb(
     as_json: bool,
     **flags: str | None,
 ) -> None:
-    """Simulate the run with random failures: its goodput and how luck spreads it, beside the formula's."""
+    """Simulate the run with random failures: goodput (ETTR), its spread over runs, and the goodput by formula."""
     asked = asked_scenario(scenario, storage=storage, hf_config=hf_config, checkpoint=checkpoint, flags=flags)
     question = _question(asked, runs, lasting, seed)
     with progress_bar("Simulating") as progress:
@@ -70,8 +74,8 @@ def _question(scenario: Scenario, runs: str, lasting: str, seed: str) -> Scenari
 
 def _goodput(report: SimulationReport) -> Table:
     title = (
-        f"{report.num_runs:,} runs of {seconds_text(report.run_seconds)}, a failure every "
-        f"{seconds_text(report.mtbf_seconds)}, {report.mean_failures:.1f} in each (seed {report.seed})"
+        f"{report.num_runs:,} runs of {seconds_text(report.run_seconds)}, MTBF {seconds_text(report.mtbf_seconds)}, "
+        f"{report.mean_failures:.1f} failures per run (seed {report.seed})"
     )
     table = Table(title=title, title_justify="left", title_style="bold cyan", box=None, show_header=False)
     table.add_column(style="dim", min_width=18)
@@ -79,7 +83,7 @@ def _goodput(report: SimulationReport) -> Table:
     table.add_column()
     error = f"+- {100 * report.standard_error_fraction:.4f} % standard error"
     table.add_row("goodput, simulated", _percent(report.goodput_fraction), error)
-    away = f"{abs(report.difference_in_standard_errors):.1f} standard errors away"
+    away = f"differs by {abs(report.difference_in_standard_errors):.1f} standard errors"
     table.add_row("goodput, formula", _percent(report.formula_goodput_fraction), away)
     low, high = percent_text(report.p5_goodput_fraction), percent_text(report.p95_goodput_fraction)
     table.add_row("median run", _percent(report.p50_goodput_fraction), f"90 % of the runs between {low} and {high}")
@@ -96,13 +100,13 @@ def _shares(report: SimulationReport) -> Table:
 
 def _histogram(report: SimulationReport) -> Table:
     table = Table("goodput of a run", "runs", "", box=box.SIMPLE_HEAD)
-    most = max(one.num_runs for one in report.histogram)
+    highest = max(one.num_runs for one in report.histogram)
     for one in report.histogram:
         span = f"{100 * one.from_fraction:.2f} to {100 * one.to_fraction:.2f} %"
-        table.add_row(span, f"{one.num_runs:,}", "#" * round(BAR_WIDTH * one.num_runs / most))
+        table.add_row(span, f"{one.num_runs:,}", "#" * round(BAR_WIDTH * one.num_runs / highest))
     return table
 
 
 def _percent(fraction: float) -> str:
-    """A fraction with the digits that a standard error deserves."""
+    """A fraction with the digits that its standard error justifies."""
     return f"{100 * fraction:.3f} %"

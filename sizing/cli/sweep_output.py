@@ -20,6 +20,7 @@ from sizing.explore.sweeps.sweep_request import sweep_request_from
 from sizing.explore.sweeps.table import cells
 
 MOST_SHOWN = 40
+"""About a screen; --csv has the others."""
 
 _RANGE = re.compile(r"(?P<start>[^.]+(?:\.\d+)?[^.]*)\.\.(?P<stop>[^:]+):(?P<num>\d+)(?::(?P<scale>linear|log))?")
 
@@ -87,14 +88,14 @@ def _notes(
     report: SweepReport, places: Sequence[int], shown: Sequence[Sequence[Any]], differing: Sequence[int]
 ) -> Iterator[str]:
     if report.front is not None:
-        yield f"No other row beats these in {' and '.join(report.objectives)} at once."
+        yield f"Pareto front: no other row is better in {' and '.join(report.objectives)} together."
     same = list(_same(report.columns, shown, differing))
     if same:
         yield f"The same in all of them: {', '.join(same)}."
     if len(shown) < len(places):
-        yield f"{len(places) - len(shown):,} more: see them all with --csv or --json."
+        yield f"{len(places) - len(shown):,} more rows: --csv or --json prints all."
     if report.num_refused_rows:
-        yield f"{report.num_refused_rows:,} rows have no answer, the first because {report.refused[0].problem}"
+        yield f"{report.num_refused_rows:,} rows have no answer. Reason of the first: {report.refused[0].problem}"
     yield from (f"warning: {warning}" for warning in report.warnings)
 
 

@@ -72,6 +72,11 @@ class WriterClass:
         return len(self.span.stages) * len(self.inner) * len(self.outer)
 
 
+def written_files(writers: Iterable[WriterClass]) -> list[tuple[int, File]]:
+    """Every file of a rank of the classes, and how many ranks write one like it."""
+    return [(writer.num_ranks, file) for writer in writers for file in writer.files]
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What the formats need to know of a layout."""

@@ -38,9 +38,9 @@ def _check_count(parallelism: Parallelism, num_parameters: int) -> None:
     if parallelism.model_parallel_size > num_parameters:
         raise InvalidInput.of(
             "parallelism",
-            f"must have tensor x pipeline of at most model.num_parameters {num_parameters}",
+            f"must have tensor x pipeline up to model.num_parameters {num_parameters}",
             value=parallelism.model_parallel_size,
-            remedy="lower a degree",
+            remedy="lower tensor or pipeline",
         )
     if parallelism.expert > 1:
         raise _no_experts(parallelism.expert)
@@ -74,7 +74,7 @@ def _check_heads(tensor: int, a: Architecture) -> None:
             "parallelism.tensor",
             f"must divide num_kv_heads {a.kv_heads} or be a multiple of it",
             value=tensor,
-            remedy=f"the nearest that work are {_nearest_divisors(a.kv_heads, tensor)}",
+            remedy=f"the nearest valid degrees are {_nearest_divisors(a.kv_heads, tensor)}",
         )
 
 
@@ -84,7 +84,7 @@ def _check_layers(p: Parallelism, num_layers: int) -> None:
             "parallelism.pipeline",
             f"must be at most num_layers {num_layers}",
             value=p.pipeline,
-            remedy=f"the nearest that works is {num_layers}",
+            remedy=f"the nearest valid degree is {num_layers}",
         )
     if p.layers_per_stage is not None and sum(p.layers_per_stage) != num_layers:
         raise InvalidInput.of(
@@ -99,7 +99,7 @@ def _check_layers(p: Parallelism, num_layers: int) -> None:
             "parallelism.virtual_pipeline",
             f"must cut num_layers {num_layers} over pipeline {p.pipeline} into equal chunks",
             value=p.virtual_pipeline,
-            remedy=f"the nearest that work are {_nearest_divisors(per_stage, p.virtual_pipeline)}"
+            remedy=f"the nearest valid degrees are {_nearest_divisors(per_stage, p.virtual_pipeline)}"
             if num_layers % p.pipeline == 0
             else "choose a pipeline degree that divides num_layers",
         )
@@ -110,7 +110,7 @@ def _does_not_divide(field: str, degree: int, name: str, size: int) -> InvalidIn
         f"parallelism.{field}",
         f"must divide {name} {size}",
         value=degree,
-        remedy=f"the nearest that work are {_nearest_divisors(size, degree)}",
+        remedy=f"the nearest valid degrees are {_nearest_divisors(size, degree)}",
     )
 
 

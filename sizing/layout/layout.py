@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sizing.cluster import Cluster, ResolvedNode
 from sizing.layout.cells import Cell, cells_of
 from sizing.layout.file_settings import CheckpointFiles
-from sizing.layout.files import Plan, WriterClass
+from sizing.layout.files import PartBytes, Plan, WriterClass, written_files
 from sizing.layout.fit import check_fit
 from sizing.layout.formats import CheckpointFormat, check_format, format_of
 from sizing.layout.parallelism import Parallelism
@@ -27,10 +27,10 @@ from sizing.state.saved_state import PartName
 
 @dataclass(frozen=True, slots=True)
 class LaidOut:
-    """Sizes and layout for the report, and what later steps need beside them.
+    """Sizes and layout for the report, and what later steps need.
 
     `dense_bytes` and `expert_bytes` are those of each part in the files; `max_dense` and `max_expert` are what the
-    rank with most parameters holds.
+    rank with the max of parameters holds.
     """
 
     size: CheckpointSize
@@ -69,14 +69,14 @@ def lay_out(
     plan = _plan(inventory, model, training, parallelism, saved_as=saved_as, files_per_rank=checkpoint.files_per_rank)
     parts, cells, writers = plan.parts, plan.cells, tuple(saved_as.writer_classes(plan))
     size = size_of(inventory, parts, parallelism, saved_as=saved_as, checkpoint=checkpoint, writers=writers)
-    files = [(writer.num_ranks, file) for writer in writers for file in writer.files]
+    files = written_files(writers)
     return LaidOut(
         size=size,
         layout=layout_of(parallelism, node=node, size=size, writers=writers, container=saved_as.container),
         saved_as=saved_as,
         sharding=sharding_of(training.framework, parallelism, has_distributed_optimizer=saved_as.has_sharded_optimizer),
-        dense_bytes={part.name: sum(n * f.dense.get(part.name, 0) for n, f in files) for part in parts},
-        expert_bytes={part.name: sum(n * f.expert.get(part.name, 0) for n, f in files) for part in parts},
+        dense_bytes=_bytes_by_part(parts, [(n, file.dense) for n, file in files]),
+        expert_bytes=_bytes_by_part(parts, [(n, file.expert) for n, file in files]),
         max_dense=max((cell.dense for cell in cells), key=lambda content: content.parameters),
         max_expert=max((cell.expert for cell in cells), key=lambda content: content.parameters),
         num_trained_parameters=sum(group.num_parameters for group in inventory if group.is_trained),
@@ -85,6 +85,11 @@ def lay_out(
         parts=parts,
         cells=cells,
     )
+
+
+def _bytes_by_part(parts: Iterable[StatePart], held: Sequence[tuple[int, PartBytes]]) -> dict[PartName, int]:
+    """The bytes of each part that so many ranks hold each."""
+    return {part.name: sum(n * num_bytes.get(part.name, 0) for n, num_bytes in held) for part in parts}
 
 
 def _plan(
@@ -116,7 +121,7 @@ def _experts_per_rank(model: ResolvedModel, parallelism: Parallelism) -> int:
 
 
 def trained_inventory(inventory: Inventory, training: Training) -> Inventory:
-    """The inventory with what is frozen marked, and the adapters beside it.
+    """The inventory with what is frozen marked, and the adapters.
 
     Raises InvalidInput for a name that no tensor has.
     """

@@ -88,7 +88,7 @@ class Parallelism(BaseModel):
     def _degrees_agree(self) -> Self:
         if self.num_gpus > MOST_GPUS:
             raise broken_rule(
-                f"has degrees that multiply to {self.num_gpus:,} GPUs, more than {MOST_GPUS:,}",
+                f"has a world size (product of the degrees) of {self.num_gpus:,} GPUs, more than {MOST_GPUS:,}",
                 "lower a degree",
             )
         if len(set(self.rank_order)) != len(self.rank_order):

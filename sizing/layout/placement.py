@@ -12,6 +12,7 @@ from sizing.errors import InvalidInput
 from sizing.layout.parallelism import Parallelism
 
 MOST_WRITERS_PLACED = 4_000_000
+"""Of one stage. Their places are an array of 32 MB; a larger one is a cluster that nobody has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class WriterPlacement:
     """How many nodes hold writers, and how many writers the fullest of them holds."""
 
     num_nodes: int
-    most_per_node: int
+    max_per_node: int
 
 
 def place_writers(parallelism: Parallelism, *, writers_per_stage: int, gpus_per_node: int) -> WriterPlacement:
@@ -31,9 +32,9 @@ def place_writers(parallelism: Parallelism, *, writers_per_stage: int, gpus_per_
     Source: Megatron-LM, core/parallel_state.py, RankGenerator.
 
     >>> place_writers(Parallelism(tensor=8, pipeline=64, data=6), writers_per_stage=8, gpus_per_node=8)
-    WriterPlacement(num_nodes=64, most_per_node=8)
+    WriterPlacement(num_nodes=64, max_per_node=8)
     >>> place_writers(Parallelism(tensor=1, pipeline=4, data=2), writers_per_stage=1, gpus_per_node=8)
-    WriterPlacement(num_nodes=1, most_per_node=4)
+    WriterPlacement(num_nodes=1, max_per_node=4)
     """
     if writers_per_stage == parallelism.ranks_per_stage:
         nodes = -(-parallelism.num_gpus // gpus_per_node)

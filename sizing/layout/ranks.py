@@ -56,7 +56,7 @@ class Layout(BaseModel):
     )
     num_writers: int = Field(description="Ranks that write at least one file.")
     num_writing_nodes: int = Field(description="Nodes that hold at least one writer.")
-    max_writers_per_node: int = Field(description="Writers on the node that holds the most of them.")
+    max_writers_per_node: int = Field(description="Number of writers that share the busiest node.")
     max_rank_bytes: int = Field(description="Bytes that the busiest writer writes per save.")
     mean_rank_bytes: int = Field(description="Bytes that a writer writes per save, as the mean over all writers.")
     largest_over_mean: float = Field(
@@ -90,7 +90,7 @@ def layout_of(
         num_replicas=parallelism.num_replicas,
         num_writers=num_writers,
         num_writing_nodes=placement.num_nodes,
-        max_writers_per_node=placement.most_per_node,
+        max_writers_per_node=placement.max_per_node,
         max_rank_bytes=largest,
         mean_rank_bytes=round(size.written_bytes / num_writers),
         largest_over_mean=largest * num_writers / size.written_bytes,

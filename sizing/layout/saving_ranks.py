@@ -11,6 +11,7 @@ from sizing.layout.files import WriterClass
 from sizing.layout.parallelism import Parallelism
 
 MOST_RANKS = 100_000
+"""A row for each: 10 MB of CSV."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def saving_ranks(
             "the manifest",
             f"lists at most {MOST_RANKS:,} ranks",
             value=f"{parallelism.num_gpus:,}",
-            remedy="look at layout.rank_classes of the report",
+            remedy="read layout.rank_classes of the report",
         )
     for writer in writers:
         for stage, outer, inner in itertools.product(writer.span.stages, writer.outer, writer.inner):

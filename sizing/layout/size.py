@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.layout.containers import (
@@ -12,7 +14,7 @@ from sizing.layout.containers import (
     metadata_bytes,
 )
 from sizing.layout.file_settings import CheckpointFiles
-from sizing.layout.files import File, WriterClass
+from sizing.layout.files import File, WriterClass, written_files
 from sizing.layout.formats import CheckpointFormat, FormatName
 from sizing.layout.parallelism import Parallelism
 from sizing.model import TensorGroup
@@ -96,9 +98,10 @@ def size_of(
     writers: tuple[WriterClass, ...],
 ) -> CheckpointSize:
     """The block of an inventory and those who write it."""
-    logical = {part.name: sum(group_bytes(g, part) for g in inventory) for part in parts}
+    logical = {part.name: _logical_bytes(inventory, part) for part in parts}
     num_parameters = sum(group.num_parameters for group in inventory)
-    written = {part.name: _part_bytes(writers, part.name) for part in parts}
+    files = written_files(writers)
+    written = {part.name: sum(n * file.bytes_of((part.name,)) for n, file in files) for part in parts}
     total, logical_total = sum(written.values()), sum(logical.values())
     observed = checkpoint.observed_bytes
     return CheckpointSize(
@@ -110,20 +113,10 @@ def size_of(
         observed_over_logical=observed / logical_total if observed else None,
         written_bytes=observed or total,
         bytes_per_parameter=logical_total / num_parameters,
-        num_files=sum(writer.num_ranks * file.count for writer in writers for file in writer.files),
-        container_bytes=sum(
-            writer.num_ranks * _container_bytes(saved_as.container, file) for writer in writers for file in writer.files
-        ),
+        num_files=sum(n * file.count for n, file in files),
+        container_bytes=sum(n * _container_bytes(saved_as.container, file) for n, file in files),
         small_state_bytes=_small_state(inventory, parts, has_metadata=saved_as.has_metadata, writers=writers),
-        parts={
-            part.name: PartSize(
-                dtype=part.dtype,
-                bytes_per_parameter=logical[part.name] / num_parameters,
-                logical_bytes=logical[part.name],
-                replicated_bytes=written[part.name] - logical[part.name],
-            )
-            for part in parts
-        },
+        parts={part.name: _part_size(part, logical, written, num_parameters=num_parameters) for part in parts},
         replicated=_replicated(inventory, parts, parallelism, saved_as),
     )
 
@@ -145,17 +138,32 @@ def group_bytes(group: TensorGroup, part: StatePart) -> int:
     return group.num_tensors * part.tensor_bytes(group.shape, is_hidden_matrix=group.is_hidden_matrix)
 
 
+def _logical_bytes(inventory: Inventory, part: StatePart) -> int:
+    return sum(group_bytes(group, part) for group in inventory)
+
+
+def _part_size(
+    part: StatePart, logical: Mapping[PartName, int], written: Mapping[PartName, int], *, num_parameters: int
+) -> PartSize:
+    return PartSize(
+        dtype=part.dtype,
+        bytes_per_parameter=logical[part.name] / num_parameters,
+        logical_bytes=logical[part.name],
+        replicated_bytes=written[part.name] - logical[part.name],
+    )
+
+
 def _small_state(
     inventory: Inventory, parts: tuple[StatePart, ...], *, has_metadata: bool, writers: tuple[WriterClass, ...]
 ) -> dict[str, int]:
-    """What stands in the files beside the tensors of the model and its optimizer."""
+    """Non-tensor data in the files."""
     num_writers = sum(writer.num_ranks for writer in writers)
     small = {
         "random-number generators": num_writers * GENERATOR_STATE_BYTES,
         "scheduler and data position": num_writers * SCHEDULER_AND_DATA_BYTES,
     }
     if has_metadata:
-        num_shards = sum(writer.num_ranks * file.num_tensors for writer in writers for file in writer.files)
+        num_shards = sum(n * file.num_tensors for n, file in written_files(writers))
         num_tensors = sum(g.num_tensors * part.num_statistics for g in inventory for part in parts)
         small[METADATA] = metadata_bytes(num_tensors=num_tensors, num_shards=num_shards)
     return small
@@ -175,7 +183,3 @@ def _replicated(
         if extra:
             rows.append(ReplicatedTensors(tensors=group.name, copies=copies[0], replicated_bytes=extra))
     return sorted(rows, key=lambda row: -row.replicated_bytes)
-
-
-def _part_bytes(writers: tuple[WriterClass, ...], name: PartName) -> int:
-    return sum(writer.num_ranks * file.bytes_of((name,)) for writer in writers for file in writer.files)

@@ -135,19 +135,22 @@ class Architecture(BaseModel):
 
     def _expert_contradictions(self) -> Iterator[tuple[str, str]]:
         given = [name for name in _EXPERT_FIELDS if getattr(self, name) is not None]
-        if self.num_experts is None:
-            if given:
-                yield f"has {given[0]} without num_experts", f"give num_experts or remove {given[0]}"
-            if self.family == "mixtral":
-                yield "is a mixtral without num_experts", "give num_experts"
+        if self.num_experts is not None:
+            yield from self._contradictions_of_experts(self.num_experts)
             return
+        if given:
+            yield f"has {given[0]} without num_experts", f"give num_experts or remove {given[0]}"
+        if self.family == "mixtral":
+            yield "is a mixtral without num_experts", "give num_experts"
+
+    def _contradictions_of_experts(self, num_experts: int) -> Iterator[tuple[str, str]]:
         if not self.traits.has_experts:
             yield f"has num_experts, but {self.family} models have none", "remove num_experts"
         if self.num_experts_per_token is None:
             yield "has num_experts without num_experts_per_token", "give num_experts_per_token"
-        elif self.num_experts_per_token > self.num_experts:
+        elif self.num_experts_per_token > num_experts:
             yield (
-                f"has num_experts_per_token {self.num_experts_per_token} of num_experts {self.num_experts}",
+                f"has num_experts_per_token {self.num_experts_per_token} of num_experts {num_experts}",
                 "give at most num_experts",
             )
         if self.dense_layers > self.num_layers:

@@ -16,7 +16,7 @@ class CatalogModel(CatalogEntry):
     num_parameters: int | None = Field(
         None,
         description="Parameters of all tensors: over REST counted from the architecture, in the catalog's file as "
-        "published. Null when nobody published a count.",
+        "published. Null when no count is published.",
     )
     num_parameters_source: str | None = Field(
         None, description="Publication that states the same count. Null when there is none."

@@ -1,4 +1,4 @@
-"""Which tensors are trained: all, all but some, or only adapters beside them."""
+"""Which tensors are trained: all, all but some, or only adapters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `costs` block of a Scenario: what storage costs to buy, and lost GPU time beside it. No price has a default."""
+"""The `costs` block of a Scenario: prices of storage and of lost GPU time. No price has a default."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from sizing.run.goodput.interval import Interval
 from sizing.run.retention import Capacity
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
-from sizing.units import SECONDS_PER_HOUR, PositiveSeconds
-
-_BYTES_PER_TERABYTE = 1e12
-_BYTES_PER_GIGABYTE = 1e9
+from sizing.units import BYTES_PER_GIGABYTE, BYTES_PER_TERABYTE, SECONDS_PER_HOUR, PositiveSeconds
 
 _Price = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 _PRICES = ("per_terabyte", "per_gigabyte_per_second", "per_lost_gpu_hour")
@@ -44,9 +41,9 @@ class Costs(BaseModel):
     @model_validator(mode="after")
     def _prices_something(self) -> Self:
         if all(getattr(self, name) is None for name in _PRICES):
-            raise broken_rule(f"must have at least one of {', '.join(_PRICES)}", "give a price, or leave costs out")
+            raise broken_rule(f"must have at least one of {', '.join(_PRICES)}", "give a price, or remove costs")
         if self.per_lost_gpu_hour is not None and self.run_seconds is None:
-            raise broken_rule("has per_lost_gpu_hour without run_seconds", "say over what time: 90d")
+            raise broken_rule("has per_lost_gpu_hour without run_seconds", "give run_seconds, such as 90d")
         return self
 
 
@@ -60,8 +57,7 @@ class Cost(Figures):
         description="Price of the file system's write rate. Null without per_gigabyte_per_second or a write rate."
     )
     lost_gpu_hours: float | None = Field(
-        description="GPU-hours over costs.run_seconds that are no useful work. "
-        "Null when goodput or run_seconds is unknown."
+        description="GPU-hours of costs.run_seconds without useful work. Null when goodput or run_seconds is unknown."
     )
     lost_gpu_time: float | None = Field(
         description="Price of these GPU-hours. Null without per_lost_gpu_hour, or when they are unknown."
@@ -94,8 +90,8 @@ def cost_of(
         else lost_gpu_hours(goodput, num_gpus=demands.num_gpus, run_seconds=costs.run_seconds)
     )
     priced = {
-        "capacity": (costs.per_terabyte, np.divide(capacity.usable_bytes, _BYTES_PER_TERABYTE)),
-        "bandwidth": (costs.per_gigabyte_per_second, None if rate is None else np.divide(rate, _BYTES_PER_GIGABYTE)),
+        "capacity": (costs.per_terabyte, np.divide(capacity.usable_bytes, BYTES_PER_TERABYTE)),
+        "bandwidth": (costs.per_gigabyte_per_second, None if rate is None else np.divide(rate, BYTES_PER_GIGABYTE)),
         "lost_gpu_time": (costs.per_lost_gpu_hour, lost),
     }
     amounts = {name: _amount(price, amount) for name, (price, amount) in priced.items() if price is not None}

@@ -23,7 +23,7 @@ from sizing.run.restore.restore import Restore, restore_of, restore_warnings
 from sizing.run.retention import Capacity, Retention, capacity_of
 from sizing.run.targets import TargetCheck, Targets, check_targets
 from sizing.run.tiers.rows import TierRow, tier_rows, tier_warnings
-from sizing.run.tiers.saved import levels_of, longest_stall_seconds, main_times, saved_tiers, stalled_fraction
+from sizing.run.tiers.saved import levels_of, main_times, max_save_stall_seconds, saved_tiers, stalled_fraction
 from sizing.run.write import Write, write_of, write_warnings
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
@@ -118,7 +118,7 @@ def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
         targets=check_targets(
             targets,
             overhead_fraction=overhead.fraction,
-            stall_seconds=longest_stall_seconds(saved),
+            stall_seconds=max_save_stall_seconds(saved),
             goodput_fraction=interval.goodput_at_interval_fraction,
             recovery_seconds=restore.time_to_first_step_seconds,
         ),

@@ -35,17 +35,17 @@ class HostMemory(BaseModel):
 
 
 def host_memory(laid_out: LaidOut, *, node: ResolvedNode, checkpoint: Checkpoint) -> HostMemory:
-    """What one node's writers gather (the largest file that is gathered x the most writers on a node), stage and keep.
+    """What one node's writers gather (the largest file that is gathered x the max writers on a node), stage and keep.
 
     Asynchronous saving stages what each of them writes, once: the next save waits until the last one has drained. A
     tier in memory keeps its checkpoints, of which one is in flight, and is drained from.
     Source: the formats' own, `layout/formats`; an upper estimate where the writers' files differ.
     """
-    most_writers = laid_out.layout.max_writers_per_node
+    max_writers = laid_out.layout.max_writers_per_node
     parts = laid_out.saved_as.gathered_parts
     largest = max(file.bytes_of(parts) for writer in laid_out.writers for file in writer.files)
-    gathered, capacity = largest * most_writers, node.spec.host_memory_bytes
-    written = most_writers * laid_out.layout.max_rank_bytes
+    gathered, capacity = largest * max_writers, node.spec.host_memory_bytes
+    written = max_writers * laid_out.layout.max_rank_bytes
     kept = sum(written * tier.num_copies * (tier.keep + 1) for tier in checkpoint.tiers if tier.kind in MEMORY_KINDS)
     staged = written if checkpoint.mode == "async" and not kept else 0
     return HostMemory(
@@ -61,11 +61,11 @@ def host_memory_warnings(memory: HostMemory) -> Iterator[str]:
     """What a reader must know before believing that the state can be gathered or staged."""
     if memory.fits is False:
         remedy = (
-            "spread the writing over more nodes, keep less in tiers of memory, or save synchronously"
+            "Spread the writers over more nodes, keep less in memory tiers, or save with mode sync"
             if memory.staged_bytes or memory.tier_bytes
-            else "choose a format in which every rank writes its share"
+            else "Choose a format in which every rank writes its own share"
         )
         yield (
-            f"saving needs {decimal_bytes_text(memory.needed_bytes)} of the host memory of a node, which has "
-            f"{decimal_bytes_text(memory.node_bytes or 0)}: {remedy}"
+            f"A save needs {decimal_bytes_text(memory.needed_bytes)} of host memory per node, and a node has "
+            f"{decimal_bytes_text(memory.node_bytes or 0)}. {remedy}"
         )

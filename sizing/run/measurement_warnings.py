@@ -15,28 +15,30 @@ from sizing.storage.storage import ResolvedStorage
 from sizing.storage.terms import Demand
 from sizing.units import rate_text
 
+_TIMES: dict[Direction, str] = {"write": "write time", "read": "restore time"}
+
 
 def measurement_warnings(storage: ResolvedStorage | None, *, layout: Layout) -> Iterator[str]:
     """Where the benchmark's ranks and nodes are not those of the layout, and what the benchmark itself warned of."""
     published = storage.published if storage else None
     if published and published.basis == "achieved" and published.num_nodes != layout.num_writing_nodes:
         yield (
-            f"{published.name} is what checkpoints of {published.num_nodes} nodes achieved, here "
-            f"{layout.num_writing_nodes} write: what other nodes get is not published"
+            f"{published.name} states what {published.num_nodes} nodes achieved, and here {layout.num_writing_nodes} "
+            "write. The bandwidth for this number of nodes is not published"
         )
     measured = storage.profile.measured if storage else None
     if measured is None:
         return
     seen, asked = (measured.num_ranks, measured.num_nodes), (layout.num_writers, layout.num_writing_nodes)
     if seen != asked:
-        reading = (
-            "that more nodes get no more is the cautious reading"
+        meaning = (
+            "The bandwidth is assumed not to grow with more nodes"
             if measured.num_nodes < layout.num_writing_nodes
-            else "whether other writers get the same is not known"
+            else "Other writers may get another bandwidth"
         )
         yield (
-            f"the storage was measured with {seen[0]} rank(s) on {seen[1]} node(s), here {asked[0]} write from "
-            f"{asked[1]}: {reading}; measure as many"
+            f"The storage was measured with {seen[0]} rank(s) on {seen[1]} node(s), and here {asked[0]} write from "
+            f"{asked[1]}. {meaning}. Measure with this number"
         )
     for warning in measured.warnings:
         yield f"run {measured.run_id}: {warning}"
@@ -58,13 +60,13 @@ def calibration_warnings(
         if found is not None and found.extrapolated:
             factor = float(found.high_seconds / found.low_seconds)
             yield (
-                f"the time to {direction} is extrapolated beyond the {', '.join(found.extrapolated)} that were "
-                f"measured: the ends of its interval differ by a factor of {factor:.3g}; measure closer to this layout"
+                f"The {_TIMES[direction]} is extrapolated: {', '.join(found.extrapolated)} outside the measured "
+                f"range. The ends of its interval differ by a factor of {factor:.3g}. Measure closer to this layout"
             )
         yield from _unseen(calibration, direction)
         yield from _unplanned(calibration, steps, direction)
     if calibration.grade in "CD":
-        yield f"the calibration has grade {calibration.grade}: see ckpt-bench calibrate --suggest"
+        yield f"The calibration has grade {calibration.grade}. To improve it, see ckpt-bench calibrate --suggest"
     for warning in calibration.warnings:
         yield f"calibration: {warning}"
 
@@ -74,8 +76,8 @@ def _unseen(calibration: Calibration, direction: Direction) -> Iterator[str]:
     for limit in fit.limits if fit else ():
         if limit.verdict == "lower-bound" and limit.value is not None:
             yield (
-                f"the {limit.resource} limit of {direction}s is at least {rate_text(limit.value)} and not known: "
-                f"{limit.reason}"
+                f"The {limit.resource} limit of {direction}s is not known, only its lower bound of "
+                f"{rate_text(limit.value)}: {limit.reason}"
             )
 
 
@@ -83,6 +85,6 @@ def _unplanned(calibration: Calibration, steps: Sequence[Demand], direction: Dir
     fit, num_ranks = calibration.fit(direction), max(int(np.max(step.num_planned_ranks)) for step in steps)
     if fit is not None and num_ranks and not fit.holds("planning"):
         yield (
-            f"the time to {direction} has none for the planning of {num_ranks:,} ranks: the runs, by engine "
-            f"{calibration.engine}, do not show it"
+            f"The {_TIMES[direction]} leaves out the planning of {num_ranks:,} ranks: the calibration's "
+            f"runs (engine {calibration.engine}) show no planning time"
         )

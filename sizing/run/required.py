@@ -1,4 +1,4 @@
-"""The least rates that meet the targets."""
+"""The min rates that meet the targets."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from sizing.run.figures import Figures
 from sizing.run.restore.exchange import exchange_of
 from sizing.run.targets import Targets
 from sizing.run.tier import ARCHIVE
-from sizing.run.tiers.saved import SavedTier, longest_stall_seconds, saved_tiers
+from sizing.run.tiers.saved import SavedTier, max_save_stall_seconds, saved_tiers
 from sizing.run.tiers.times import TierTimes
-from sizing.storage.limits import Demand, Direction, longest, serial_steps
+from sizing.storage.limits import Demand, Direction, name_of_max, serial_steps
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
 
@@ -38,7 +38,7 @@ class Required(Figures):
         description="Share of one writing node in that rate, in bytes per second. Null when no rate does."
     )
     write_target: WriteTarget = Field(
-        description="Target that asks for the highest write rate; interval_seconds with mode async, as a save must "
+        description="Target that needs the highest write rate; interval_seconds with mode async, as a save must "
         "drain before the next."
     )
     write_seconds: float = Field(description="Max seconds that this target leaves for a write.")
@@ -53,12 +53,12 @@ class Required(Figures):
     )
 
 
-def least_bytes_per_second(total_bytes: Numbers, *, seconds: Numbers, serial_seconds: Numbers = 0.0) -> Numbers:
+def min_bytes_per_second(total_bytes: Numbers, *, seconds: Numbers, serial_seconds: Numbers = 0.0) -> Numbers:
     """Rate at which B bytes pass in t seconds of which s are serial: B / (t - s); inf where t <= s.
 
     Source: `storage.transfer.transfer_seconds`, solved for the rate.
 
-    >>> round(float(least_bytes_per_second(13.8e12, seconds=0.05 * 14400)) / 1e9, 2)
+    >>> round(float(min_bytes_per_second(13.8e12, seconds=0.05 * 14400)) / 1e9, 2)
     19.17
     """
     left = np.subtract(seconds, serial_seconds)
@@ -73,7 +73,7 @@ def required_of(
     checkpoint: Checkpoint,
     reliability: Reliability | None,
 ) -> Required:
-    """The least write rate for the overhead and stall targets, and read rate for the recovery target.
+    """The min write rate for the overhead and stall targets, and read rate for the recovery target.
 
     What the tiers stall, the main storage cannot.
     """
@@ -84,12 +84,12 @@ def required_of(
         if is_async
         else _allowed_stalls(targets, tiers, periods=[checkpoint.interval_seconds])
     )
-    seconds = _least(allowed)
+    seconds = _min_of(allowed)
     write = _rate(_writing(profile, demands, checkpoint), [demands.write], seconds, direction="write")
     return Required.of(
         write_bytes_per_second=write,
         write_per_node_bytes_per_second=write / demands.num_writing_nodes,
-        write_target=longest({name: -limit for name, limit in allowed.items()}),
+        write_target=name_of_max({name: -limit for name, limit in allowed.items()}),
         write_seconds=seconds,
         device_to_host_bytes_per_second=_copy_rate(targets, demands, checkpoint, tiers) if is_async else None,
         restore_bytes_per_second=_restore_rate(targets, demands, profile, checkpoint, reliability),
@@ -114,8 +114,8 @@ def _allowed_stalls(
     }
     limit = targets.max_stall_seconds
     if limit is not None:
-        longest_other = longest_stall_seconds(others)
-        is_kept = True if longest_other is None else np.less_equal(longest_other, limit)
+        max_other_seconds = max_save_stall_seconds(others)
+        is_kept = True if max_other_seconds is None else np.less_equal(max_other_seconds, limit)
         allowed["max_stall_seconds"] = np.where(is_kept, limit, 0.0)
     return allowed
 
@@ -123,7 +123,7 @@ def _allowed_stalls(
 def _copy_rate(
     targets: Targets, demands: Demands, checkpoint: Checkpoint, tiers: Sequence[SavedTier]
 ) -> Numbers | None:
-    """The least rate of one GPU to its host, where a save stalls for that copy; NaN where none is enough."""
+    """The min rate of one GPU to its host, where a save stalls for that copy; NaN where none is enough."""
     copies = [_stalls_for_copy(one, is_first=index == 0) for index, one in enumerate(tiers)]
     periods = [one.effective_interval_seconds for one in compress(tiers, copies)]
     if not checkpoint.front_tiers:
@@ -131,8 +131,8 @@ def _copy_rate(
     if not periods:
         return None
     others = list(compress(tiers, map(operator.not_, copies)))
-    seconds = _least(_allowed_stalls(targets, others, periods=periods))
-    rate = least_bytes_per_second(demands.written_bytes / demands.write.num_streams, seconds=seconds)
+    seconds = _min_of(_allowed_stalls(targets, others, periods=periods))
+    rate = min_bytes_per_second(demands.written_bytes / demands.write.num_streams, seconds=seconds)
     return np.where(np.isfinite(rate), rate, np.nan)
 
 
@@ -153,12 +153,12 @@ def _writing(profile: StorageProfile | None, demands: Demands, checkpoint: Check
 
 def required_warnings(required: Required, targets: Targets) -> Iterator[str]:
     """Which targets no rate can meet."""
-    no_rate = "no rate meets it: what comes before or beside the transfer alone takes longer"
+    no_rate = "not met at any bandwidth: the steps that do not depend on it already take longer"
     if required.write_bytes_per_second is None:
         block = "checkpoint" if required.write_target == "interval_seconds" else "targets"
-        yield f"{block}.{required.write_target}: {no_rate}"
+        yield f"{block}.{required.write_target} is {no_rate}"
     if targets.recovery_seconds is not None and required.restore_bytes_per_second is None:
-        yield f"targets.recovery_seconds: {no_rate}"
+        yield f"targets.recovery_seconds is {no_rate}"
 
 
 def _restore_rate(
@@ -168,7 +168,7 @@ def _restore_rate(
     checkpoint: Checkpoint,
     reliability: Reliability | None,
 ) -> Numbers | None:
-    """The least read rate for the recovery target, if there is one."""
+    """The min read rate for the recovery target, if there is one."""
     if targets.recovery_seconds is None:
         return None
     plan = demands.restores[checkpoint.restore]
@@ -179,15 +179,15 @@ def _restore_rate(
     return _rate(profile, plan.demands, reading, direction="read")
 
 
-def _least(limits: Mapping[WriteTarget, Numbers]) -> Numbers:
+def _min_of(limits: Mapping[WriteTarget, Numbers]) -> Numbers:
     return functools.reduce(np.minimum, limits.values())
 
 
 def _rate(
     profile: StorageProfile | None, demands: Sequence[Demand], seconds: Numbers, *, direction: Direction
 ) -> Numbers:
-    """The least rate, NaN where none is enough."""
+    """The min rate, NaN where none is enough."""
     serial = sum(serial_steps(profile, demands, direction=direction).values(), start=0.0) if profile else 0.0
     total_bytes = sum(demand.total_bytes for demand in demands)
-    rate = least_bytes_per_second(total_bytes, seconds=seconds, serial_seconds=serial)
+    rate = min_bytes_per_second(total_bytes, seconds=seconds, serial_seconds=serial)
     return np.where(np.isfinite(rate), rate, np.nan)

@@ -14,7 +14,7 @@ from sizing.storage.transfer import Numbers
 from sizing.units import SECONDS_PER_DAY, PositiveSeconds
 
 _Count = Annotated[int, Field(ge=0, le=1_000_000)]
-_KEEP_LAST_SOURCE = "the least that a restart needs"
+_KEEP_LAST_SOURCE = "the min that a restart needs"
 
 
 class Retention(BaseModel):

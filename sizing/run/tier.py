@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -87,11 +88,11 @@ class Tier(BaseModel):
         if self.storage is None and self.kind not in MEMORY_KINDS:
             raise broken_rule(f"needs the rates of a {self.kind}", "give storage.profile or storage.preset")
         if self.kind == "peer-memory" and self.num_copies < 2:
-            raise broken_rule("must have 2 or more replicas in peer-memory", "use host-memory for one copy")
+            raise broken_rule("must have replicas of 2 or more with kind peer-memory", "use host-memory for one copy")
         if self.kind == ARCHIVE and self.mode == "sync":
-            raise broken_rule("must not be sync behind the main storage", "leave mode out: it is copied to meanwhile")
+            raise broken_rule("must not be sync behind the main storage", "remove mode: saves to it are async")
         if self.kind == "host-memory" and self.num_copies > 1:
-            raise broken_rule("must have 1 replica in host-memory", "use peer-memory for more")
+            raise broken_rule("must have replicas 1 with kind host-memory", "use peer-memory for more")
         return self
 
     @property
@@ -113,26 +114,36 @@ def check_tiers(tiers: tuple[Tier, ...], *, interval_seconds: float) -> None:
     front = [tier for tier in tiers if tier.kind != ARCHIVE]
     behind = [tier for tier in tiers if tier.kind == ARCHIVE]
     if tiers != (*front, *behind):
-        raise broken_rule("has a tier behind an object-store", "put object stores last")
-    intervals = [tier.interval_seconds for tier in front]
-    if intervals != sorted(set(intervals)):
-        raise broken_rule("has tiers that are not in the order of their intervals", "put the most frequent first")
-    if front and intervals[-1] >= interval_seconds:
-        raise broken_rule(
-            f"has a {front[-1].kind} tier every {intervals[-1]:g} s, not more often than the main storage every "
-            f"{interval_seconds:g} s",
-            "lengthen checkpoint.interval_seconds, or save to the tier more often",
-        )
+        raise broken_rule("has a tier after an object-store", "put object stores last")
+    _check_front_intervals(front, interval_seconds)
     if behind and behind[0].interval_seconds < interval_seconds:
         raise broken_rule(
-            f"has an object-store behind the main storage that is written more often than it, every "
-            f"{interval_seconds:g} s",
-            "copy to it as often or less",
+            f"has an object-store with an interval of {behind[0].interval_seconds:g} s, below the "
+            f"{interval_seconds:g} s of the main storage",
+            "give it the same interval_seconds or a longer one",
         )
+    _check_survival(front)
+
+
+def _check_front_intervals(front: Sequence[Tier], interval_seconds: float) -> None:
+    """That the intervals grow from each tier in front to the next, up to the main storage."""
+    intervals = [tier.interval_seconds for tier in front]
+    if intervals != sorted(set(intervals)):
+        raise broken_rule("must have tiers in the order of their intervals", "put the shortest interval first")
+    if front and intervals[-1] >= interval_seconds:
+        raise broken_rule(
+            f"has a {front[-1].kind} tier with an interval of {intervals[-1]:g} s, not below the "
+            f"{interval_seconds:g} s of the main storage",
+            "raise checkpoint.interval_seconds or lower the tier's interval_seconds",
+        )
+
+
+def _check_survival(front: Sequence[Tier]) -> None:
+    """That each tier in front survives more than the one before, as far as they say."""
     fractions = [tier.recovered_fraction for tier in front if tier.recovered_fraction is not None]
     domains = [LOSS_DOMAINS.index(tier.domain) for tier in front]
     if fractions != sorted(fractions) or (not fractions and domains != sorted(domains)):
         raise broken_rule(
-            "has a tier that is written less often and survives less than the one before",
-            "leave it out, or correct recovered_fraction or loss_domain",
+            "has a tier with a longer interval that survives fewer failures than the tier before it",
+            "remove it, or correct recovered_fraction or loss_domain",
         )

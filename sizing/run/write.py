@@ -14,13 +14,15 @@ from sizing.layout import Layout
 from sizing.run.checkpoint import Checkpoint
 from sizing.run.demands.demands import Demands
 from sizing.run.figures import Figures
-from sizing.storage.limits import Limit, Resource, Transfer, longest, transfer
+from sizing.storage.limits import Limit, Resource, Transfer, name_of_max, transfer
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
 from sizing.units import rate_text, seconds_text
 
 NOTABLE_IMBALANCE = 1.05
+"""Of the last rank's time over that of the mean. A choice: less is within the noise of storage."""
 NOTABLE_MISS = 0.1
+"""Of a rate that the limits allow, from the one observed. A choice, above the few percent by which runs differ."""
 
 
 class Write(Figures):
@@ -48,7 +50,7 @@ class Write(Figures):
     per_node_bytes_per_second: float = Field(
         description="Mean share of one writing node in that rate, in bytes per second."
     )
-    bottleneck: Resource = Field(description="Resource that takes longest in a save.")
+    bottleneck: Resource = Field(description="Resource with the longest time in a save.")
     limits: list[Limit] = Field(description="Time and slack of each resource in a save.")
     observed_bytes_per_second: float | None = Field(
         description="Measured rate as given, in bytes per second. Null when the scenario has none."
@@ -82,7 +84,7 @@ def write_of(profile: StorageProfile | None, *, demands: Demands, checkpoint: Ch
         stall_seconds=stall,
         drain_seconds=moved.seconds - stall,
         last_rank_seconds=moved.serial_seconds + functools.reduce(np.maximum, last.values()),
-        last_rank_bottleneck=longest(last),
+        last_rank_bottleneck=name_of_max(last),
         bytes_per_second=rate,
         per_writer_bytes_per_second=rate / demands.write.num_streams,
         per_node_bytes_per_second=rate / demands.num_writing_nodes,
@@ -108,36 +110,35 @@ def copy_bytes_per_second(profile: StorageProfile | None, demands: Demands) -> N
     if rate is None:
         raise InvalidInput.of(
             "storage.profile.device_to_host_bytes_per_second",
-            "is needed for copies to host memory on a node whose links from GPU to host are not published",
+            "is required for the copy to host memory, as the node's GPU-to-host links are not published",
             value=None,
-            remedy="give the rate at which one GPU copies to host memory: 20 GB/s",
+            remedy="give the bandwidth of one GPU to host memory, such as 20 GB/s",
         )
     return rate
 
 
 def write_warnings(write: Write | None, *, layout: Layout, node: ResolvedNode) -> Iterator[str]:
-    """What a reader must know beside the time to write."""
+    """What a reader must know together with the time to write."""
     if write is None:
-        yield "no write rate of the storage is known: sizes and requirements only"
+        yield "No write bandwidth given: write time, overhead and goodput not computed. Pass --write-bandwidth"
         return
     if write.last_rank_seconds > NOTABLE_IMBALANCE * write.seconds:
         yield (
-            f"the largest rank writes {layout.largest_over_mean:.2f} x the mean: by the {write.last_rank_bottleneck} "
-            f"limit the last one may end after {seconds_text(write.last_rank_seconds)}, "
-            f"not {seconds_text(write.seconds)}"
+            f"The largest rank writes {layout.largest_over_mean:.2f} x the mean. At the {write.last_rank_bottleneck} "
+            f"limit it may finish after {seconds_text(write.last_rank_seconds)}, not {seconds_text(write.seconds)}"
         )
     ratio = write.predicted_over_observed
     if ratio is not None and abs(ratio - 1) > NOTABLE_MISS:
         yield (
-            f"the limits allow {rate_text(write.bytes_per_second)}, but "
-            f"{rate_text(write.observed_bytes_per_second or 0)} was observed ({ratio:.2f} x): "
-            f"the {write.bottleneck} limit alone does not explain it; another limit is missing"
+            f"The limits allow {rate_text(write.bytes_per_second)}, but "
+            f"{rate_text(write.observed_bytes_per_second or 0)} was observed ({ratio:.2f} x). "
+            f"The {write.bottleneck} limit does not explain this. Another limit is missing"
         )
     line_rate = node.spec.storage_network_bytes_per_second
     if line_rate is not None and write.per_node_bytes_per_second > line_rate:
         yield (
-            f"each writing node would send {rate_text(write.per_node_bytes_per_second)}, more than the "
-            f"{rate_text(line_rate)} of its storage network: give storage.profile.node_write_bytes_per_second"
+            f"Each writing node would send {rate_text(write.per_node_bytes_per_second)}, more than the "
+            f"{rate_text(line_rate)} of its storage network. Give storage.profile.node_write_bytes_per_second"
         )
 
 

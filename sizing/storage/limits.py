@@ -15,7 +15,7 @@ from sizing.storage.rates import Direction, Rates
 from sizing.storage.terms import Demand, Resource, Terms, once_terms, serial_terms, shared_terms
 from sizing.storage.transfer import Numbers, transfer_seconds
 
-__all__ = ["Demand", "Direction", "Limit", "Resource", "Transfer", "longest", "serial_steps", "transfer"]
+__all__ = ["Demand", "Direction", "Limit", "Resource", "Transfer", "name_of_max", "serial_steps", "transfer"]
 
 _Name = TypeVar("_Name", bound=str)
 
@@ -60,8 +60,8 @@ class Transfer:
 
     @property
     def bottleneck(self) -> Resource:
-        """The resource that decides longest; for arrays an array of names."""
-        return longest(self.serial | (self.steps[0] if len(self.steps) == 1 else _decided(self.steps)))
+        """The resource that decides for the longest time; for arrays an array of names."""
+        return name_of_max(self.serial | (self.steps[0] if len(self.steps) == 1 else _decided(self.steps)))
 
     @property
     def limits(self) -> tuple[Limit, ...]:
@@ -96,15 +96,15 @@ def transfer(profile: StorageProfile, demands: Sequence[Demand], *, direction: D
     return Transfer(slowest, serial_seconds, total_bytes, steps, serial)
 
 
-def longest(seconds: Mapping[_Name, Numbers]) -> _Name:
-    """The name of what takes longest; for arrays an array of names."""
+def name_of_max(seconds: Mapping[_Name, Numbers]) -> _Name:
+    """The name of the largest value; for arrays an array of names."""
     names = list(seconds)
     if not any(map(np.ndim, seconds.values())):
         return max(names, key=lambda name: seconds[name])
-    most, index = seconds[names[0]], np.zeros((), np.int8)
+    greatest, index = seconds[names[0]], np.zeros((), np.int8)
     for number, name in enumerate(names[1:], start=1):
-        index = np.where(np.greater(seconds[name], most), np.int8(number), index)
-        most = np.maximum(most, seconds[name])
+        index = np.where(np.greater(seconds[name], greatest), np.int8(number), index)
+        greatest = np.maximum(greatest, seconds[name])
     return cast("_Name", np.array(names, dtype=object)[index])
 
 

@@ -31,7 +31,7 @@ memory, so the figure is not one of storage.
 LimitedBy = Literal["storage", "client", "generator"]
 """What the rate was limited by.
 
-`storage`: the client alone, writing to nowhere, is faster by far. `client`: it is not, so the storage may be faster
+`storage`: the client alone, with writes discarded, is much faster. `client`: it is not, so the storage may be faster
 than measured; or another engine got more out of it. `generator`: writers waited for the bytes that they were to write.
 """
 

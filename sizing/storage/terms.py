@@ -45,7 +45,7 @@ class Demand:
     """What one save, or one step of a restore, asks of the storage: numbers, or arrays that broadcast.
 
     `num_streams` writers or readers move `total_bytes` in `num_files` opened files. They stand on as many nodes as
-    they would if each held as many of them as the fullest does: `num_nodes` = streams / most on one node. The plans
+    they would if each held as many of them as the fullest does: `num_nodes` = streams / max on one node. The plans
     of `num_planned_ranks` are gathered before; `metadata_bytes` go through one stream after.
     """
 

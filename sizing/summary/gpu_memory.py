@@ -8,7 +8,7 @@ from sizing.summary.rows import Row
 from sizing.training import GpuMemory
 from sizing.units import counted_text, decimal_bytes_text, percent_text
 
-_UNCOUNTED = "; without activations: they need --micro-batch and an architecture"
+_UNCOUNTED = "; activations not counted: they need --micro-batch and an architecture"
 
 
 def memory_rows(memory: GpuMemory) -> Iterator[Row]:
@@ -18,11 +18,11 @@ def memory_rows(memory: GpuMemory) -> Iterator[Row]:
         in_flight = counted_text(memory.in_flight_microbatches or 0.0, "microbatch")
         kept = f"of {in_flight} in flight; recomputation {memory.recomputation}"
         yield Row("activations", decimal_bytes_text(memory.activation_bytes), kept)
-        yield Row("together", decimal_bytes_text(memory.total_bytes), f"on stage {memory.fullest_stage}")
+        yield Row("total", decimal_bytes_text(memory.total_bytes), f"on stage {memory.fullest_stage}")
     if memory.gpu_memory_bytes is not None:
-        verdict = "runs" if memory.runs else "CANNOT RUN"
-        beside = "" if memory.total_bytes is not None else _UNCOUNTED
-        yield Row("of", decimal_bytes_text(memory.gpu_memory_bytes), verdict + beside)
+        verdict = "of the fullest GPU: fits" if memory.runs else "of the fullest GPU: DOES NOT FIT"
+        uncounted = "" if memory.total_bytes is not None else _UNCOUNTED
+        yield Row("GPU memory", decimal_bytes_text(memory.gpu_memory_bytes), verdict + uncounted)
     if memory.bubble_fraction is not None:
-        idle = f"of a step the pipeline idles, with {counted_text(memory.num_microbatches or 0, 'microbatch')}"
+        idle = f"of a step the pipeline is idle, with {counted_text(memory.num_microbatches or 0, 'microbatch')}"
         yield Row("bubble", percent_text(memory.bubble_fraction), idle)

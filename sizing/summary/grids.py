@@ -28,7 +28,7 @@ def rank_classes(report: SizingReport) -> Grid:
     """Who writes which files: one row for all ranks that write the same."""
     return Grid(
         "Who writes what",
-        ("stages", "ranks", "copies", "writers", "layers", "bytes each", "file"),
+        ("stages", "ranks", "copies", "writers", "layers", "per rank", "file"),
         tuple(
             (
                 rank_class.stages,
@@ -47,7 +47,10 @@ def rank_classes(report: SizingReport) -> Grid:
 def _tiers(rows: Iterable[TierRow]) -> Grid:
     return Grid(
         "Tiers",
-        ("tier", "every", "best", "stall", "drain", "restore", "recovers", "a failure undoes", "brings", "holds", "of"),
+        (
+            *("tier", "interval", "best interval", "stall", "drain", "restore", "failures recovered"),
+            *("lost work (RPO)", "mean write", "stored", "capacity"),
+        ),
         tuple(
             (
                 row.kind,
@@ -70,20 +73,20 @@ def _tiers(rows: Iterable[TierRow]) -> Grid:
 def _held_text(row: TierRow) -> str:
     if row.node_bytes is None:
         return decimal_bytes_text(row.stored_bytes)
-    return f"{decimal_bytes_text(row.node_bytes)} a node"
+    return f"{decimal_bytes_text(row.node_bytes)} per node"
 
 
 def _limits(title: str, limits: Iterable[Limit]) -> Grid:
     return Grid(
         title,
-        ("resource", "takes", "allows", "slack", ""),
+        ("resource", "time", "bandwidth", "slack", ""),
         tuple(
             (
                 limit.resource,
                 seconds_text(limit.seconds),
                 "" if limit.bytes_per_second is None else rate_text(limit.bytes_per_second),
                 "adds up" if limit.slack_fraction is None else percent_text(limit.slack_fraction),
-                "binds" if limit.binds else "",
+                "bottleneck" if limit.binds else "",
             )
             for limit in limits
         ),

@@ -20,18 +20,20 @@ def _key_figures(report: SizingReport) -> Iterator[Row]:
     size = report.checkpoint
     yield Row("One checkpoint", decimal_bytes_text(size.written_bytes), f"{size.num_files:,} files, {size.format}")
     if write is not None:
-        yield Row("Written in", seconds_text(write.seconds), f"at {rate_text(write.bytes_per_second)}")
+        yield Row("Write time", seconds_text(write.seconds), f"at {rate_text(write.bytes_per_second)}")
     if report.restore.seconds is not None:
         read = decimal_bytes_text(report.restore.read_bytes)
-        yield Row("Restored in", seconds_text(report.restore.seconds), f"{read} read by all ranks together")
+        yield Row("Restore time", seconds_text(report.restore.seconds), f"{read} read by all ranks")
     if overhead.fraction is not None and interval.lost_at_interval_fraction is not None:
-        every = f"with a checkpoint every {seconds_text(interval.interval_seconds)}"
-        yield Row("The run loses", percent_text(interval.lost_at_interval_fraction), every)
+        every = f"with one checkpoint every {seconds_text(interval.interval_seconds)}"
+        yield Row("Lost time", percent_text(interval.lost_at_interval_fraction), every)
     if interval.goodput_at_optimum_fraction is not None and interval.optimal_period_seconds is not None:
-        at_best = f"where it would lose {percent_text(1 - interval.goodput_at_optimum_fraction)}"
-        yield Row("Best saved every", seconds_text(interval.optimal_period_seconds), at_best)
+        at_best = f"with {percent_text(1 - interval.goodput_at_optimum_fraction)} lost time"
+        yield Row("Best interval", seconds_text(interval.optimal_period_seconds), at_best)
     if report.required.write_bytes_per_second is not None:
-        yield Row("Buy, to write", rate_text(report.required.write_bytes_per_second), f"for {target_text(report)}")
+        yield Row(
+            "Min write bandwidth", rate_text(report.required.write_bytes_per_second), f"for {target_text(report)}"
+        )
     capacity = report.capacity
     kept = f"for {capacity.num_checkpoints} checkpoints, the one being written included"
-    yield Row("Buy, to hold", decimal_bytes_text(capacity.capacity_bytes), kept)
+    yield Row("Min capacity", decimal_bytes_text(capacity.capacity_bytes), kept)

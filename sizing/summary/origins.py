@@ -8,13 +8,14 @@ from sizing.summary.rows import Grid
 from sizing.units import percent_text
 
 MOST_RUNS_NAMED = 3
+"""The ids of a row; the others are counted."""
 
 
 def origins(report: SizingReport) -> Grid:
     """One row for all figures of one origin; `others` are those that stand in no row."""
     return Grid(
         "Where the figures come from",
-        ("figures", "are", "by", "from runs"),
+        ("figures", "kind", "source", "benchmark runs"),
         tuple(
             (", ".join(name or "others" for name in found.figures), found.kind, found.source, _runs_text(found.runs))
             for found in report.provenance
@@ -30,5 +31,5 @@ def _runs_text(runs: Runs | None) -> str:
     if runs.measured_on is not None:
         said.append(f"measured on {runs.measured_on}")
     if runs.error_fraction is not None:
-        said.append(f"median error of others {percent_text(runs.error_fraction)}")
+        said.append(f"held-out error {percent_text(runs.error_fraction)}")
     return ", ".join(said)

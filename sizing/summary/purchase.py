@@ -17,19 +17,21 @@ def required_rows(report: SizingReport) -> Iterator[Row]:
     if required.write_bytes_per_second is not None and required.write_per_node_bytes_per_second is not None:
         per_node = rate_text(required.write_per_node_bytes_per_second)
         yield Row(
-            "write, at least",
+            "min write bandwidth",
             rate_text(required.write_bytes_per_second),
             f"for {target_text(report)}; {per_node} per writing node",
         )
     if required.device_to_host_bytes_per_second is not None:
         copy = rate_text(required.device_to_host_bytes_per_second)
-        yield Row("GPU to host, at least", copy, "of one GPU, for the stall that the targets allow")
+        yield Row("min GPU-to-host", copy, "per GPU, for the max stall of the targets")
     if required.restore_bytes_per_second is not None:
-        yield Row("restore, at least", rate_text(required.restore_bytes_per_second), "for recovery_seconds")
-    yield Row("capacity, at least", bytes_text(capacity.capacity_bytes), _capacity_text(capacity))
+        recovery = next(check.wanted for check in report.targets if check.target == "recovery_seconds")
+        meaning = f"for max recovery (RTO) {seconds_text(recovery)}"
+        yield Row("min read bandwidth", rate_text(required.restore_bytes_per_second), meaning)
+    yield Row("min capacity", bytes_text(capacity.capacity_bytes), _capacity_text(capacity))
     if capacity.raw_bytes != capacity.capacity_bytes:
-        usable = f"of drives, for {bytes_text(capacity.usable_bytes)} usable"
-        yield Row("", bytes_text(capacity.raw_bytes), usable)
+        usable = f"raw, for {bytes_text(capacity.usable_bytes)} usable"
+        yield Row("drives", bytes_text(capacity.raw_bytes), usable)
     if report.cost is not None:
         total = report.cost.total
         yield Row("cost", UNKNOWN if total is None else f"{total:,.2f}", _cost_text(report.cost))
@@ -38,7 +40,7 @@ def required_rows(report: SizingReport) -> Iterator[Row]:
 def _cost_text(cost: Cost) -> str:
     parts = {"capacity": cost.capacity, "write bandwidth": cost.bandwidth, "lost GPU time": cost.lost_gpu_time}
     known = ", ".join(f"{name} {amount:,.2f}" for name, amount in parts.items() if amount is not None)
-    return f"in the currency of costs: {known or 'none of what is priced is known'}"
+    return f"in the currency of costs: {known or 'no priced figure is known'}"
 
 
 def target_text(report: SizingReport) -> str:
@@ -46,16 +48,16 @@ def target_text(report: SizingReport) -> str:
     every = seconds_text(report.interval.interval_seconds)
     match report.required.write_target:
         case "max_overhead_fraction":
-            return f"{percent_text(report.overhead.max_overhead_fraction)} at one checkpoint every {every}"
+            return f"max overhead {percent_text(report.overhead.max_overhead_fraction)}, one checkpoint every {every}"
         case "max_stall_seconds":
-            return f"a stall of {seconds_text(report.required.write_seconds)}"
+            return f"max stall {seconds_text(report.required.write_seconds)}"
         case "interval_seconds":
-            return f"a checkpoint that has drained before the next, {every} later"
+            return f"drain before the next save, one checkpoint every {every}"
 
 
 def _capacity_text(capacity: Capacity) -> str:
-    kept = f"{capacity.num_checkpoints} checkpoints: those kept and the one being written"
+    kept = f"{capacity.num_checkpoints} checkpoints: the kept ones and the one being written"
     if not capacity.growth_bytes_per_day:
         return kept
     weights, growth = decimal_bytes_text(capacity.kept_weights_bytes), decimal_bytes_text(capacity.growth_bytes_per_day)
-    return f"{kept}; {weights} of kept weights, which grow by {growth} a day"
+    return f"{kept}; {weights} of kept weights, {growth} more per day"

@@ -16,17 +16,17 @@ def cost_rows(report: SizingReport) -> Iterator[Row]:
     overhead, interval = report.overhead, report.interval
     every = seconds_text(interval.effective_interval_seconds or interval.interval_seconds)
     if overhead.fraction is None:
-        yield Row("overhead", UNKNOWN, f"at one checkpoint every {every}")
+        yield Row("overhead", UNKNOWN, f"one checkpoint every {every}")
     else:
         verdict = "meets" if overhead.meets_target else "MISSES"
         target = percent_text(overhead.max_overhead_fraction)
         yield Row(
             "overhead",
             percent_text(overhead.fraction),
-            f"of the time at one checkpoint every {every}; {verdict} {target}",
+            f"stalled by saves, one checkpoint every {every}; {verdict} max {target}",
         )
     if interval.mtbf_seconds is None:
-        yield Row("goodput", UNKNOWN, "give --failures-per-node-day or --mtbf")
+        yield Row("goodput", UNKNOWN, "pass --failures-per-node-day or --mtbf")
     elif report.shares.useful_fraction is None:
         yield Row("goodput", UNKNOWN, "a checkpoint takes longer than the interval: training never advances")
     else:
@@ -43,10 +43,10 @@ def share_rows(shares: Shares, interval: Interval) -> Iterator[Row]:
     """Where all of the wall time goes: four shares that add to 100 %."""
     recovery, mtbf = seconds_text(interval.recovery_seconds or 0.0), seconds_text(interval.mtbf_seconds or 0.0)
     meanings = (
-        "of the wall time advances training",
-        "stalled by saves that count",
-        f"undone by failures, one every {mtbf}",
-        f"{recovery} from each failure until training goes on",
+        "of the wall time is useful work (ETTR)",
+        "stalled by saves that complete",
+        f"work lost to failures (RPO), one failure every {mtbf}",
+        f"{recovery} per failure until training goes on (RTO)",
     )
     for (label, fraction), meaning in zip(shares.by_name.items(), meanings, strict=True):
         yield Row(label, percent_text(fraction), meaning)
@@ -54,7 +54,7 @@ def share_rows(shares: Shares, interval: Interval) -> Iterator[Row]:
 
 def _best_text(report: SizingReport) -> str:
     if report.tiers:
-        return "with each tier saved to at its best interval"
+        return "with each tier at its best interval"
     interval = report.interval
     period, compute = interval.optimal_period_seconds or 0.0, interval.optimal_seconds or 0.0
-    return f"at one checkpoint every {seconds_text(period)} ({seconds_text(compute)} of compute between saves)"
+    return f"one checkpoint every {seconds_text(period)} ({seconds_text(compute)} of compute between saves)"

@@ -24,20 +24,20 @@ def _checkpoint_rows(report: SizingReport) -> Iterator[Row]:
         tail = f" and {more} more" if more > 0 else ""
         yield Row("replicated", bytes_text(size.replicated_bytes), copied + tail)
     yield Row("total", bytes_text(size.total_bytes), f"{size.num_files:,} files, {size.format}")
-    beside = {"container headers": size.container_bytes} | size.small_state_bytes
+    others = {"container headers": size.container_bytes} | size.small_state_bytes
     yield Row(
-        "beside it",
-        bytes_text(sum(beside.values())),
-        f"{percent_text(sum(beside.values()) / size.total_bytes)} of the total: {', '.join(beside)}",
+        "non-tensor data",
+        bytes_text(sum(others.values())),
+        f"{percent_text(sum(others.values()) / size.total_bytes)} of the total: {', '.join(others)}",
     )
     if size.observed_bytes is not None:
         yield Row(
             "observed",
             bytes_text(size.observed_bytes),
-            f"{size.observed_over_logical:.3f} x logical; times and rates use it",
+            f"{size.observed_over_logical:.3f} x logical; used for all times and rates",
         )
     yield Row(
-        "written by",
+        "writers",
         f"{layout.num_writers:,} of {layout.num_gpus:,} GPUs",
         f"on {layout.num_writing_nodes:,} of {layout.num_nodes:,} nodes; largest rank "
         f"{decimal_bytes_text(layout.max_rank_bytes)}, mean {decimal_bytes_text(layout.mean_rank_bytes)}",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from sizing.report import SizingReport
 from sizing.run.restore.restore import Restore
+from sizing.run.write import Write
 from sizing.summary.rows import UNKNOWN, Row
 from sizing.units import bytes_text, rate_text, seconds_text
 
@@ -15,56 +16,63 @@ def _interval_row(report: SizingReport, block: str) -> Iterator[Row]:
     low, high = report.prediction_intervals.get(f"{block}.seconds", (0.0, 0.0))
     if high:
         slow, fast = report.prediction_intervals[f"{block}.bytes_per_second"]
-        meaning = f"holds 9 of 10 measurements: {rate_text(slow)} to {rate_text(fast)}"
+        meaning = f"90 % interval: {rate_text(slow)} to {rate_text(fast)}"
         yield Row("", f"{seconds_text(low)} to {seconds_text(high)}", meaning)
 
 
 def time_rows(report: SizingReport) -> Iterator[Row]:
     """Write, stall, restore and the way to the first step."""
-    write, restore = report.write, report.restore
-    if write is None:
-        yield Row("write", UNKNOWN, "give --write-bandwidth or --storage")
+    if report.write is None:
+        yield Row("write", UNKNOWN, "pass --write-bandwidth or --storage")
     else:
-        per_writer = rate_text(write.per_writer_bytes_per_second)
-        per_node = rate_text(write.per_node_bytes_per_second)
+        yield from _write_rows(report, report.write)
+    yield from _restore_rows(report)
+    restore = report.restore
+    if restore.bytes_per_second_for_write_time is not None:
         yield Row(
-            "write",
-            seconds_text(write.seconds),
-            f"{rate_text(write.bytes_per_second)}, {per_writer} per writer, {per_node} per writing node; "
-            f"limit: {write.bottleneck}",
+            "read to match write",
+            rate_text(restore.bytes_per_second_for_write_time),
+            "read bandwidth for a restore as fast as the write",
         )
-        yield from _interval_row(report, "write")
-        if write.drain_seconds:
-            yield Row(
-                "stall",
-                seconds_text(write.stall_seconds),
-                f"for the copy to host memory; the rest drains in {seconds_text(write.drain_seconds)}",
-            )
+    if restore.time_to_first_step_seconds is not None and restore.time_to_first_step_seconds != restore.seconds:
+        meaning = "RTO: detection, relaunch, restore"
+        yield Row("time to first step", seconds_text(restore.time_to_first_step_seconds), meaning)
+
+
+def _write_rows(report: SizingReport, write: Write) -> Iterator[Row]:
+    per_writer = rate_text(write.per_writer_bytes_per_second)
+    per_node = rate_text(write.per_node_bytes_per_second)
+    yield Row(
+        "write",
+        seconds_text(write.seconds),
+        f"{rate_text(write.bytes_per_second)}, {per_writer} per writer, {per_node} per writing node; "
+        f"limit: {write.bottleneck}",
+    )
+    yield from _interval_row(report, "write")
+    if write.drain_seconds:
+        yield Row(
+            "stall",
+            seconds_text(write.stall_seconds),
+            f"for the copy to host memory; then drains for {seconds_text(write.drain_seconds)}",
+        )
+
+
+def _restore_rows(report: SizingReport) -> Iterator[Row]:
+    restore = report.restore
     times = ", ".join(f"{name} x{part.num_readings:g}" for name, part in restore.parts.items())
     reading = f"{bytes_text(restore.read_bytes)}: {times}"
     if restore.seconds is None:
-        yield Row("restore", UNKNOWN, f"reads {reading}; give --read-bandwidth or --storage")
-    else:
-        exchange = f" and {seconds_text(restore.exchange_seconds)} of passing on" if restore.exchange_seconds else ""
-        yield Row("restore", seconds_text(restore.seconds), f"reads {reading}{exchange}; limit: {restore.bottleneck}")
-        yield from _interval_row(report, "restore")
-        yield from _faster_restore(restore)
-    if restore.bytes_per_second_for_write_time is not None:
-        yield Row(
-            "",
-            rate_text(restore.bytes_per_second_for_write_time),
-            "would restore as fast as it was written",
-        )
-    if restore.time_to_first_step_seconds is not None and restore.time_to_first_step_seconds != restore.seconds:
-        meaning = "from a failure: detection, relaunch, restore"
-        yield Row("time to first step", seconds_text(restore.time_to_first_step_seconds), meaning)
+        yield Row("restore", UNKNOWN, f"reads {reading}; pass --read-bandwidth or --storage")
+        return
+    exchange = f" and {seconds_text(restore.exchange_seconds)} of exchange" if restore.exchange_seconds else ""
+    yield Row("restore", seconds_text(restore.seconds), f"reads {reading}{exchange}; limit: {restore.bottleneck}")
+    yield from _interval_row(report, "restore")
+    yield from _faster_restore(restore)
 
 
 def _faster_restore(restore: Restore) -> Iterator[Row]:
     """The fastest strategy, where it is not the one asked for."""
     fastest = min(restore.strategies, key=lambda alternative: alternative.seconds, default=None)
     if fastest is not None and restore.seconds is not None and fastest.seconds < restore.seconds:
-        passing_on = (
-            f"{seconds_text(fastest.read_seconds)} to read and {seconds_text(fastest.exchange_seconds)} to pass on"
-        )
-        yield Row("", seconds_text(fastest.seconds), f"by {fastest.strategy}: {passing_on}")
+        parts = f"{seconds_text(fastest.read_seconds)} read, {seconds_text(fastest.exchange_seconds)} exchange"
+        yield Row("fastest restore", seconds_text(fastest.seconds), f"with restore {fastest.strategy}: {parts}")

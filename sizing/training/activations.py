@@ -16,7 +16,9 @@ from sizing.state import Training
 from sizing.training.execution import Execution, value_bytes
 
 MASK_BYTES = 1
+"""Of a dropout mask, per value: Korthikanti et al. 2022, section 4.1."""
 LOGIT_BYTES = 4
+"""Logits are kept in fp32 for the loss: Korthikanti et al. 2022, section 4.3."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,7 @@ class StageActivations:
         self._sparse = self._layer(self._shape.sparse) if architecture.num_experts else (0.0, 0.0)
 
     def stage_bytes(self, span: StageSpan) -> float:
-        """Bytes on a GPU of the first of a span's stages, which holds most of them.
+        """Bytes on a GPU of the first of a span's stages, which holds the max of them.
 
         Layers x microbatches in flight, the embedding's dropout on the first stage, and on the last 2 w h + 4 V/t a
         token: the inputs of the last norm and of the head, and the logits in fp32.

@@ -152,7 +152,7 @@ def _check_schedule(schedule: Schedule, parallelism: Parallelism, num_microbatch
     if schedule == "gpipe" and num_microbatches is None:
         raise InvalidInput.of(
             "training.global_batch_size",
-            "is needed with schedule gpipe, which keeps every microbatch of a step",
+            "is required with schedule gpipe, which keeps every microbatch of a step",
             value=None,
             remedy="give it",
         )

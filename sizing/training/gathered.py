@@ -1,4 +1,4 @@
-"""Parameters that FSDP and ZeRO 3 have whole for a moment, beside what a GPU keeps of them."""
+"""Parameters that FSDP and ZeRO 3 gather for a moment, in addition to the shard that a GPU keeps."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def gathered_by_fsdp(inventory: Inventory, *, value_bytes: int) -> Gathered:
         sum(group.num_parameters // len(group.layers) for group in in_layers if first in group.layers)
         for first in {group.layers.start for group in in_layers}
     ]
-    text = "FSDP gathers two layers at a time, and has the gradients of one whole"
+    text = "FSDP gathers the weights of two layers and the gradients of one at a time"
     return Gathered(NUM_GATHERED * value_bytes * max(layers, default=0), text)
 
 
@@ -49,4 +49,4 @@ def gathered_by_zero3(inventory: Inventory, *, value_bytes: int, tensor: int) ->
     24
     """
     largest = max(-(-group.tensor_parameters // min(tensor, group.pieces)) for group in inventory)
-    return Gathered(2 * value_bytes * largest, "ZeRO 3 has the weights and gradients of one module whole at a time")
+    return Gathered(2 * value_bytes * largest, "ZeRO 3 gathers the weights and gradients of one module at a time")

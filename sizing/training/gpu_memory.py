@@ -1,4 +1,4 @@
-"""Whether it runs: what the fullest GPU holds, state and activations, beside its memory."""
+"""Whether it runs: state and activations on the fullest GPU, compared with its memory."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def gpu_memory(
     model: ResolvedModel,
     node: ResolvedNode,
 ) -> GpuMemory:
-    """State and, with a batch, activations of the fullest GPU beside its memory.
+    """State and, with a batch, activations of the fullest GPU, compared with its memory.
 
     State bytes = parameters on the rank x (weights + gradients + optimizer), each divided over
     as many ranks as its sharding says: by a distributed optimizer or ZeRO 1 the optimizer, by ZeRO 2 also the
@@ -129,7 +129,7 @@ def gpu_memory(
 
 
 def _fullest(cells: Sequence[Cell], rule: StateRule, kept: StageActivations) -> tuple[Cell, float, float]:
-    """The ranks that hold most, the bytes of state and activations there, and those of activations alone."""
+    """The ranks that hold the max, the bytes of state and activations there, and those of activations alone."""
     activations = {cell.span.stages.start: kept.stage_bytes(cell.span) for cell in cells}
     held = [(cell, activations[cell.span.stages.start]) for cell in cells]
     return max(

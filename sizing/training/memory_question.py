@@ -23,14 +23,12 @@ from sizing.training.gathered import Gathered, gathered_by_fsdp, gathered_by_zer
 from sizing.training.gpu_memory import GpuMemory, gpu_memory
 
 RECOMPUTATIONS: tuple[Recomputation, ...] = get_args(Recomputation)
-"""From what needs most memory to what needs least."""
+"""From the max memory to the min."""
 
 HEADROOM_FRACTION = 0.1
 """Of a GPU's memory, kept for what is not counted, where no other share is asked for."""
 
-UNKNOWN_ACTIVATIONS = (
-    "activations are not known: they need the model's architecture, and only a number of parameters is given"
-)
+UNKNOWN_ACTIVATIONS = "Activations not counted: only a number of parameters is given. Give the model's architecture"
 
 
 class MemoryQuestion:
@@ -92,5 +90,5 @@ class MemoryQuestion:
     def remedies(self, num_gpus: int) -> str:
         """What leaves a GPU less to hold than any degrees on these GPUs, in words."""
         per_node = self.node.spec.gpus_per_node
-        more = "take more GPUs" + (f" in whole nodes of {per_node}" if num_gpus % per_node else "")
+        more = "Use more GPUs" + (f" in whole nodes of {per_node}" if num_gpus % per_node else "")
         return more + (", a smaller micro_batch_size" if (self.training.micro_batch_size or 1) > 1 else "")

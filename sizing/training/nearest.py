@@ -19,9 +19,10 @@ from sizing.training.memory_question import HEADROOM_FRACTION, RECOMPUTATIONS, U
 from sizing.units import decimal_bytes_text, percent_text
 
 MOST_TRIED = 100
-"""Degrees beside the given ones. An answer must not take long; the layout search tries all."""
+"""Degrees near the given ones. An answer must not take long; the layout search tries all."""
 
 _EXPERT_FACTORS = (1, 2, 4, 8)
+"""By which more experts' ranks are tried: the usual powers of two of a node."""
 
 
 def memory_warnings(memory: GpuMemory, question: MemoryQuestion, given: Parallelism) -> Iterator[str]:
@@ -31,27 +32,27 @@ def memory_warnings(memory: GpuMemory, question: MemoryQuestion, given: Parallel
     if memory.runs is not False:
         yield from _gathered(memory, question, given)
         return
-    needs = "training state needs" if memory.total_bytes is None else "training state and its activations need"
+    needs = "Training state needs" if memory.total_bytes is None else "Training state and activations need"
     needed, capacity = decimal_bytes_text(memory.needed_bytes), decimal_bytes_text(memory.gpu_memory_bytes or 0)
     room_bytes = int((memory.gpu_memory_bytes or 0) * (1 - HEADROOM_FRACTION))
     stronger = RECOMPUTATIONS[RECOMPUTATIONS.index(memory.recomputation or "none") :]
-    remedies = "; ".join(
+    remedies = ". ".join(
         (
             *_other_formats(question, given, room_bytes=room_bytes, recomputations=stronger),
             _nearest(memory, question, given, room_bytes=room_bytes, recomputations=stronger),
         )
     )
-    yield f"the {needs} {needed} on the fullest GPU, which has {capacity}: this layout cannot run; {remedies}"
+    yield f"{needs} {needed} on the fullest GPU, which has {capacity}: this layout cannot run. {remedies}"
 
 
 def _gathered(memory: GpuMemory, question: MemoryQuestion, given: Parallelism) -> Iterator[str]:
-    """Whether what is gathered for a moment is too much beside what fits."""
+    """Whether what is gathered for a moment is too much in a layout that fits."""
     found, capacity = question.gathered(given), memory.gpu_memory_bytes or math.inf
     if found is not None and memory.needed_bytes + found.num_bytes > capacity:
         needed = decimal_bytes_text(memory.needed_bytes + found.num_bytes)
         yield (
-            f"{found.text}, {decimal_bytes_text(found.num_bytes)} that are not counted: with them the fullest GPU "
-            f"needs {needed} of {decimal_bytes_text(capacity)}, so this layout may not run"
+            f"{found.text}, {decimal_bytes_text(found.num_bytes)} that are not counted. With them the fullest GPU "
+            f"needs {needed} of {decimal_bytes_text(capacity)}: this layout may not run"
         )
 
 
@@ -67,7 +68,7 @@ def _other_formats(
         names = " or ".join(each.name for each in able)
         recomputed = f" and recomputation {found.recomputation}" if found.recomputation else ""
         yield (
-            f"with checkpoint.format {names}, which shard the optimizer,{recomputed} it needs "
+            f"With checkpoint.format {names}, which shards the optimizer,{recomputed} it needs "
             f"{decimal_bytes_text(found.needed_bytes)}"
         )
 
@@ -81,7 +82,7 @@ def _nearest(
     recomputations: Sequence[Recomputation],
 ) -> str:
     """The nearest that runs and leaves the layout search's headroom free, in words."""
-    least: tuple[int, str] | None = None
+    lowest: tuple[int, str] | None = None
     for parallelism in itertools.chain([given], _by_distance(question, given)):
         try:
             found = question.memory(parallelism, room_bytes=room_bytes, recomputations=recomputations)
@@ -91,14 +92,14 @@ def _nearest(
         if found.recomputation is not None:
             words += f" and recomputation {found.recomputation}"
         if found.needed_bytes <= room_bytes:
-            return f"the nearest that can has {words}: {decimal_bytes_text(found.needed_bytes)}"
-        if least is None or found.needed_bytes < least[0]:
-            least = found.needed_bytes, words
-    needed, words = least or (memory.needed_bytes, degrees_text(given))
-    nearest = f"{words} comes nearest with {decimal_bytes_text(needed)}"
+            return f"The nearest layout that fits is {words}: {decimal_bytes_text(found.needed_bytes)}"
+        if lowest is None or found.needed_bytes < lowest[0]:
+            lowest = found.needed_bytes, words
+    needed, words = lowest or (memory.needed_bytes, degrees_text(given))
+    nearest = f"the nearest, {words}, needs {decimal_bytes_text(needed)}"
     return (
-        f"none of the degrees tried on these GPUs can with {percent_text(HEADROOM_FRACTION)} to spare, and {nearest}: "
-        f"{question.remedies(given.num_gpus)}, or ask ckpt-size layouts"
+        f"No degrees tried on these GPUs fit with {percent_text(HEADROOM_FRACTION)} headroom; {nearest}. "
+        f"{question.remedies(given.num_gpus)}, or run ckpt-size layouts"
     )
 
 

@@ -8,7 +8,7 @@ from sizing.state.training import Schedule
 def in_flight_microbatches(
     schedule: Schedule, *, stage: int, num_stages: int, num_chunks: int = 1, num_microbatches: int | None
 ) -> float:
-    """Microbatches whose activations a stage holds when it holds most.
+    """Microbatches whose activations a stage holds at its max.
 
     gpipe: m. 1f1b: min(p - i, m). interleaved, in microbatches of the whole stage: min(2 (p - i - 1) + (v - 1) p + 1,
     v m) / v, on the first stage p (1 + (p - 1)/(p v)). Stage i of p, m microbatches (as many as it takes where None),
@@ -21,15 +21,15 @@ def in_flight_microbatches(
     >>> in_flight_microbatches("interleaved", stage=0, num_stages=8, num_chunks=2, num_microbatches=16)
     11.5
     """
-    most = float("inf") if num_microbatches is None else float(num_microbatches)
+    all_of_them = float("inf") if num_microbatches is None else float(num_microbatches)
     match schedule:
         case "gpipe":
-            return most
+            return all_of_them
         case "1f1b":
-            return min(float(num_stages - stage), most)
+            return min(float(num_stages - stage), all_of_them)
         case "interleaved":
             chunks = 2 * (num_stages - stage - 1) + (num_chunks - 1) * num_stages + 1
-            return min(chunks / num_chunks, most)
+            return min(chunks / num_chunks, all_of_them)
 
 
 def bubble_fraction(*, num_stages: int, num_chunks: int = 1, num_microbatches: int) -> float:

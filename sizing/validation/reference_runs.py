@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sizing.published import published
 from sizing.report import SizingReport, answer
+from sizing.run.goodput.interval import Interval
 from sizing.run.goodput.single_level import goodput_fraction
+from sizing.run.write import Write
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.validation.comparison import EXACT, Comparison, Source
 
@@ -24,7 +26,7 @@ def reference_run() -> Iterator[Comparison]:
     report = answer(scenario_from(REFERENCE_SCENARIO))
     write = report.write
     assert write is not None  # noqa: S101  the reference scenario has a write rate
-    lost, overhead = facts["lost_work"], report.overhead.fraction or 0.0
+    overhead = report.overhead.fraction or 0.0
     rows = {
         "parameters": (report.model.num_parameters, "num_parameters_exact", EXACT),
         "logical bytes at 14 B": (report.checkpoint.logical_bytes, "logical_bytes_at_14", EXACT),
@@ -50,15 +52,19 @@ def reference_run() -> Iterator[Comparison]:
     yield _OBSERVED.compared("1T logical bytes against observed", logical, observed, within=0.03)
     for fact, (predicted, key, tolerance) in rows.items():
         yield _DERIVED.compared(f"1T {fact}", predicted, facts[key], within=tolerance)
+    yield from _lost_work(report.interval, write, facts["lost_work"])
+
+
+def _lost_work(interval: Interval, write: Write, lost: Mapping[str, float]) -> Iterator[Comparison]:
+    """What its failures cost."""
     at_4h = float(goodput_fraction(14_400, stall_seconds=write.stall_seconds, mtbf_seconds=lost["mtbf_seconds"]))
-    interval = report.interval
-    lost_rows = {
+    rows = {
         "job MTBF": (interval.mtbf_seconds, lost["mtbf_seconds"], 1e-9),
         "goodput at 4 h of compute": (at_4h, lost["efficiency_at_4h_compute_interval"], 1e-6),
         "best compute interval": (interval.optimal_seconds, lost["best_compute_interval_seconds"], 1e-3),
         "goodput at the best": (interval.goodput_at_optimum_fraction, lost["efficiency_at_best"], 1e-6),
     }
-    for fact, (value, found, tolerance) in lost_rows.items():
+    for fact, (value, found, tolerance) in rows.items():
         yield _LOST.compared(f"1T {fact}", value or 0.0, found, within=tolerance)
 
 

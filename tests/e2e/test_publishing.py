@@ -6,18 +6,17 @@ import os
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
+from io_bench.cli.main import main
 from service_client.client import Client
 from tests.service.conftest import created_token, result_document, serving
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
-
-PUBLISH = [sys.executable, "-m", "io_bench", "publish"]
+from tests.testbed.terminal import typed
 
 
 def write_result(folder: Path, run_id: str, *, seconds: float = 2.0) -> Path:
@@ -37,18 +36,22 @@ class Agent:
     def link(self) -> str:
         return f"{self.address}/v1/storage-systems/{self.system}"
 
-    def publish(self, *results: Path, **options: Any) -> subprocess.CompletedProcess[str]:
-        process = self.publishing(*results, **options)
-        out, err = process.communicate(timeout=SECONDS_UNTIL_STUCK)
-        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
-
-    def publishing(
+    def publish(
         self, *results: Path, patience: str = "20s", token: str | None = None, system: str | None = None
-    ) -> subprocess.Popen[str]:
-        to = self.link if system is None else f"{self.address}/v1/storage-systems/{system}"
-        command = [*PUBLISH, *map(str, results), "--to", to, "--spool", str(self.spool), "--patience", patience]
-        environment = os.environ | {"CKPT_TOKEN": self.token if token is None else token}
+    ) -> subprocess.CompletedProcess[str]:
+        to = None if system is None else f"{self.address}/v1/storage-systems/{system}"
+        command = self._command(*results, patience=patience, to=to)
+        return typed(main, "ckpt-bench", *command, environment={"CKPT_TOKEN": self.token if token is None else token})
+
+    def publishing(self, *results: Path) -> subprocess.Popen[str]:
+        """The same in a process of its own, which has all the patience there is."""
+        command = [sys.executable, "-m", "io_bench", *self._command(*results, patience="10min")]
+        environment = os.environ | {"CKPT_TOKEN": self.token}
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+    def _command(self, *results: Path, patience: str, to: str | None = None) -> list[str]:
+        flags = ("--to", to or self.link, "--spool", str(self.spool), "--patience", patience)
+        return ["publish", *map(str, results), *flags]
 
     def published(self) -> list[str]:
         with Client(self.address) as client:
@@ -61,7 +64,7 @@ class Agent:
 @pytest.fixture(scope="session")
 def agents_token(database_url: str, server: str) -> str:
     assert server
-    return created_token(database_url, "agents")
+    return created_token(database_url, "agents-that-publish")
 
 
 @pytest.fixture
@@ -77,7 +80,7 @@ def test_results_are_published_once_and_leave_the_spool(agent: Agent, tmp_path: 
     done = agent.publish(*results)
     assert (done.returncode, done.stdout) == (0, "Published run-0, run-1, run-2.\n")
     again = agent.publish(*results)
-    assert (again.returncode, again.stdout) == (0, "Published before: run-0, run-1, run-2.\n")
+    assert (again.returncode, again.stdout) == (0, "Already published: run-0, run-1, run-2.\n")
     assert agent.published() == ["run-0", "run-1", "run-2"]
     assert agent.waiting() == []
     with Client(agent.address) as client:
@@ -96,10 +99,10 @@ def test_what_cannot_be_sent_waits_and_a_publisher_outlasts_a_restart(tmp_path: 
     kept = agent.publish(write_result(tmp_path, "early"), patience="1s")
     assert kept.returncode == 1
     assert "cannot be reached" in kept.stdout
-    assert "Kept in the spool until ckpt-bench publish runs again: early." in kept.stdout
+    assert "Kept in the spool for the next ckpt-bench publish: early." in kept.stdout
     assert agent.waiting() == ["early"]
-    publishing = agent.publishing(write_result(tmp_path, "late"), patience="10min")
-    assert any("Trying again in" in line for line in publishing.stderr or ())
+    publishing = agent.publishing(write_result(tmp_path, "late"))
+    assert any("Retry in" in line for line in publishing.stderr or ())
     with serving(tmp_path / "log", "--port", address.rpartition(":")[2], "--database-url", url):
         said, _ = publishing.communicate(timeout=SECONDS_UNTIL_STUCK)
         assert agent.published() == ["early", "late"]
@@ -109,9 +112,9 @@ def test_what_cannot_be_sent_waits_and_a_publisher_outlasts_a_restart(tmp_path: 
 
 def test_agents_that_share_a_spool_send_each_result_once(agent: Agent, tmp_path: Path) -> None:
     results = [write_result(tmp_path, f"shared-{number}") for number in range(5)]
-    with ThreadPoolExecutor(3) as pool:
-        done = list(pool.map(lambda _: agent.publish(*results), range(3)))
-    assert [one.returncode for one in done] == [0, 0, 0], done
+    agents = [agent.publishing(*results) for _ in range(3)]
+    said = [each.communicate(timeout=SECONDS_UNTIL_STUCK) for each in agents]
+    assert [each.returncode for each in agents] == [0, 0, 0], said
     assert agent.published() == [f"shared-{number}" for number in range(5)]
     assert agent.waiting() == []
 
@@ -121,7 +124,7 @@ def test_a_result_that_the_service_never_takes_is_set_aside(agent: Agent, tmp_pa
     done = agent.publish(write_result(tmp_path, "twice", seconds=3.0), write_result(tmp_path, "good"))
     assert done.returncode == 1
     assert "Published good." in done.stdout
-    assert "The service refuses twice: run_id was published with another body" in done.stdout
+    assert "The service refused twice: run_id was already published with different content" in done.stdout
     (aside,) = agent.spool.glob("*/refused/*.json")
     assert json.loads(aside.read_text())["measurements"][0]["seconds"] == [3.0]
     assert agent.waiting() == []
@@ -188,7 +191,7 @@ def test_what_is_said_of_one_run_holds_up_no_other_and_a_proxy_refuses_none(
     ],
 )
 def test_a_link_that_is_none_is_bad_input(link: str, sentence: str) -> None:
-    done = subprocess.run([*PUBLISH, "--to", link], capture_output=True, text=True, timeout=60, check=False)
+    done = typed(main, "ckpt-bench", "publish", "--to", link)
     assert done.returncode == 2
     assert sentence in done.stderr
     assert "secret" not in done.stderr
@@ -198,7 +201,7 @@ def test_a_file_that_is_no_result_is_bad_input_and_nothing_is_sent(agent: Agent,
     (tmp_path / "x.json").write_text("{}")
     done = agent.publish(write_result(tmp_path, "fine"), tmp_path / "x.json")
     assert done.returncode == 2
-    assert f"{tmp_path}/x.json is no result of ckpt-bench run" in done.stderr
+    assert f"{tmp_path}/x.json is not a result document of ckpt-bench" in done.stderr
     assert agent.waiting() == []
 
 
@@ -214,7 +217,7 @@ def test_a_run_publishes_its_own_result(agent: Agent, tmp_path: Path) -> None:
         [sys.executable, "-m", "io_bench", "run", *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=SECONDS_UNTIL_STUCK,
         check=True,
         env=os.environ | {"CKPT_TOKEN": agent.token, "XDG_STATE_HOME": str(tmp_path)},
     )

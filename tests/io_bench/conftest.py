@@ -16,15 +16,17 @@ import pytest
 
 import io_bench
 from io_bench import interruption
+from io_bench.cli.main import main
 from io_bench.ranks.process_group import ProcessGroup, joined
 from tests.testbed.processes import SECONDS_UNTIL_STUCK, wait_until
+from tests.testbed.terminal import typed
 
 REPOSITORY = Path(io_bench.__file__).parents[1]
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Starts the command line as a process of its own, in a directory of its own."""
+    """Runs the command line in a directory of its own, as a process of its own or in this one."""
 
     directory: Path
 
@@ -54,6 +56,12 @@ class Bench:
     def run(self, *arguments: str, num_ranks: int = 0, prelude: str = "") -> subprocess.CompletedProcess[str]:
         process = self.start(self.command(*arguments, num_ranks=num_ranks, prelude=prelude))
         return self.finish(process)
+
+    def run_here(
+        self, *arguments: str, environment: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """The command line in this process, which has torch already: as told, where nobody kills it."""
+        return typed(main, "ckpt-bench", *arguments, cwd=self.directory, environment=environment)
 
     def finish(self, process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
         """Wait for the end; a process that is stuck is killed with its children, and the test fails."""
@@ -106,7 +114,7 @@ def group() -> Iterator[ProcessGroup]:
 Tree = dict[str, tuple[int, int, int]]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tree() -> Callable[[Path], Tree]:
     """Everything below a directory by relative path: inode, size, time of change to the nanosecond."""
 

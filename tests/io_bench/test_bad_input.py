@@ -46,11 +46,11 @@ def one_sentence(stderr: str) -> str:
         (["--engine", "warp"], "--engine must be a known engine, got 'warp': choose torch-save"),
         (
             ["--engine", "torch-save", "--stream"],
-            "--stream needs an engine that can, got 'torch-save': give --engine direct, or leave it out",
+            "--stream needs an engine that can stream, got 'torch-save': give --engine direct, or omit --stream",
         ),
         (
             ["--block-size", "1000001"],
-            "--block-size must be a multiple of 4.000 KiB, as O_DIRECT wants it, got '1000001'",
+            "--block-size must be a multiple of 4.000 KiB for O_DIRECT, got '1000001'",
         ),
         (["--seed", "-1"], "--seed must be at least 0"),
         (["--timeout", "1s"], "--timeout must be at least 5"),
@@ -65,7 +65,7 @@ def test_a_wrong_flag_is_explained_in_one_sentence(
     flags: list[str], words: str, bench: Bench, target: Path, tree: Callable[[Path], Tree]
 ) -> None:
     before = tree(target), tree(bench.directory)
-    done = typed(main, "ckpt-bench", "run", "--target", str(target), *flags, cwd=bench.directory)
+    done = bench.run_here("run", "--target", str(target), *flags)
     assert (done.returncode, done.stdout) == (2, "")
     assert words in one_sentence(done.stderr)
     assert (tree(target), tree(bench.directory)) == before
@@ -84,14 +84,14 @@ def test_a_target_that_is_no_directory_is_refused(
     name: str, words: str, bench: Bench, target: Path, tree: Callable[[Path], Tree]
 ) -> None:
     before = tree(target)
-    done = bench.run("run", "--target", str(target / name))
+    done = bench.run_here("run", "--target", str(target / name))
     assert done.returncode == 2
     assert words in one_sentence(done.stderr)
     assert tree(target) == before
 
 
 def test_an_empty_target_is_refused(bench: Bench) -> None:
-    done = bench.run("run", "--target", "")
+    done = bench.run_here("run", "--target", "")
     assert done.returncode == 2
     assert "--target must be a directory" in one_sentence(done.stderr)
 
@@ -111,22 +111,22 @@ def test_a_place_without_permission_is_refused(flag: str, bench: Bench, target: 
 
 
 def test_a_file_system_that_takes_no_directory_is_refused(bench: Bench) -> None:
-    done = bench.run("run", "--target", "/proc", "--bytes-per-rank", "1MiB")
+    done = bench.run_here("run", "--target", "/proc", "--bytes-per-rank", "1MiB")
     assert done.returncode == 2
     assert "--target must be writable" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
 
 
 def test_what_does_not_fit_into_memory_is_refused_before_it_is_tried(bench: Bench, target: Path) -> None:
-    done = bench.run("run", "--target", str(target), "--engine", "torch-save", "--bytes-per-rank", "8TiB")
+    done = bench.run_here("run", "--target", str(target), "--engine", "torch-save", "--bytes-per-rank", "8TiB")
     assert done.returncode == 2
     sentence = one_sentence(done.stderr)
     assert sentence.startswith("the memory of this node has ")
-    assert "available where its ranks take 17.59 TB (16.00 TiB): " in sentence
+    assert "available, but its ranks need 17.59 TB (16.00 TiB): " in sentence
 
 
 def test_every_wrong_flag_has_its_sentence(bench: Bench, target: Path) -> None:
-    done = bench.run("run", "--target", str(target), "--repetitions", "0", "--engine", "warp")
+    done = bench.run_here("run", "--target", str(target), "--repetitions", "0", "--engine", "warp")
     assert done.returncode == 2
     assert sorted(line.split()[0] for line in done.stderr.splitlines()) == ["--engine", "--repetitions"]
 
@@ -146,8 +146,7 @@ def test_under_torchrun_only_rank_0_complains(bench: Bench, target: Path) -> Non
 
 
 def test_a_meeting_point_that_is_not_given_is_asked_for(bench: Bench, target: Path) -> None:
-    process = bench.start(bench.command("run", "--target", str(target)), environment={"RANK": "0", "WORLD_SIZE": "2"})
-    done = bench.finish(process)
+    done = bench.run_here("run", "--target", str(target), environment={"RANK": "0", "WORLD_SIZE": "2"})
     assert done.returncode == 2
     assert "MASTER_ADDR" in one_sentence(done.stderr)
 

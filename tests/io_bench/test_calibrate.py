@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from io_bench.cli.main import main
 from sizing.report import answer
 from sizing.scenario import scenario_from
 from sizing.storage.calibration import Calibration
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, GB, TRUTH, result
+from tests.testbed.terminal import typed
 
 
 def ckpt_bench(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "io_bench", "calibrate", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return typed(main, "ckpt-bench", "calibrate", *map(str, arguments))
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def test_limits_misses_chart_and_calibration(runs: list[Path], tmp_path: Path) -
     assert calibration.run_ids == ("run-0", "run-1")
     for part in ("file-system", "90 % interval", "measured", "Predicted against measured: restore", "Grade A"):
         assert part in ended.stdout
-    assert "Left-out writes: median miss" in chart.read_text()
+    assert "Held-out writes: median error" in chart.read_text()
     report = answer(
         scenario_from({"model": {"num_parameters": 10**9}, "storage": {"calibration": json.loads(output.read_text())}})
     )
@@ -51,7 +52,7 @@ def test_further_runs_are_suggested_with_their_command(tmp_path: Path) -> None:
     cells = [(nodes, 8, size * GB) for nodes in (1, 2) for size in (1, 2, 4)]
     path.write_text(result(cells, operations=["write"], noise=0.02, outliers=0).model_dump_json())
     ended = ckpt_bench(path, "--suggest")
-    assert "cannot tell it from writer" in ended.stdout
+    assert "cannot separate it from writer" in ended.stdout
     assert "torchrun --nnodes 4 --nproc-per-node 8 -m io_bench run --target DIR" in ended.stdout
     assert "ckpt-bench run --target DIR --engine direct --bytes-per-rank 4000000000" in ended.stdout
 
@@ -80,7 +81,7 @@ def test_a_complete_scan_is_told_what_would_narrow_its_widest_interval(runs: lis
         (["RUN", "--chart", "chart.pdf"], "--chart must end in"),
         (["RUN", "--output", "/nowhere/calibration.json"], "--output must be a file that can be written"),
         (["RUN", "--engine", "nope"], "are of engine direct"),
-        (["OTHER"], "is no result of ckpt-bench"),
+        (["OTHER"], "is not a result document of ckpt-bench"),
     ],
 )
 def test_bad_input_ends_with_one_sentence_and_exit_code_2(

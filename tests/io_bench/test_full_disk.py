@@ -40,11 +40,11 @@ def test_a_checkpoint_that_does_not_fit_is_refused_before_anything_is_written(
     bench: Bench, small_filesystem: Path, tree: Callable[[Path], Tree]
 ) -> None:
     before = tree(small_filesystem)
-    done = bench.run("run", "--target", str(small_filesystem), "--bytes-per-rank", "60MiB")
+    done = bench.run_here("run", "--target", str(small_filesystem), "--bytes-per-rank", "60MiB")
     assert done.returncode == 2
     (sentence,) = done.stderr.splitlines()
     # 60 MiB, container and 5 % on top.
-    assert "free where one checkpoint of all ranks and 5.00 % more take 66." in sentence
+    assert "free, but one checkpoint of all ranks and 5.00 % reserve need 66." in sentence
     assert "got" not in sentence
     assert tree(small_filesystem) == before
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -40,20 +41,20 @@ class Store:
         self.environment = server.environment
 
     def objects(self) -> list[str]:
-        return sorted(self._fs().find(BUCKET))
+        return sorted(self._files.find(BUCKET))
 
     def unfinished(self) -> list[dict[str, Any]]:
-        return list(self._fs().list_multipart_uploads(BUCKET))
+        return list(self._files.list_multipart_uploads(BUCKET))
 
     def put(self, key: str) -> None:
-        self._fs().pipe_file(key, b"precious")
+        self._files.pipe_file(key, b"precious")
 
     def read(self, key: str) -> bytes:
-        return bytes(self._fs().cat_file(key))
+        return bytes(self._files.cat_file(key))
 
     def reset(self) -> None:
         """A bucket with one object that is somebody else's."""
-        fs = self._fs()
+        fs = self._files
         if fs.exists(BUCKET):
             fs.clear_multipart_uploads(BUCKET)
             fs.rm(fs.find(BUCKET))
@@ -66,7 +67,8 @@ class Store:
         assert self.read(NEIGHBOUR) == b"precious"
         assert self.unfinished() == []
 
-    def _fs(self) -> Any:
+    @functools.cached_property
+    def _files(self) -> Any:
         return s3fs.S3FileSystem(
             endpoint_url=self.environment["AWS_ENDPOINT_URL"],
             key=self.environment["AWS_ACCESS_KEY_ID"],
@@ -207,7 +209,7 @@ def test_a_prefix_that_is_there_is_left_alone(store: Store) -> None:
     files.create("rank-00000.pt").close()
     with pytest.raises(FileExistsError):
         files.create("rank-00000.pt")
-    with pytest.raises(InvalidInput, match="it is there already, and not from this run"):
+    with pytest.raises(InvalidInput, match="it exists already, from another run"):
         place.made("mine")
     files.remove_created()
     store.assert_only_the_neighbour_is_left()

@@ -28,9 +28,10 @@ from io_bench.target.lifecycle.manifest import MANIFEST
 from io_bench.target.run_files import RunFiles
 from sizing.errors import InvalidInput
 from sizing.storage.measurement import BenchmarkResult
+from tests.io_bench.conftest import Bench
 
 if TYPE_CHECKING:
-    from tests.io_bench.conftest import Bench, Tree
+    from tests.io_bench.conftest import Tree
 
 SMALL = ("--engine", "torch-save", "--bytes-per-rank", "4MiB", "--repetitions", "2")
 
@@ -65,8 +66,10 @@ class Finished:
         return BenchmarkResult.model_validate_json(self.files[0].read_text())
 
 
-@pytest.fixture
-def finished(bench: Bench, target: Path, tree: Callable[[Path], Tree]) -> Finished:
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, tree: Callable[[Path], Tree]) -> Finished:
+    bench, target = Bench(tmp_path_factory.mktemp("working-directory")), tmp_path_factory.mktemp("target")
+    (target / "not-ours.bin").write_bytes(b"precious")
     before = tree(target)
     done = bench.run("run", "--target", str(target), *SMALL, "--seed", "7")
     assert done.returncode == 0, done.stderr
@@ -126,7 +129,7 @@ def test_a_result_that_cannot_be_written_is_shown_all_the_same(
 
 
 def test_a_kept_checkpoint_loads_and_is_the_only_thing_left(bench: Bench, target: Path) -> None:
-    done = bench.run("run", "--target", str(target), *SMALL, "--keep")
+    done = bench.run_here("run", "--target", str(target), *SMALL, "--keep")
     assert done.returncode == 0, done.stderr
     (directory,) = target.glob("ckpt-bench-*")
     assert f"kept in {directory}" in done.stderr
@@ -139,7 +142,7 @@ def test_a_kept_checkpoint_loads_and_is_the_only_thing_left(bench: Bench, target
 def test_a_target_behind_a_symbolic_link_is_measured_and_named(bench: Bench, target: Path) -> None:
     link = target.parent / "link"
     link.symlink_to(target)
-    done = bench.run("run", "--target", str(link), *SMALL)
+    done = bench.run_here("run", "--target", str(link), *SMALL)
     assert done.returncode == 0, done.stderr
     assert f"{link} is a symbolic link to {target}." in done.stderr
 
@@ -147,9 +150,9 @@ def test_a_target_behind_a_symbolic_link_is_measured_and_named(bench: Bench, tar
 def test_a_result_replaces_an_older_one_at_once(bench: Bench, target: Path) -> None:
     output = bench.directory / "r.json"
     output.write_text("old")
-    done = bench.run("run", "--target", str(target / "missing"), "--output", "r.json")
+    done = bench.run_here("run", "--target", str(target / "missing"), "--output", "r.json")
     assert (done.returncode, output.read_text()) == (2, "old")
-    done = bench.run("run", "--target", str(target), *SMALL, "--output", "r.json")
+    done = bench.run_here("run", "--target", str(target), *SMALL, "--output", "r.json")
     assert done.returncode == 0, done.stderr
     assert BenchmarkResult.model_validate_json(output.read_text())
     assert [path.name for path in bench.directory.iterdir()] == ["r.json"]
@@ -224,13 +227,13 @@ def test_a_restore_from_pages_that_cannot_be_dropped_is_called_cached(
     assert code == 0
     result = BenchmarkResult.model_validate_json(output.read_text())
     assert result.measurements[1].cache_policy == "cached"
-    assert any("stayed in memory" in warning for warning in result.warnings)
-    assert "stayed in memory" in capsys.readouterr().err
+    assert any("read from the page cache" in warning for warning in result.warnings)
+    assert "read from the page cache" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="needs a tmpfs")  # noqa: S108 - to be read back
 def test_a_target_in_memory_is_called_cached(bench: Bench) -> None:
-    done = bench.run("run", "--target", "/dev/shm", *SMALL, "--output", "r.json")  # noqa: S108
+    done = bench.run_here("run", "--target", "/dev/shm", *SMALL, "--output", "r.json")  # noqa: S108
     assert done.returncode == 0, done.stderr
     result = BenchmarkResult.model_validate_json((bench.directory / "r.json").read_text())
     assert result.measurements[1].cache_policy == "cached"
@@ -252,7 +255,7 @@ def test_a_foreign_file_in_the_run_directory_is_left_and_said(
     assert code == 0
     (directory,) = target.glob("ckpt-bench-*")
     assert {file.name for file in directory.iterdir()} == {MANIFEST, "diary.txt"}
-    sentence = f"{directory} is left in place: it holds diary.txt, which this run did not make."
+    sentence = f"{directory} was not removed: it holds diary.txt, which this run did not create."
     assert sentence in capsys.readouterr().err
     assert sentence in json.loads(output.read_text())["warnings"]
 

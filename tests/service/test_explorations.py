@@ -64,9 +64,9 @@ def test_a_simulation_is_that_of_the_library(client: httpx.Client) -> None:
         ("/v1/requirements", {"model": {"preset": "gpt2"}, "parallelism": {"tensor": 5}}, "must divide"),
         ("/v1/comparisons", {"scenarios": REFERENCE_COMPARISON["scenarios"][:1]}, "scenarios"),
         ("/v1/clusters", REFERENCE_CLUSTER | {"jobs": []}, "jobs"),
-        ("/v1/layouts", {"scenario": {"model": {"preset": "gpt2"}}}, "scenario.cluster.num_gpus is needed"),
+        ("/v1/layouts", {"scenario": {"model": {"preset": "gpt2"}}}, "scenario.cluster.num_gpus is required"),
         ("/v1/layouts", REFERENCE_SEARCH | {"objective": "best"}, "objective must be one of"),
-        ("/v1/simulations", {"scenario": {"model": {"preset": "gpt2"}}}, "must have a write rate and reliability"),
+        ("/v1/simulations", {"scenario": {"model": {"preset": "gpt2"}}}, "must have a write bandwidth and reliability"),
         ("/v1/simulations", REFERENCE_SIMULATION | {"num_runs": 99}, "num_runs must be at least 100"),
         (
             "/v1/simulations",
@@ -103,7 +103,7 @@ def test_small_questions_are_answered_beside_a_large_one_which_is_stopped_in_tim
         assert num_small > 2, "the large one let none pass"
         (refused,) = large
         assert (refused.status_code, refused.json()["code"]) == (422, "takes-too-long")
-        assert "takes more than 3 seconds" in refused.json()["detail"]
+        assert "takes longer than 3 seconds" in refused.json()["detail"]
         assert client.post("/v1/requirements", json=REFERENCE_SCENARIO).status_code == 200
 
 

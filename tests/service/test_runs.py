@@ -99,7 +99,7 @@ def test_another_body_under_the_same_run_id_is_refused(
     assert publish(client, runs, publisher, result_document("taken")).status_code == 201
     refused = publish(client, runs, publisher, result_document("taken", seconds=3.0))
     assert problem(refused) == (409, "conflict")
-    assert "was published with another body" in refused.json()["detail"]
+    assert "was already published with different content" in refused.json()["detail"]
     assert client.get(f"{runs}/taken").json() == result_document("taken")
 
 
@@ -235,7 +235,7 @@ def test_what_a_database_cannot_hold_is_refused(
         ("min_num_nodes=0", "min_num_nodes must be at least 1"),
         ("published_since=2026-01-01", "published_since must have a time zone"),
         ("published_since=2026-01-01T00:00:00", "published_since must have a time zone"),
-        ("published_since=soon", "published_since must be a moment, got 'soon': write such as 2026-"),
+        ("published_since=soon", "published_since must be a date and time, got 'soon': write it as in 2026-"),
         ("cursor=soon", "cursor must be an id"),
     ],
 )

@@ -62,7 +62,7 @@ def sentences(document: object) -> str:
         ),
         (
             {"model": {"preset": "megatron-2t"}},
-            "model.preset must be a name of the catalog, got 'megatron-2t': the nearest of the 95 names there "
+            "model.preset must be a name of the catalog, got 'megatron-2t': the nearest of the 95 names "
             "are megatron-1t",
         ),
         (
@@ -91,11 +91,11 @@ def sentences(document: object) -> str:
         ),
         (
             {"model": {"preset": "gpt2"}, "parallelism": {"tensor": 5}},
-            "parallelism.tensor must divide num_attention_heads 12, got 5: the nearest that work are 4 and 6.",
+            "parallelism.tensor must divide num_attention_heads 12, got 5: the nearest valid degrees are 4 and 6.",
         ),
         (
             {"model": {"preset": "gpt2"}, "parallelism": {"pipeline": 13}},
-            "parallelism.pipeline must be at most num_layers 12, got 13: the nearest that works is 12.",
+            "parallelism.pipeline must be at most num_layers 12, got 13: the nearest valid degree is 12.",
         ),
         (
             {
@@ -110,7 +110,7 @@ def sentences(document: object) -> str:
         ),
         (
             {"model": {"num_parameters": 7}, "parallelism": {"tensor": 8}},
-            "parallelism must have tensor x pipeline of at most model.num_parameters 7, got 8: lower a degree.",
+            "parallelism must have tensor x pipeline up to model.num_parameters 7, got 8: lower tensor or pipeline.",
         ),
         (
             {"model": {"preset": "gpt2"}, "storage": {"profile": {"write_bytes_per_second": "fast"}}},
@@ -157,7 +157,7 @@ def sentences(document: object) -> str:
         ),
         (
             {"model": {"preset": "gpt2"}, "parallelism": {"data": 1_000_000, "context": 1_000_000}},
-            "has degrees that multiply to 1,000,000,000,000 GPUs, more than 100,000,000",
+            "has a world size (product of the degrees) of 1,000,000,000,000 GPUs, more than 100,000,000",
         ),
     ],
 )

@@ -40,5 +40,5 @@ def test_a_formula_states_its_source_and_an_example(formula: Callable[..., objec
 def test_the_walk_finds_the_formulas_of_every_step() -> None:
     found = {formula.__name__ for formula in FORMULAS}
     known = {"num_parameters", "moment_bytes", "copies_in_a_replica", "container_bytes", "shared_seconds"}
-    assert known | {"goodput_fraction", "overhead_fraction", "least_bytes_per_second", "mtbf_seconds"} <= found
+    assert known | {"goodput_fraction", "overhead_fraction", "min_bytes_per_second", "mtbf_seconds"} <= found
     assert sizing.__version__

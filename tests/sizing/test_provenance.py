@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
-from sizing.provenance import Provenance, Runs, provenance_at
+from sizing.provenance import Provenance, Runs
 from sizing.report import SizingReport, answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.storage.calibration import Calibration, calibrate
@@ -32,6 +32,14 @@ def figures(value: object, path: str = "") -> Iterator[str]:
             yield from figures(inner, f"{path}.{number}")
     elif isinstance(value, int | float):
         yield path
+
+
+def provenance_at(path: str, provenance: Sequence[Provenance]) -> Provenance:
+    """The provenance of the longest path that leads to a figure; that of the empty path for all others."""
+    by_path = {figure: found for found in provenance for figure in found.figures}
+    while path not in by_path:
+        path = path.rpartition(".")[0]
+    return by_path[path]
 
 
 def kind(report: SizingReport, path: str) -> str:
@@ -122,7 +130,7 @@ def test_a_calibration_gives_its_runs_date_and_error(calibrated: SizingReport) -
 
 
 def test_readers_are_told_the_runs_in_a_few_words(calibrated: SizingReport) -> None:
-    error = r"median error of others [\d.]+ %"
+    error = r"held-out error [\d.]+ %"
     said = [row[3] for row in origins(calibrated).rows if row[3]]
     assert re.fullmatch(f"20261121T120000Z-abc, measured on 2026-11-21, {error}", said[0])
     many = Provenance(figures=("",), kind="measured", source="a", runs=Runs(run_ids=tuple("abcde")))
@@ -153,7 +161,7 @@ def test_what_the_runs_did_not_see_is_taken_as_it_is_beside_the_interval(calibra
     for waits, copies in zip(*(r.prediction_intervals["write.seconds"] for r in found.values()), strict=True):
         assert copies == pytest.approx(waits + copied)
     unplanned = [warning for warning in found["sync"].warnings if "planning of 8 ranks" in warning]
-    assert [warning.split(" has ")[0] for warning in unplanned] == ["the time to write", "the time to read"]
+    assert [warning.split(" leaves ")[0] for warning in unplanned] == ["The write time", "The restore time"]
     assert not any("planning" in warning for warning in report_of(MINIMAL | whole).warnings)
 
 
@@ -166,5 +174,5 @@ def test_layouts_outside_of_what_was_measured_are_named_with_what_was_not_seen()
     found = calibrate([result(cells, noise=0.02, outliers=0)], num_draws=200)
     storage = {"calibration": found.model_dump(mode="json")}
     warnings = " ".join(report_of(MINIMAL | {"storage": storage, "parallelism": {"tensor": 8, "pipeline": 8}}).warnings)
-    assert "the time to write is extrapolated beyond the nodes, ranks per node" in warnings
-    assert "the file-system limit of writes is at least" in warnings
+    assert "The write time is extrapolated: nodes, ranks per node" in warnings
+    assert "The file-system limit of writes is not known, only its lower bound" in warnings

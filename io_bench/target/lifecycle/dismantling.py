@@ -11,10 +11,13 @@ from io_bench.target.lifecycle.manifest import MANIFEST
 from io_bench.target.run_files import RunFiles
 
 _NAMES_SHOWN = 5
+"""In a sentence; the others are dots."""
 # So many survivors look after what lost ranks leave: more would storm the storage.
 _NUM_SWEEPERS = 8
 _SECONDS_TO_SWEEP = 5.0
+"""Within MOST_FAREWELL_SECONDS; what is left is named, with the command that removes it."""
 _SECONDS_BETWEEN_SWEEPS = 0.2
+"""Between two looks for what lost ranks still make."""
 _REMEDY = "Remove it with `ckpt-bench clean`."
 
 
@@ -42,7 +45,7 @@ def dismantled(files: RunFiles, orphans: Collection[str]) -> list[str]:
         foreign = _others(files)
         if foreign:
             names = ", ".join(foreign[:_NAMES_SHOWN]) + (", ..." if len(foreign) > _NAMES_SHOWN else "")
-            return [f"{files.title} is left in place: it holds {names}, which this run did not make."]
+            return [f"{files.title} was not removed: it holds {names}, which this run did not create."]
         files.remove([MANIFEST])
         files.unmake()
     except OSError as error:
@@ -70,7 +73,7 @@ def dismantled_by_survivors(files: RunFiles, files_of_rank: Sequence[Sequence[st
         is_gone = True
     except OSError:
         is_gone = False
-    return [] if is_gone else [f"{files.title} is left in place: some of its ranks are gone. {_REMEDY}"]
+    return [] if is_gone else [f"{files.title} was not removed: some of its ranks are lost. {_REMEDY}"]
 
 
 def _others(files: RunFiles) -> list[str]:

@@ -49,16 +49,24 @@ def opened(
         raise
     finally:
         interruption.ignore()
-        if files and not is_kept:
-            group.ending.notes += cleared(files)
-        group.ending.roll_call()
-        if files and not is_kept and group.rank == 0 and not group.ending.is_cut_off:
-            group.ending.notes += dismantled(files, orphans_of(files_of_rank, group))
-        group.ending.farewell()
-        if files and not is_kept and (group.ending.is_cut_off or 0 in group.ending.lost):
-            group.ending.notes += dismantled_by_survivors(files, files_of_rank, group)
-        if files:
-            files.close()
+        _left(files, group, files_of_rank, is_kept=is_kept)
+
+
+def _left(
+    files: RunFiles | None, group: ProcessGroup, files_of_rank: Sequence[Sequence[str]], *, is_kept: bool
+) -> None:
+    """Leave the place: unless it is kept, each rank removes its files, then rank 0 the rest, or who survives it."""
+    ending, doomed = group.ending, None if is_kept else files
+    if doomed:
+        ending.notes += cleared(doomed)
+    ending.roll_call()
+    if doomed and group.rank == 0 and not ending.is_cut_off:
+        ending.notes += dismantled(doomed, orphans_of(files_of_rank, group))
+    ending.farewell()
+    if doomed and (ending.is_cut_off or 0 in ending.lost):
+        ending.notes += dismantled_by_survivors(doomed, files_of_rank, group)
+    if files:
+        files.close()
 
 
 def made(target: Target, manifest: Manifest) -> RunFiles:
@@ -92,4 +100,6 @@ def _seen(target: Target, run_id: str, group: ProcessGroup) -> RunFiles:
 
 def _unshared(place: str, group: ProcessGroup, reason: str) -> RunFailed:
     title = group.placement.title
-    return RunFailed(f"{title} does not see {place} as rank 0 made it: is the target shared? ({reason})")
+    return RunFailed(
+        f"{title} does not see {place} as rank 0 created it ({reason}). Check that all nodes mount the same --target."
+    )

@@ -12,6 +12,7 @@ import simpy
 from sizing.explore.clusters.sharing import Sharer, fair_rates
 
 _ROUNDING = 1 + 1e-12
+"""Bytes served are sums of many floats; transfers that began together and are as large must end together."""
 
 
 class Transfer:
@@ -91,7 +92,7 @@ class SharedBandwidth:
                 self._queues[kind].clear()
                 continue
             total += count * self._rates[kind]
-            wanted += count * self._sharers[kind].most_bytes_per_second
+            wanted += count * self._sharers[kind].max_bytes_per_second
             left = (self._next(kind).finish - self._served[kind]) / self._rates[kind]
             if soonest is None or left < soonest[0]:
                 soonest = (left, kind)

@@ -15,18 +15,27 @@ from sizing.explore.clusters.storms import back_seconds
 from sizing.units import MOST_BYTES
 
 P99 = 0.99
+"""What `targets.p99_stall_seconds` says by its name."""
 TOLERANCE = 0.01
 """To which the bandwidth for a p99 stall is found; its simulation has more noise than that below."""
 
 _FIRST_CHECKPOINTS = 20_000
+"""A p99 from so many rests on the slowest 200, enough to come near."""
 _MOST_CHECKPOINTS = 200_000
+"""Ten times as many, as noise falls with the root: about a third of it is left, for half a minute of simulation."""
+_EACH_SAVES = 20
+"""Times at least, in either simulation, so that every group has stalls of its own."""
+_NEAR_ENOUGH = 1 + 5 * TOLERANCE
+"""Around the first rate, within which the second one is looked for: five times the tolerance mostly holds the noise of
+the first, and where it does not, the bracket grows by as much again."""
 _EXACT = 1e-12
+"""Above the rounding of a sum over thousands of jobs, below what anybody reads."""
 
 
 def write_bytes_per_second_for_p99(
     loads: Sequence[JobLoad], *, p99_stall_seconds: float, horizon_seconds: float, seed: int, progress: Progress
 ) -> float | None:
-    """Least write rate at which 99 % of every group's stalls last no longer, or None where no rate is enough.
+    """Min write rate at which 99 % of every group's stalls last no longer, or None where no rate is enough.
 
     Found by halving, each step a simulation with the same failures and jitter: first of some 20,000 checkpoints, then,
     from there, of up to 200,000. The rate returned meets the target in the latter; 1 % less does not, or is less than
@@ -46,21 +55,21 @@ def write_bytes_per_second_for_p99(
 
     mean = sum(load.group.count * load.write.num_bytes / load.interval_seconds for load in loads)
     first, last = (_covering(loads, number, horizon_seconds) for number in (_FIRST_CHECKPOINTS, _MOST_CHECKPOINTS))
-    near = _least(partial(meets, seconds=first), least=mean, start=mean, factor=2.0, tolerance=TOLERANCE)
+    near = _min_rate(partial(meets, seconds=first), floor=mean, start=mean, factor=2.0, tolerance=TOLERANCE)
     if near is None or first == last:
         return near
-    return _least(partial(meets, seconds=last), least=mean, start=near, factor=1 + 5 * TOLERANCE, tolerance=TOLERANCE)
+    return _min_rate(partial(meets, seconds=last), floor=mean, start=near, factor=_NEAR_ENOUGH, tolerance=TOLERANCE)
 
 
 def _covering(loads: Sequence[JobLoad], num_checkpoints: int, horizon_seconds: float) -> float:
     """Time in which the jobs save about so often, and each at least a few times, within the horizon."""
     per_second = sum(load.group.count / load.interval_seconds for load in loads)
-    few_each = 20 * max(load.interval_seconds for load in loads)
+    few_each = _EACH_SAVES * max(load.interval_seconds for load in loads)
     return min(horizon_seconds, max(few_each, num_checkpoints / per_second))
 
 
 def read_bytes_per_second_for_recovery(loads: Sequence[JobLoad], *, recovery_seconds: float) -> float | None:
-    """Least read rate at which all jobs train again in that time after a power failure, or None where none is enough.
+    """Min read rate at which all jobs train again in that time after a power failure, or None where none is enough.
 
     Solved to 1e-12: the time falls with the rate as long as the file system limits.
     """
@@ -75,22 +84,22 @@ def read_bytes_per_second_for_recovery(loads: Sequence[JobLoad], *, recovery_sec
     if unlimited >= recovery_seconds:
         return None
     total = sum(load.group.count * load.restore.num_bytes for load in loads if load.restore)
-    return _least(meets, least=0.0, start=total / recovery_seconds, factor=2.0, tolerance=_EXACT)
+    return _min_rate(meets, floor=0.0, start=total / recovery_seconds, factor=2.0, tolerance=_EXACT)
 
 
-def _least(
-    meets: Callable[[float], bool], *, least: float, start: float, factor: float, tolerance: float
+def _min_rate(
+    meets: Callable[[float], bool], *, floor: float, start: float, factor: float, tolerance: float
 ) -> float | None:
-    """The least rate from `least` on that meets a condition which larger rates meet too, or None where none does."""
+    """The min rate from `floor` on that meets a condition which larger rates meet too, or None where none does."""
     low = high = start
     while not meets(high):
         low, high = high, factor * high
         if high > MOST_BYTES:
             return None
     while meets(low):
-        if low <= least:
-            return least
-        low, high = max(least, low / factor), low
+        if low <= floor:
+            return floor
+        low, high = max(floor, low / factor), low
     while high / low > 1 + tolerance:
         middle = (low * high) ** 0.5
         low, high = (low, middle) if meets(middle) else (middle, high)

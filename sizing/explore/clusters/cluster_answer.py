@@ -20,6 +20,7 @@ from sizing.report import SizingReport
 from sizing.units import seconds_text
 
 MOST_EVENTS = 2_000_000
+"""Half a minute of one core, at 16 us each: what a service gives a question (`compute_seconds`)."""
 
 _Number = TypeVar("_Number", int, float)
 
@@ -75,10 +76,13 @@ def _of_all(loads: Sequence[JobLoad], figure: Callable[[SizingReport], _Number])
 
 
 def _require_simulable(loads: Sequence[JobLoad], horizon_seconds: float) -> None:
-    longest = max(load.interval_seconds for load in loads)
-    if horizon_seconds < longest:
+    max_interval = max(load.interval_seconds for load in loads)
+    if horizon_seconds < max_interval:
         raise InvalidInput.of(
-            "horizon_seconds", "must cover the longest interval", value=horizon_seconds, remedy=f"give {longest:g}"
+            "horizon_seconds",
+            "must cover the max interval of the jobs",
+            value=horizon_seconds,
+            remedy=f"give {max_interval:g}",
         )
     per_second = sum(
         load.group.count * (1 / load.interval_seconds + (1 / load.mtbf_seconds if load.mtbf_seconds else 0.0))
@@ -87,7 +91,7 @@ def _require_simulable(loads: Sequence[JobLoad], horizon_seconds: float) -> None
     if per_second * horizon_seconds > MOST_EVENTS:
         raise InvalidInput.of(
             "horizon_seconds",
-            f"must not ask for more than {MOST_EVENTS:,} checkpoints and failures",
+            f"must give at most {MOST_EVENTS:,} checkpoints and failures",
             value=horizon_seconds,
             remedy=f"give at most {seconds_text(MOST_EVENTS / per_second)}",
         )

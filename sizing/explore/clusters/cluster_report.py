@@ -129,7 +129,7 @@ class ClusterReport(BaseModel):
     written_bytes_per_day: float = Field(description="Bytes that saves of all jobs write in one day.")
     horizon_seconds: float = Field(description="Seconds that the simulation covers.")
     num_checkpoints: int = Field(description="Saves that were completed in the simulation.")
-    busiest_day: list[Moment] = Field(description="Rates of the simulated day that moved the most in five minutes.")
+    busiest_day: list[Moment] = Field(description="Rates of the simulated day with the max of bytes in five minutes.")
     warnings: list[str] = Field(description="What a reader must know before believing the figures.")
 
     @property

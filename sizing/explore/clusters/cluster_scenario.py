@@ -12,7 +12,9 @@ from sizing.storage.storage import Storage
 from sizing.units import SECONDS_PER_DAY, PositiveSeconds
 
 MOST_GROUPS = 64
+"""Groups are answered one by one, and a table of more is not read. A choice."""
 MOST_JOBS = 20_000
+"""More than run on the largest clusters at once; each is a process of the simulation."""
 
 Start = Literal["random", "together", "staggered"]
 Sharing = Literal["per-node", "per-job"]
@@ -45,7 +47,7 @@ REFERENCE_CLUSTER: dict[str, Any] = {
     "nodes_per_rack": 4,
     "horizon_seconds": "10d",
 }
-"""The published run of 1T beside forty jobs of 8B."""
+"""The published run of 1T and forty jobs of 8B."""
 
 
 class JobGroup(BaseModel):
@@ -72,7 +74,7 @@ class JobGroup(BaseModel):
     @model_validator(mode="after")
     def _shares_the_storage(self) -> Self:
         if self.scenario.storage is not None:
-            raise broken_rule("has a storage of its own", "give the shared storage once, beside jobs")
+            raise broken_rule("has a storage of its own", "give the shared storage once, next to jobs")
         return self
 
 
@@ -119,7 +121,7 @@ class ClusterScenario(BaseModel):
         if len({group.name for group in self.jobs}) < len(self.jobs):
             raise broken_rule("has two groups of one name", "name each group of jobs differently")
         if sum(group.count for group in self.jobs) > MOST_JOBS:
-            raise broken_rule(f"has more than {MOST_JOBS:,} jobs", "leave out the small ones")
+            raise broken_rule(f"has more than {MOST_JOBS:,} jobs", "remove the small ones")
         return self
 
 

@@ -13,8 +13,12 @@ _Array = npt.NDArray[np.float64]
 _Counts = npt.NDArray[np.int_]
 
 _UNITS = 840
+"""In which capacity is counted: the least number that 1 to 8 divide. For rates between them the stretch was 0.04 % off
+what ten times as many units give."""
 _SMALLEST = 1e-300
+"""Weights begin here, as only their ratios count and they grow with every unit; from 1 they would overflow."""
 _ROUNDING = 1 + 1e-9
+"""So that 1/3 of the capacity counts as 280 units and not as 279."""
 
 
 class Traffic(NamedTuple):
@@ -22,7 +26,7 @@ class Traffic(NamedTuple):
 
     num_jobs: int
     bytes_per_second: float
-    most_bytes_per_second: float
+    max_bytes_per_second: float
 
 
 class Elastic(NamedTuple):
@@ -53,7 +57,7 @@ def elastic(traffic: Sequence[Traffic], *, bytes_per_second: float) -> Elastic |
     loads = np.array([group.bytes_per_second for group in traffic]) / bytes_per_second * _UNITS
     if loads.sum() >= _UNITS:
         return None
-    rates = np.array([_units(group.most_bytes_per_second / bytes_per_second) for group in traffic])
+    rates = np.array([_units(group.max_bytes_per_second / bytes_per_second) for group in traffic])
     counts = np.array([group.num_jobs for group in traffic])
     seen = loads[:, None] - np.diag(loads / counts)
     stretch = [float(value) for value in _stretch(seen, rates)]

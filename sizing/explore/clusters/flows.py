@@ -18,7 +18,7 @@ class Flow(NamedTuple):
     num_jobs: int
     num_bytes: float
     period_seconds: float
-    most_bytes_per_second: float
+    max_bytes_per_second: float
 
     @property
     def mean_bytes_per_second(self) -> float:
@@ -29,7 +29,7 @@ class Flow(NamedTuple):
 def writes(loads: Sequence[JobLoad]) -> list[Flow]:
     """One checkpoint per interval."""
     return [
-        Flow(load.group.count, load.write.num_bytes, load.interval_seconds, load.write.most_bytes_per_second)
+        Flow(load.group.count, load.write.num_bytes, load.interval_seconds, load.write.max_bytes_per_second)
         for load in loads
     ]
 
@@ -41,7 +41,7 @@ def restores(loads: Sequence[JobLoad]) -> list[Flow]:
             load.group.count,
             load.restore.num_bytes,
             load.between_restores_seconds,
-            load.restore.most_bytes_per_second,
+            load.restore.max_bytes_per_second,
         )
         for load in loads
         if load.restore
@@ -51,7 +51,7 @@ def restores(loads: Sequence[JobLoad]) -> list[Flow]:
 def file_system_use(flows: Sequence[Flow], storage: SharedBandwidth, *, horizon_seconds: float) -> FileSystemUse:
     """What flows ask of the file system on average and at once, beside what the simulation saw of it."""
     mean = sum(flow.mean_bytes_per_second for flow in flows)
-    together = sum(flow.num_jobs * flow.most_bytes_per_second for flow in flows)
+    together = sum(flow.num_jobs * flow.max_bytes_per_second for flow in flows)
     return FileSystemUse(
         bytes_per_second=storage.bytes_per_second,
         mean_bytes_per_second=mean,

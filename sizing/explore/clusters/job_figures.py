@@ -47,7 +47,7 @@ class Formulas(NamedTuple):
 def formulas_of(loads: Sequence[JobLoad], *, write_bytes_per_second: float) -> Formulas:
     """The formulas for the saves of jobs on a file system of that rate."""
     rate = write_bytes_per_second
-    traffic = [Traffic(f.num_jobs, f.mean_bytes_per_second, f.most_bytes_per_second) for f in writes(loads)]
+    traffic = [Traffic(f.num_jobs, f.mean_bytes_per_second, f.max_bytes_per_second) for f in writes(loads)]
     return Formulas(
         write_bytes_per_second=rate,
         windows=[Windows(job.group.count, job.write.transfer_seconds(rate), job.interval_seconds) for job in loads],

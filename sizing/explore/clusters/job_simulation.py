@@ -16,6 +16,7 @@ from sizing.explore.clusters.transfer_load import TransferLoad
 Progress = Callable[[float], None]
 
 _PROGRESS_STEPS = 200
+"""A bar moves twice per percent."""
 
 
 def unseen(_fraction: float) -> None:
@@ -63,4 +64,4 @@ def _shared_read(
 
 
 def _sharer(load: TransferLoad) -> Sharer:
-    return Sharer(load.most_bytes_per_second, load.weight)
+    return Sharer(load.max_bytes_per_second, load.weight)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 class Sharer(NamedTuple):
     """One kind of equal transfers: what each can draw at most, and its weight where bandwidth is short."""
 
-    most_bytes_per_second: float
+    max_bytes_per_second: float
     weight: float
 
 
@@ -50,8 +50,8 @@ class _UnderWay:
 def fair_rates(bytes_per_second: float, sharers: Sequence[Sharer], *, counts: Sequence[int]) -> list[float]:
     """Rate of each transfer of each kind: weighted max-min fair, r_i = min(m_i, w_i L).
 
-    The level L is the one at which the file system is full, or all draw their most: whoever cannot use an equal
-    share leaves the rest to the others. With one weight and no `most_bytes_per_second` this is processor sharing.
+    The level L is the one at which the file system is full, or all draw their max: whoever cannot use an equal
+    share leaves the rest to the others. With one weight and no `max_bytes_per_second` this is processor sharing.
     Source: Bertsekas and Gallager, Data Networks, section 6.5.2.
 
     >>> fair_rates(100.0, [Sharer(10.0, 1.0), Sharer(float("inf"), 1.0)], counts=[2, 4])
@@ -61,15 +61,15 @@ def fair_rates(bytes_per_second: float, sharers: Sequence[Sharer], *, counts: Se
     active = []
     for kind, count in enumerate(counts):
         if count:
-            most, own_weight = sharers[kind]
-            active.append((most / own_weight, kind))
+            highest, own_weight = sharers[kind]
+            active.append((highest / own_weight, kind))
             weight += count * own_weight
     active.sort()
     rates = [0.0] * len(sharers)
     for level_needed, kind in active:
-        most, own_weight = sharers[kind]
+        highest, own_weight = sharers[kind]
         level = left / weight
-        rates[kind] = most if level_needed <= level else own_weight * level
+        rates[kind] = highest if level_needed <= level else own_weight * level
         left -= counts[kind] * rates[kind]
         weight -= counts[kind] * own_weight
     return rates

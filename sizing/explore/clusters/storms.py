@@ -14,6 +14,7 @@ from sizing.explore.clusters.sharing import Batch, Sharer, finish_seconds
 from sizing.units import SECONDS_PER_HOUR
 
 MOST_RACKS = 100_000
+"""Few are distinct and computed, but finding them takes memory for all."""
 
 
 class Storm(BaseModel):
@@ -21,9 +22,7 @@ class Storm(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    failure: str = Field(
-        description="What fails: the rack whose failure takes longest to recover from, or the power of all."
-    )
+    failure: str = Field(description="What fails: the rack with the max recovery time, or the power of all nodes.")
     num_jobs: int = Field(description="Jobs that the failure stops.")
     num_gpus: int = Field(description="GPUs of the jobs that the failure stops.")
     read_bytes: int = Field(description="Bytes that the stopped jobs read to restore.")
@@ -75,7 +74,7 @@ def back_seconds(loads: Sequence[JobLoad], counts: Sequence[int], *, read_bytes_
     """When the jobs train again that a failure stops, so many of each group; each reads once it has restarted."""
     batches = [
         Batch(
-            Sharer(load.restore.most_bytes_per_second, load.restore.weight),
+            Sharer(load.restore.max_bytes_per_second, load.restore.weight),
             count,
             load.restore.num_bytes,
             load.before_reading_seconds(read_bytes_per_second) + load.restore.lead_seconds,

@@ -15,12 +15,12 @@ _FILE_SYSTEM = "file-system"
 class TransferLoad:
     """One transfer of a job: `lead_seconds` that take no bandwidth, then `num_bytes` at its share of the file system.
 
-    `most_bytes_per_second` is what the job's own writers and nodes allow, infinite where only the file system limits.
+    `max_bytes_per_second` is what the job's own writers and nodes allow, infinite where only the file system limits.
     """
 
     num_bytes: float
     lead_seconds: float
-    most_bytes_per_second: float
+    max_bytes_per_second: float
     weight: float
 
     @classmethod
@@ -41,7 +41,7 @@ class TransferLoad:
 
     def rate_alone(self, bytes_per_second: float) -> float:
         """Rate of the transfer that has the file system to itself."""
-        return min(self.most_bytes_per_second, bytes_per_second)
+        return min(self.max_bytes_per_second, bytes_per_second)
 
     def transfer_seconds(self, bytes_per_second: float) -> float:
         """Time that bytes flow, alone on a file system of that rate."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validator
 
 from sizing.explore.layouts.layouts_request import Objective
+from sizing.former_names import with_new_names
 from sizing.layout import Parallelism
 from sizing.state.training import Recomputation
 
@@ -44,15 +45,15 @@ class FoundLayout(BaseModel):
         description="Seconds for which training waits in each save. Null without a write rate."
     )
     restore_seconds: float | None = Field(
-        description="Seconds to read the checkpoint and pass it on. Null without a read rate."
+        description="Seconds to read the checkpoint, exchange included. Null without a read rate."
     )
     required_write_bytes_per_second: float | None = Field(
         description="Min write rate that meets the targets, in bytes per second. Null when no rate does."
     )
 
 
-class LeastMemory(BaseModel):
-    """The degrees that need least of a GPU."""
+class MinMemory(BaseModel):
+    """The degrees that need the min memory of a GPU."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -79,7 +80,20 @@ class LayoutsReport(BaseModel):
     num_too_large: int = Field(description="Candidates that need more memory than a GPU has.")
     num_fitting: int = Field(description="Candidates that fit, reported or not.")
     layouts: list[FoundLayout] = Field(description="Layouts that fit, the best first.")
-    least_memory: LeastMemory | None = Field(
+    min_memory: MinMemory | None = Field(
         description="Candidate with the lowest memory on the fullest GPU. Null when all are refused."
     )
     warnings: list[str] = Field(description="What a reader must know before believing the layouts.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_former_names(cls, document: object) -> object:
+        return with_new_names(document, {"least_memory": "min_memory"})
+
+    @computed_field(  # type: ignore[prop-decorator]  # of a property, which mypy does not know
+        description="Former name of `min_memory`; read that instead.", json_schema_extra={"deprecated": True}
+    )
+    @property
+    def least_memory(self) -> MinMemory | None:
+        """The same as `min_memory`."""
+        return self.min_memory

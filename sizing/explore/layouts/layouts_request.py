@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sizing.errors import explain
+from sizing.former_names import with_new_names
 from sizing.layout.parallelism import Degree
 from sizing.scenario import Scenario
 from sizing.training.memory_question import HEADROOM_FRACTION
 
 MOST_HEADROOM_FRACTION = 0.9
+"""With less than a tenth of the GPU left, no layout would be found and the reason would not be seen."""
 
 Objective = Literal["model-parallel-gpus", "save-time", "write-bandwidth", "bubble", "memory"]
 
@@ -24,7 +26,7 @@ REFERENCE_SEARCH: dict[str, Any] = {
         "storage": {"profile": {"write_bytes_per_second": "1 TB/s", "node_write_bytes_per_second": "8 GB/s"}},
     },
     "objective": "bubble",
-    "most_layouts": 5,
+    "max_layouts": 5,
 }
 """Llama 3.1 405B on the GPUs and with the batch of its first phase at 8,192 tokens, arXiv 2407.21783, table 4."""
 
@@ -41,7 +43,7 @@ class LayoutsRequest(BaseModel):
     objective: Objective = Field(
         "model-parallel-gpus",
         description="What makes a layout good; the lowest is best. "
-        "Default: model-parallel GPUs, which leaves the most replicas.",
+        "Default: model-parallel GPUs, which leaves the max of replicas.",
     )
     headroom_fraction: Annotated[float, Field(ge=0, le=MOST_HEADROOM_FRACTION)] = Field(
         HEADROOM_FRACTION,
@@ -52,9 +54,15 @@ class LayoutsRequest(BaseModel):
         None, description="Context degrees to try. Default: the scenario's alone."
     )
     even_stages: bool = Field(False, description="Whether only pipeline degrees that divide the layers are tried.")
-    most_layouts: Annotated[int, Field(ge=1, le=1000)] = Field(
-        20, description="Max layouts in the report, the best first."
+    max_layouts: Annotated[int, Field(ge=1, le=1000)] = Field(
+        20,
+        description="Max layouts in the report, the best first.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_former_names(cls, document: object) -> object:
+        return with_new_names(document, {"most_layouts": "max_layouts"})
 
 
 def layouts_request_from(document: object) -> LayoutsRequest:

@@ -19,7 +19,7 @@ OBJECTIVES: dict[Objective, Figure] = {
     "bubble": lambda layout: layout.bubble_fraction,
     "memory": lambda layout: layout.gpu_bytes,
 }
-"""The least is the best. `model-parallel-gpus` leaves most replicas, `save-time` is the stall of one save."""
+"""The min is the best. `model-parallel-gpus` leaves the max of replicas, `save-time` is the stall of one save."""
 
 
 def model_parallel_gpus(parallelism: Parallelism, *, shard_group: int) -> int:
@@ -52,11 +52,11 @@ def require_inputs(objective: Objective, scenario: Scenario) -> None:
     Raises InvalidInput naming the field that it needs.
     """
     if objective == "save-time" and scenario.run_inputs.profile is None:
-        raise InvalidInput.of("storage", "is needed for the objective save-time", value=None, remedy="give it")
+        raise InvalidInput.of("storage", "is required for the objective save-time", value=None, remedy="give it")
     if objective == "bubble" and scenario.training.global_batch_size is None:
         raise InvalidInput.of(
             "training.global_batch_size",
-            "is needed for the objective bubble",
+            "is required for the objective bubble",
             value=None,
             remedy="give it with micro_batch_size and sequence_length",
         )

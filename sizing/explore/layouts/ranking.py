@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 
 from sizing.errors import InvalidInput
-from sizing.explore.layouts.layouts_report import LayoutsReport, LeastMemory
+from sizing.explore.layouts.layouts_report import LayoutsReport, MinMemory
 from sizing.explore.layouts.layouts_request import MOST_HEADROOM_FRACTION, LayoutsRequest, layouts_request_from
 from sizing.explore.layouts.objectives import ranking
 from sizing.explore.layouts.search import Search, Tally
@@ -52,8 +52,8 @@ def layouts_of(request: LayoutsRequest, *, progress: Progress | None = None) -> 
         num_refused=tally.num_refused,
         num_too_large=tally.num_too_large,
         num_fitting=len(ranked),
-        layouts=ranked[: request.most_layouts],
-        least_memory=tally.least,
+        layouts=ranked[: request.max_layouts],
+        min_memory=tally.lowest,
         warnings=list(_warnings(search, tally)),
     )
 
@@ -62,43 +62,43 @@ def _warnings(search: Search, tally: Tally) -> Iterator[str]:
     yield from _left_out(search)
     if tally.fitting:
         yield from _gathered(search, tally)
-    elif tally.least is not None:
-        yield _nearest(search, tally.least)
+    elif tally.lowest is not None:
+        yield _nearest(search, tally.lowest)
     else:
         because = f": {tally.refusal}" if tally.refusal else ""
-        yield f"no degrees that multiply to {search.num_gpus:,} GPUs go with the scenario{because}"
+        yield f"No degrees of {search.num_gpus:,} GPUs are allowed by the scenario{because}"
 
 
 def _left_out(search: Search) -> Iterator[str]:
     """What the search does not count, and what of the scenario it does not keep."""
     if search.scenario.training.micro_batch_size is None:
-        yield "activations are not counted: give training.micro_batch_size and sequence_length"
+        yield "Activations not counted: give training.micro_batch_size and sequence_length"
     elif search.question.model(tensor=1).architecture is None:
         yield UNKNOWN_ACTIVATIONS
     given = search.scenario.parallelism
     dropped = [f"{name} {degree:,}" for name in SEARCHED_DEGREES if (degree := getattr(given, name)) > 1]
     if dropped:
-        yield f"the scenario's {', '.join(dropped)} are not kept: all such degrees are tried"
+        yield f"The scenario's {', '.join(dropped)} are ignored: the search tries all such degrees"
 
 
-def _nearest(search: Search, least: LeastMemory) -> str:
-    """What comes nearest where nothing fits."""
-    recomputed = f" and recomputation {least.recomputation}" if least.recomputation else ""
+def _nearest(search: Search, lowest: MinMemory) -> str:
+    """The candidate with the min memory, where no layout fits."""
+    recomputed = f" and recomputation {lowest.recomputation}" if lowest.recomputation else ""
     return (
-        f"nothing fits: {degrees_text(least.parallelism)}{recomputed} comes nearest and needs "
-        f"{decimal_bytes_text(least.gpu_bytes)} of {decimal_bytes_text(search.room_bytes)}; "
-        f"{search.question.remedies(search.num_gpus)}, or other nodes"
+        f"No layout fits: {degrees_text(lowest.parallelism)}{recomputed} is the nearest and needs "
+        f"{decimal_bytes_text(lowest.gpu_bytes)}, and "
+        f"{decimal_bytes_text(search.room_bytes)} is free. {search.question.remedies(search.num_gpus)}, or other nodes"
     )
 
 
 def _gathered(search: Search, tally: Tally) -> Iterator[str]:
     """Whether the headroom is too small for what FSDP or ZeRO 3 gathers in a layout that fits."""
     found = [each for layout in tally.fitting if (each := search.question.gathered(layout.parallelism)) is not None]
-    most, capacity = max(found, default=None), search.gpu_memory_bytes
+    largest, capacity = max(found, default=None), search.gpu_memory_bytes
     headroom = capacity - search.room_bytes
-    if most is not None and most.num_bytes > headroom:
-        enough = min(math.ceil(100 * most.num_bytes / capacity) / 100, MOST_HEADROOM_FRACTION)
+    if largest is not None and largest.num_bytes > headroom:
+        enough = min(math.ceil(100 * largest.num_bytes / capacity) / 100, MOST_HEADROOM_FRACTION)
         yield (
-            f"{most.text}, {decimal_bytes_text(most.num_bytes)} that are not counted and more than the headroom of "
-            f"{decimal_bytes_text(headroom)}: give a headroom_fraction of {enough}"
+            f"{largest.text}, {decimal_bytes_text(largest.num_bytes)} that are not counted. "
+            f"This exceeds the headroom of {decimal_bytes_text(headroom)}. Give a headroom_fraction of {enough}"
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from sizing.cluster.cluster import resolve_node
 from sizing.errors import InvalidInput
-from sizing.explore.layouts.layouts_report import FoundLayout, LeastMemory
+from sizing.explore.layouts.layouts_report import FoundLayout, MinMemory
 from sizing.explore.layouts.layouts_request import LayoutsRequest
 from sizing.explore.layouts.objectives import model_parallel_gpus, require_inputs
 from sizing.layout import Parallelism
@@ -22,8 +22,10 @@ from sizing.training import GpuMemory
 from sizing.training.memory_question import RECOMPUTATIONS, MemoryQuestion
 
 MOST_CANDIDATES = 5_000
+"""Some milliseconds each: the search ends within the half minute that a service gives a question."""
 
 _SEARCHED_ZERO_STAGES = (1, 2, 3)
+"""Stage 0 keeps the optimizer on every rank and fits nowhere where stage 1 does not."""
 
 
 @dataclass
@@ -31,7 +33,7 @@ class Tally:
     """What became of the candidates."""
 
     fitting: list[FoundLayout] = field(default_factory=list)
-    least: LeastMemory | None = None
+    lowest: MinMemory | None = None
     num_refused: int = 0
     num_too_large: int = 0
     refusal: str = ""
@@ -42,9 +44,9 @@ class Tally:
         self.refusal = self.refusal or reason
 
     def weigh(self, parallelism: Parallelism, memory: GpuMemory) -> None:
-        """Keep what needs least."""
-        if self.least is None or memory.needed_bytes < self.least.gpu_bytes:
-            self.least = LeastMemory(
+        """Keep the candidate that needs the min memory."""
+        if self.lowest is None or memory.needed_bytes < self.lowest.gpu_bytes:
+            self.lowest = MinMemory(
                 parallelism=parallelism, recomputation=memory.recomputation, gpu_bytes=memory.needed_bytes
             )
 
@@ -153,7 +155,7 @@ def scenario_with(scenario: Scenario, parallelism: Parallelism, recomputation: R
 
 def _required(value: int | None, path: str, what: str) -> int:
     if value is None:
-        raise InvalidInput.of(path, "is needed", value=None, remedy=f"give {what}")
+        raise InvalidInput.of(path, "is required", value=None, remedy=f"give {what}")
     return value
 
 

@@ -1,1 +1,1 @@
-"""The inverse questions: from targets to the least storage, and to the intervals, that meet them."""
+"""The inverse questions: from targets to the min storage, and to the intervals, that meet them."""

@@ -89,8 +89,8 @@ def _drained(figures: RunReport) -> TargetCheck:
 
 
 def interval_bounds(asked: Asked) -> tuple[float, float]:
-    """The shortest and the longest interval that go with the tiers: the main storage is written between them."""
+    """The min and the max interval that go with the tiers: the main storage is written between them."""
     checkpoint = asked.inputs.checkpoint
     front, behind = checkpoint.front_tiers, checkpoint.archives
-    shortest = front[-1].interval_seconds * (1 + 1e-9) if front else 1e-3
-    return shortest, behind[0].interval_seconds if behind else MOST_SECONDS
+    low = front[-1].interval_seconds * (1 + 1e-9) if front else 1e-3
+    return low, behind[0].interval_seconds if behind else MOST_SECONDS

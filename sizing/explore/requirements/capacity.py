@@ -62,14 +62,14 @@ def capacity_need(capacity: Capacity, retention: Retention) -> CapacityNeed:
     """
     raw = capacity.raw_bytes
     parts = [CapacityPart(cause=cause, bytes=size, fraction=size / raw) for cause, size in _parts(capacity, retention)]
-    most = max(parts, key=lambda part: part.bytes)
+    largest = max(parts, key=lambda part: part.bytes)
     return CapacityNeed(
         capacity_bytes=capacity.capacity_bytes,
         usable_bytes=capacity.usable_bytes,
         raw_bytes=raw,
         parts=parts,
-        binds=most.cause,
-        reason=f"{_WORDS[most.cause]}: {bytes_text(most.bytes)}, {percent_text(most.fraction)} of the drives",
+        binds=largest.cause,
+        reason=f"{_WORDS[largest.cause]}: {bytes_text(largest.bytes)}, {percent_text(largest.fraction)} of the drives",
     )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator
 
 from sizing.explore.requirements.asked import DRAINED, INTERVAL, Asked, interval_bounds, profile_path
 from sizing.explore.requirements.best_interval import best_interval_seconds
@@ -12,7 +14,9 @@ from sizing.run.evaluation import evaluate
 from sizing.storage.rates import RateField
 from sizing.units import MOST_BYTES
 
-Sense = Literal["least", "most"]
+_FORMER_SENSES = {"least": "min", "most": "max"}
+
+Sense = Annotated[Literal["min", "max"], BeforeValidator(lambda given: _FORMER_SENSES.get(given, given))]
 
 _STALL_TARGETS = ("max_stall_seconds", "max_overhead_fraction", "min_goodput_fraction")
 _RATES: dict[RateField, tuple[str, ...]] = {
@@ -27,7 +31,7 @@ _ALWAYS_ASKED: tuple[RateField, ...] = ("write_bytes_per_second", "read_bytes_pe
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The least or the most of a field that meets a target: between `low` and `high`, where it turns once."""
+    """The min or the max of a field that meets a target: between `low` and `high`, where it turns once."""
 
     field: str
     sense: Sense
@@ -38,12 +42,12 @@ class Question:
     @property
     def best(self) -> float:
         """The bound at which the target is met if it is anywhere."""
-        return self.high if self.sense == "least" else self.low
+        return self.high if self.sense == "min" else self.low
 
     @property
     def worst(self) -> float:
         """The other bound."""
-        return self.low if self.sense == "least" else self.high
+        return self.low if self.sense == "min" else self.high
 
 
 def questions(asked: Asked) -> Iterator[Question]:
@@ -53,19 +57,19 @@ def questions(asked: Asked) -> Iterator[Question]:
         path = profile_path(name)
         if name in _ALWAYS_ASKED or copies or asked.given(path) is not None:
             for target in filter(asked.asks, by_targets):
-                yield Question(path, "least", target, 1.0, float(MOST_BYTES))
+                yield Question(path, "min", target, 1.0, float(MOST_BYTES))
     yield from _interval_questions(asked)
 
 
 def _interval_questions(asked: Asked) -> Iterator[Question]:
-    """Overhead and draining ask for a least interval; goodput, greatest at the best one, for one on either side."""
-    shortest, longest = interval_bounds(asked)
+    """Overhead and draining ask for a min interval. Goodput is highest at the best one and asks for min and max."""
+    low, high = interval_bounds(asked)
     for target in filter(asked.asks, (DRAINED, "max_overhead_fraction")):
-        yield Question(INTERVAL, "least", target, shortest, longest)
+        yield Question(INTERVAL, "min", target, low, high)
     if asked.inputs.targets.min_goodput_fraction is None:
         return
     figures = evaluate(asked.demands, asked.inputs).report
     if figures.interval.optimal_period_seconds is not None:
         peak = float(best_interval_seconds(asked, figures))
-        yield Question(INTERVAL, "least", "min_goodput_fraction", shortest, peak)
-        yield Question(INTERVAL, "most", "min_goodput_fraction", peak, longest)
+        yield Question(INTERVAL, "min", "min_goodput_fraction", low, peak)
+        yield Question(INTERVAL, "max", "min_goodput_fraction", peak, high)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validator
 
 from sizing.explore.requirements.capacity import CapacityNeed
 from sizing.explore.requirements.free_interval import AtFreeInterval
 from sizing.explore.requirements.questions import Sense
+from sizing.former_names import with_new_names
 
 Status = Literal["solved", "any", "none"]
+
+_FORMER_INTERVALS = {
+    "min_interval_seconds": "shortest_interval_seconds",
+    "max_interval_seconds": "longest_interval_seconds",
+}
 
 
 class Requirement(BaseModel):
@@ -19,7 +25,7 @@ class Requirement(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     field: str = Field(description="Dotted path in the scenario of what is solved for.")
-    sense: Sense = Field(description="Whether value is the min (least) or the max (most) that meets the target.")
+    sense: Sense = Field(description="Whether value is the min or the max that meets the target.")
     target: str = Field(
         description="Field of targets that must be met; interval_seconds means that a save drains before the next "
         "starts."
@@ -40,8 +46,8 @@ class Requirement(BaseModel):
         description="What the scenario has, in the unit of the field; for the copy to host memory the line rate when "
         "not given. Null when the scenario has none."
     )
-    binds: bool = Field(description="Whether it asks for more than the other targets of this field do.")
-    reason: str = Field(description="Why it is so much, or what stands in the way, in words.")
+    binds: bool = Field(description="Whether it is the strictest of the targets of this field.")
+    reason: str = Field(description="Why this value is needed, or what prevents one, in words.")
 
     @property
     def met_as_given(self) -> bool:
@@ -50,13 +56,18 @@ class Requirement(BaseModel):
             return False
         if self.value is None or self.given is None:
             return True
-        return self.given >= self.value if self.sense == "least" else self.given <= self.value
+        return self.given >= self.value if self.sense == "min" else self.given <= self.value
 
 
-class Least(BaseModel):
+class Needed(BaseModel):
     """What to buy, over all targets."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_former_names(cls, document: object) -> object:
+        return with_new_names(document, {former: name for name, former in _FORMER_INTERVALS.items()})
 
     write_bytes_per_second: float | None = Field(
         description="Min write rate of the file system, in bytes per second. "
@@ -67,10 +78,10 @@ class Least(BaseModel):
         "Null when nothing asks for it or no rate is enough."
     )
     capacity_bytes: int = Field(description="Bytes of all that is kept and being written.")
-    shortest_interval_seconds: float | None = Field(
+    min_interval_seconds: float | None = Field(
         description="Min seconds between starts of saves. Null when nothing asks for it or none is long enough."
     )
-    longest_interval_seconds: float | None = Field(
+    max_interval_seconds: float | None = Field(
         description="Max seconds between starts of saves. Null when nothing asks for it or none is short enough."
     )
 
@@ -80,7 +91,7 @@ class RequirementsReport(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    least: Least = Field(
+    needed: Needed = Field(
         description="Min rates and capacity, and the range of intervals, that meet all targets together."
     )
     capacity: CapacityNeed = Field(description="Parts of the capacity, and the one that decides.")
@@ -90,6 +101,19 @@ class RequirementsReport(BaseModel):
     )
     requirements: list[Requirement] = Field(description="Every pair of field and target that was solved.")
     warnings: list[str] = Field(description="What a reader must know before buying.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_former_names(cls, document: object) -> object:
+        return with_new_names(document, {"least": "needed"})
+
+    @computed_field(  # type: ignore[prop-decorator]  # of a property, which mypy does not know
+        description="Former name of `needed`; read that instead.", json_schema_extra={"deprecated": True}
+    )
+    @property
+    def least(self) -> dict[str, float | None]:
+        """`needed` with the names of its fields before they changed."""
+        return {_FORMER_INTERVALS.get(name, name): value for name, value in self.needed}
 
     @property
     def met_as_given(self) -> bool:

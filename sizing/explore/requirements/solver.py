@@ -13,10 +13,11 @@ from sizing.explore.requirements.edge import last_that_meets
 from sizing.explore.requirements.free_interval import AtFreeInterval, at_free_interval
 from sizing.explore.requirements.questions import Question, Sense, questions
 from sizing.explore.requirements.reasons import reason
-from sizing.explore.requirements.requirements_report import Least, Requirement, RequirementsReport, Status
+from sizing.explore.requirements.requirements_report import Needed, Requirement, RequirementsReport, Status
 from sizing.run.evaluation import evaluate
 from sizing.scenario import Scenario, scenario_from
 from sizing.sized import sized
+from sizing.units import seconds_text
 
 
 def requirements(document: object) -> RequirementsReport:
@@ -31,7 +32,7 @@ def requirements_of(scenario: Scenario) -> RequirementsReport:
     """The same of a Scenario.
 
     >>> from sizing.scenario import REFERENCE_SCENARIO
-    >>> found = requirements_of(scenario_from(REFERENCE_SCENARIO)).least
+    >>> found = requirements_of(scenario_from(REFERENCE_SCENARIO)).needed
     >>> round(found.write_bytes_per_second / 1e9, 2), found.capacity_bytes / 1e12
     (19.17, 27.6)
     """
@@ -41,12 +42,12 @@ def requirements_of(scenario: Scenario) -> RequirementsReport:
     free = at_free_interval(asked)
     capacity = evaluate(asked.demands, asked.inputs).report.capacity
     return RequirementsReport(
-        least=Least(
-            write_bytes_per_second=_value(found, WRITE_RATE, "least"),
-            read_bytes_per_second=_value(found, READ_RATE, "least"),
+        needed=Needed(
+            write_bytes_per_second=_value(found, WRITE_RATE, "min"),
+            read_bytes_per_second=_value(found, READ_RATE, "min"),
             capacity_bytes=capacity.capacity_bytes,
-            shortest_interval_seconds=_value(found, INTERVAL, "least"),
-            longest_interval_seconds=_value(found, INTERVAL, "most"),
+            min_interval_seconds=_value(found, INTERVAL, "min"),
+            max_interval_seconds=_value(found, INTERVAL, "max"),
         ),
         capacity=capacity_need(capacity, asked.inputs.retention),
         at_free_interval=free,
@@ -96,7 +97,7 @@ def _strictness(requirement: Requirement) -> float:
     """Grows with what is asked: nothing, a value, more than there can be."""
     if requirement.value is None:
         return np.inf if requirement.status == "none" else -np.inf
-    return requirement.value if requirement.sense == "least" else -requirement.value
+    return requirement.value if requirement.sense == "min" else -requirement.value
 
 
 def _value(found: Sequence[Requirement], field: str, sense: Sense) -> float | None:
@@ -106,9 +107,12 @@ def _value(found: Sequence[Requirement], field: str, sense: Sense) -> float | No
 def _warnings(asked: Asked, found: Sequence[Requirement], free: AtFreeInterval | None) -> Iterator[str]:
     if asked.inputs.targets.min_goodput_fraction is not None and free is None:
         if any(requirement.target == "min_goodput_fraction" for requirement in found):
-            yield "no write rate meets the targets on stall, overhead and goodput, whatever the interval"
+            yield "No write bandwidth meets the targets for stall, overhead and goodput, at any interval"
         else:
-            yield "targets.min_goodput_fraction: give reliability and storage rates, without which goodput is unknown"
-    shortest, longest = (_value(found, INTERVAL, sense) for sense in ("least", "most"))
-    if shortest is not None and longest is not None and shortest > longest:
-        yield "no interval meets all targets: the shortest for one is longer than the longest for another"
+            yield ("targets.min_goodput_fraction is not checked: goodput is unknown. Give reliability and storage")
+    low, high = (_value(found, INTERVAL, sense) for sense in ("min", "max"))
+    if low is not None and high is not None and low > high:
+        yield (
+            f"No interval meets all targets: the min interval of {seconds_text(low)} is longer than the max interval "
+            f"of {seconds_text(high)}. Raise the write bandwidth or relax a target"
+        )

@@ -73,5 +73,7 @@ def sweep_request_from(document: object) -> SweepRequest:
         if name not in FIGURES:
             raise unknown_name(f"figures.{index}", name, known=FIGURES)
     if request.rows == "front" and not request.objectives:
-        raise InvalidInput.of("objectives", "are required for a front", value=None, remedy="give stall and bandwidth")
+        raise InvalidInput.of(
+            "objectives", "are required for a Pareto front", value=None, remedy="give stall and bandwidth"
+        )
     return request

@@ -14,9 +14,9 @@ _RULES: dict[FormatField, str] = {
     "pipeline": "must be 1 with format {name}",
     "expert": "must be 1 with format {name}",
     "expert_tensor": "must equal tensor {tensor} with format {name}",
-    "zero_stage": "belongs to the format {able}",
-    "shard_group": "belongs to the format {able}",
-    "files_per_rank": "belongs to the format {able}",
+    "zero_stage": "is a field of format {able}",
+    "shard_group": "is a field of format {able}",
+    "files_per_rank": "is a field of format {able}",
 }
 
 _DEGREES = ("tensor", "pipeline", "expert", "expert_tensor_degree")
@@ -58,7 +58,8 @@ def check_resharding(saved_as: CheckpointFormat, saved: Parallelism, restored: P
             field = degree.removesuffix("_degree")
             raise InvalidInput.of(
                 f"checkpoint.restore_parallelism.{field}",
-                f"must equal parallelism.{field} {before} with format {saved_as.name}, whose files are cut by it",
+                f"must equal parallelism.{field} {before} with format {saved_as.name}, whose files "
+                "cannot be resharded over this degree",
                 value=after,
                 remedy=f"{_resharding(saved_as)}convert the checkpoint first",
             )
@@ -127,5 +128,5 @@ def _remedy(field: FormatField, framework: Framework) -> str:
     if able:
         return f"remove it, or use format {able}"
     if field == "zero_stage" and sharded:
-        return f"remove it; {sharded} shard the optimizer"
+        return f"remove it: only {sharded} shard the optimizer"
     return "remove it, or change training.framework"

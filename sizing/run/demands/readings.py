@@ -117,8 +117,10 @@ def _read_once(restoring: _Restoring, name: PartName, copies: Ranks, strategy: R
     received = _scaled(laid_out, held) / num_nodes if num_nodes > 1 else 0.0
     if strategy == "read-once-broadcast":
         return _PartReading(name, "one-replica", *reading, _largest(restoring, name, Ranks()), received)
-    most = max(copies)
-    return _PartReading(name, "everyone", *reading, _largest(restoring, name, copies), received * (most - 1) / most)
+    highest = max(copies)
+    return _PartReading(
+        name, "everyone", *reading, _largest(restoring, name, copies), received * (highest - 1) / highest
+    )
 
 
 def _read(restoring: _Restoring, name: PartName, copies: Ranks) -> Reading:
@@ -175,4 +177,4 @@ def _one_replica(laid_out: LaidOut, parallelism: Parallelism) -> tuple[int, floa
     if ranks == laid_out.layout.num_writers:
         return ranks, ranks / laid_out.layout.max_writers_per_node
     placed = place_writers(parallelism, writers_per_stage=per_stage, gpus_per_node=laid_out.layout.gpus_per_node)
-    return ranks, ranks / placed.most_per_node
+    return ranks, ranks / placed.max_per_node

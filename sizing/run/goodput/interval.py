@@ -25,6 +25,7 @@ from sizing.storage.transfer import Numbers
 from sizing.units import seconds_text
 
 _ROUNDING = 1e-9
+"""Of a sum of a stall and a drain, which is compared with the interval that was made of it."""
 
 Method = Literal["exact", "first-order"]
 
@@ -43,7 +44,7 @@ class Interval(Figures):
     )
     effective_interval_seconds: float | None = Field(
         None,
-        description="Seconds between starts that are possible: longer than asked for when an asynchronous save has "
+        description="Seconds between starts in effect: longer than asked for when an asynchronous save has "
         "not drained by then. Null without a write rate.",
     )
     mtbf_seconds: float | None = Field(
@@ -141,7 +142,7 @@ def interval_of(
 
 
 def best_levels(levels: Sequence[Level], *, mtbf_seconds: Numbers) -> list[Level]:
-    """The levels at the intervals that lose least: exact for one; for more to first order, or as asked if better."""
+    """The levels at the intervals with the min loss: exact for one; for more to first order, or as asked if better."""
     if len(levels) == 1:
         (main,) = levels
         compute = np.maximum(optimal_seconds(main.stall_seconds, mtbf_seconds=mtbf_seconds), main.drain_seconds)
@@ -169,7 +170,7 @@ def _goodput(levels: Sequence[Level], mtbf_seconds: Numbers) -> Numbers:
 
 
 def interval_warnings(interval: Interval, write: Write | None) -> Iterator[str]:
-    """Where the interval asked for, or the failures, make what is asked for impossible."""
+    """Where the interval asked for cannot be kept, and where failures come too often."""
     effective, asked, mtbf = interval.effective_interval_seconds, interval.interval_seconds, interval.mtbf_seconds
     if write is None or effective is None:
         return
@@ -177,22 +178,22 @@ def interval_warnings(interval: Interval, write: Write | None) -> Iterator[str]:
         is_own_drain = write.stall_seconds + write.drain_seconds > (1 - _ROUNDING) * effective
         yield (
             (
-                f"a save drains for {seconds_text(write.drain_seconds)}, so the next one cannot start after "
+                f"A save drains for {seconds_text(write.drain_seconds)}, so the next save cannot start after "
                 f"{seconds_text(asked)}"
                 if is_own_drain
-                else "a tier in front cannot be saved to as often as the main storage is to be"
+                else "A burst buffer (tier in front) drains longer than the interval of the main storage"
             )
-            + f": the figures are for one checkpoint every {seconds_text(effective)}"
+            + f". All figures are for one checkpoint every {seconds_text(effective)}"
         )
     if mtbf is None:
         return
     if write.seconds >= mtbf:
         yield (
-            f"a checkpoint takes {seconds_text(write.seconds)} and the job fails every {seconds_text(mtbf)}: most "
-            "saves are broken off before they count; the storage is too slow for so many nodes"
+            f"A checkpoint takes {seconds_text(write.seconds)} and the job fails every {seconds_text(mtbf)}: most "
+            "saves are interrupted before they complete. Raise the write bandwidth"
         )
     if (interval.recovery_seconds or 0.0) >= mtbf:
         yield (
-            f"recovery takes {seconds_text(interval.recovery_seconds or 0.0)} and the job fails every "
-            f"{seconds_text(mtbf)}: most recoveries are broken off"
+            f"Recovery takes {seconds_text(interval.recovery_seconds or 0.0)} and the job fails every "
+            f"{seconds_text(mtbf)}: most recoveries are interrupted. Shorten detection, relaunch or the restore"
         )

@@ -11,7 +11,12 @@ import numpy as np
 from sizing.run.goodput.single_level import young_seconds
 from sizing.storage.transfer import Numbers
 
+LEAST_PROBABILITY = 1e-30
+"""Probabilities below count as this: the times of hopeless runs stay finite, even those of nine levels on top of each
+other, whose factors multiply to 1e270."""
+
 _LEAST_USED_FRACTION = 1e-12
+"""Below, no failure needs the level: what is left is rounding of 1 less the shares of the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +60,21 @@ def level_mtbf_seconds(level: Level, *, mtbf_seconds: Numbers) -> Numbers:
 
 
 def first_order_level_intervals(levels: Sequence[Level], *, mtbf_seconds: Numbers) -> list[Numbers]:
-    """Interval of each level, from start to start, that wastes least to first order: s + sqrt(2 s M / q).
+    """Interval of each level, from start to start, with the min loss to first order: s + sqrt(2 s M / q).
 
     Where that of a level were longer than that of a later one, both have the interval of their stalls and shares
-    together: T_k is the greatest over i <= k of the least over j >= k of that of levels i to j. At least the time
+    together: T_k is the max over i <= k of the min over j >= k of that of levels i to j. Not below the time
     that a save and its drain take; the interval as it is where no failure needs these levels.
     Source: Young 1974 for each level; isotonic regression by max-min formulas, Robertson, Wright and Dykstra 1988,
     Order Restricted Statistical Inference, section 1.4.
     """
     intervals: list[Numbers] = []
     for k, level in enumerate(levels):
-        shortest = (
+        minima = (
             functools.reduce(np.minimum, (_together(levels[i : j + 1], mtbf_seconds) for j in range(k, len(levels))))
             for i in range(k + 1)
         )
-        spaced = functools.reduce(np.maximum, shortest)
+        spaced = functools.reduce(np.maximum, minima)
         spaced = np.where(np.isfinite(spaced), spaced, level.interval_seconds)
         needed = level.stall_seconds + level.drain_seconds
         intervals.append(np.maximum(np.maximum(spaced, needed), intervals[-1] if intervals else 0.0))

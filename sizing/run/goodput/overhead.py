@@ -1,4 +1,4 @@
-"""What saving costs the run: stall per period, and beside it the work that failures undo."""
+"""What saving costs the run: stall per period, and the work that failures undo."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from sizing.storage.transfer import Numbers
 from sizing.units import percent_text, seconds_text
 
 NOTABLE_GOODPUT_LOSS = 0.01
+"""Of the run. A choice: one percent of a large run costs more than it takes to change the interval, less is within the
+error of failure rates."""
 
 
 class Overhead(Figures):
@@ -47,7 +49,7 @@ def overhead_fraction(stall_seconds: Numbers, *, interval_seconds: Numbers) -> N
 
 
 def overhead_of(stalled: Numbers | None, interval: Interval, targets: Targets) -> Overhead:
-    """The share of the time that saves stall, None where not known, against its target; beside it the rework."""
+    """The share of the time that saves stall, None where not known, against its target; and the rework."""
     limit = targets.max_overhead_fraction
     if stalled is None:
         return Overhead.of(fraction=None, max_overhead_fraction=limit, meets_target=None, rework_fraction=None)
@@ -66,40 +68,45 @@ def overhead_warnings(
     if overhead.fraction is None:
         return
     if overhead.fraction >= 1:
-        yield "a checkpoint takes longer than the interval: training never advances; lengthen the interval"
+        yield "A checkpoint takes longer than the interval: training never advances. Raise the interval"
     elif overhead.meets_target is False:
         yield (
-            f"the overhead of {percent_text(overhead.fraction)} misses the target of "
+            f"The overhead of {percent_text(overhead.fraction)} misses the target of "
             f"{percent_text(overhead.max_overhead_fraction)}"
         )
     if reliability is None:
-        yield "without reliability the work lost to failures is unknown, and the overhead alone misleads"
+        yield "No failure rate given: lost work and goodput not computed. Pass --failures-per-node-day or --mtbf"
         return
     yield from _recovery_warnings(reliability, restore)
-    if overhead.fraction >= 1:
-        return
+    if overhead.fraction < 1:
+        yield from _interval_warnings(overhead, interval)
+
+
+def _interval_warnings(overhead: Overhead, interval: Interval) -> Iterator[str]:
+    """Where another interval would lose notably less."""
     at_interval, best = interval.goodput_at_interval_fraction, interval.goodput_at_optimum_fraction
-    if at_interval is not None and best is not None and best - at_interval > NOTABLE_GOODPUT_LOSS:
-        better = (
-            f"a checkpoint every {seconds_text(interval.optimal_period_seconds or 0)}"
-            if interval.method == "exact"
-            else "each tier at its best interval"
-        )
-        yield (
-            f"at this interval the run loses {percent_text(1 - at_interval)} of its time "
-            f"({percent_text(overhead.rework_fraction or 0)} to failures); {better} would lose {percent_text(1 - best)}"
-        )
+    if at_interval is None or best is None or best - at_interval <= NOTABLE_GOODPUT_LOSS:
+        return
+    better = (
+        f"A checkpoint every {seconds_text(interval.optimal_period_seconds or 0)}"
+        if interval.method == "exact"
+        else "Each tier at its best interval"
+    )
+    yield (
+        f"At this interval the run loses {percent_text(1 - at_interval)} of its time "
+        f"({percent_text(overhead.rework_fraction or 0)} to failures). {better} would lose {percent_text(1 - best)}"
+    )
 
 
 def _recovery_warnings(reliability: Reliability, restore: Restore) -> Iterator[str]:
     restart, reading = reliability.restart_seconds, restore.seconds
     if restart is not None and reading is not None and restart < reading:
         yield (
-            f"reliability.restart_seconds {restart:g} is shorter than the {seconds_text(reading)} that "
-            "reading takes: leave it out to count the reading, and give reliability.relaunch_seconds"
+            f"reliability.restart_seconds {restart:g} is shorter than the restore, which reads for "
+            f"{seconds_text(reading)}. Remove it and give reliability.relaunch_seconds"
         )
     if restart is None and reading is None:
-        yield "the lost work counts no reading, as no read rate is known: give reliability.restart_seconds"
+        yield "No read bandwidth given: recovery leaves out the restore. Give it or reliability.restart_seconds"
 
 
 def _rework(goodput: Numbers | None, stalled: Numbers) -> Numbers | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.run.demands.demands import Demands
-from sizing.run.demands.readings import RestoreStrategy
+from sizing.run.demands.readings import RestorePlan, RestoreStrategy
 from sizing.run.failures import Reliability, seconds_before_reading
 from sizing.run.figures import Figures
 from sizing.run.restore.exchange import exchange_of
@@ -36,10 +37,8 @@ class RestoreAlternative(Figures):
     strategy: RestoreStrategy = Field(description="Way to read what replicas share.")
     read_bytes: int = Field(description="Bytes that all ranks together read from storage.")
     read_seconds: float = Field(description="Seconds of reading from storage.")
-    exchange_seconds: float = Field(
-        description="Seconds in which nodes pass on what they read, over the compute network."
-    )
-    seconds: float = Field(description="Seconds of reading and passing on together.")
+    exchange_seconds: float = Field(description="Seconds of exchange between nodes over the compute network.")
+    seconds: float = Field(description="Seconds of reading and exchange together.")
 
 
 class Restore(Figures):
@@ -53,10 +52,10 @@ class Restore(Figures):
     parts: dict[str, RestoredPart] = Field(
         description="Readings of each part of the state: weights, master copy, moments, EMA, .metadata."
     )
-    seconds: float | None = Field(description="Seconds of reading and passing on. Null without a read rate.")
+    seconds: float | None = Field(description="Seconds of reading and exchange. Null without a read rate.")
     read_seconds: float | None = Field(description="Seconds of reading from storage. Null without a read rate.")
     exchange_seconds: float | None = Field(
-        description="Seconds in which nodes pass on what they read, over the compute network. Null without a read rate."
+        description="Seconds of exchange between nodes over the compute network. Null without a read rate."
     )
     time_to_first_step_seconds: float | None = Field(
         description="Seconds from a failure to the first step (RTO): detection, relaunch and restore, or a measured "
@@ -70,7 +69,7 @@ class Restore(Figures):
         "Null without a write rate."
     )
     bottleneck: Resource | None = Field(
-        description="Resource that takes longest while reading. Null without a read rate."
+        description="Resource with the longest time while reading. Null without a read rate."
     )
     limits: list[Limit] = Field(
         default_factory=list, description="Time and slack of each resource while reading. Empty without a read rate."
@@ -97,8 +96,7 @@ def restore_of(
     """
     plan = demands.restores[strategy]
     moved = transfer(profile, plan.demands, direction="read") if profile else None
-    passed_on = exchange_of(plan, demands)
-    seconds = moved.seconds + passed_on if moved else None
+    times = _Times.of(plan, moved, demands=demands, reliability=reliability) if moved else _Times()
     is_one = moved is not None and np.ndim(moved.seconds) == 0
     return Restore.of(
         strategy=strategy,
@@ -106,20 +104,49 @@ def restore_of(
         read_bytes=plan.read_bytes,
         mean_rank_read_bytes=plan.read_bytes / plan.num_gpus,
         max_rank_read_bytes=plan.max_rank_read_bytes,
-        parts={
-            name: RestoredPart(num_readings=reading.num_readings, read_bytes=reading.read_bytes)
-            for name, reading in plan.readings.items()
-        },
-        seconds=seconds,
-        read_seconds=moved.seconds if moved else None,
-        exchange_seconds=passed_on if moved else None,
-        time_to_first_step_seconds=None if seconds is None else _first_step_seconds(seconds, reliability),
-        bytes_per_second=plan.read_bytes / moved.seconds if moved else None,
+        parts=_parts(plan),
+        seconds=times.seconds,
+        read_seconds=times.read_seconds,
+        exchange_seconds=times.exchange_seconds,
+        time_to_first_step_seconds=times.time_to_first_step_seconds,
+        bytes_per_second=times.bytes_per_second,
         bytes_per_second_for_write_time=plan.read_bytes / write.seconds if write else None,
-        bottleneck=moved.bottleneck if moved else None,
+        bottleneck=times.bottleneck,
         limits=list(moved.limits) if moved and is_one else [],
         strategies=_alternatives(profile, demands, {strategy: moved}) if profile and moved and is_one else [],
     )
+
+
+def _parts(plan: RestorePlan) -> dict[str, RestoredPart]:
+    return {
+        name: RestoredPart(num_readings=reading.num_readings, read_bytes=reading.read_bytes)
+        for name, reading in plan.readings.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """What needs a read rate; all None without one."""
+
+    seconds: Numbers | None = None
+    read_seconds: Numbers | None = None
+    exchange_seconds: Numbers | None = None
+    time_to_first_step_seconds: Numbers | None = None
+    bytes_per_second: Numbers | None = None
+    bottleneck: Resource | None = None
+
+    @classmethod
+    def of(cls, plan: RestorePlan, moved: Transfer, *, demands: Demands, reliability: Reliability | None) -> _Times:
+        passed_on = exchange_of(plan, demands)
+        seconds = moved.seconds + passed_on
+        return cls(
+            seconds=seconds,
+            read_seconds=moved.seconds,
+            exchange_seconds=passed_on,
+            time_to_first_step_seconds=_first_step_seconds(seconds, reliability),
+            bytes_per_second=plan.read_bytes / moved.seconds,
+            bottleneck=moved.bottleneck,
+        )
 
 
 def _first_step_seconds(restore_seconds: Numbers, reliability: Reliability | None) -> Numbers:
@@ -150,13 +177,13 @@ def _alternatives(
 
 
 def restore_warnings(restore: Restore, profile: StorageProfile | None, *, demands: Demands) -> Iterator[str]:
-    """What a reader must know beside the time to restore."""
+    """What a reader must know together with the time to restore."""
     if demands.restores[restore.strategy].exchanged_bytes_per_node and demands.network_bytes_per_second is None:
         yield (
-            "the node's compute network is not published, so passing on what was read takes no time: give "
+            "The node's compute network is not published, so the exchange between nodes counts as 0 s. Give "
             "cluster.node_spec.compute_network_bytes_per_second"
         )
     if profile is not None and restore.seconds is None:
         wanted = restore.bytes_per_second_for_write_time
-        hint = f"; as fast as the write would be {rate_text(wanted)}" if wanted else ""
-        yield f"no read rate of the storage is known, so the restore has no time{hint}"
+        hint = f". {rate_text(wanted)} would read in the same time as the write" if wanted else ""
+        yield f"No read bandwidth given: restore time not computed. Pass --read-bandwidth{hint}"

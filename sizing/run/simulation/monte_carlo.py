@@ -16,6 +16,7 @@ Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 
 _ROUNDING = 1 + 1e-12
+"""A clock that has added up whole segments lies a rounding below their number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +115,8 @@ class _Schedule:
         ended, number = np.zeros_like(clock), np.zeros_like(clock)
         for upper in range(len(self.segment_seconds) - 1, level - 1, -1):
             seconds = self.segment_seconds[upper]
-            most = self.ratios[upper] if upper < len(self.ratios) else np.inf
-            count = np.minimum(np.floor((clock - ended) / seconds * _ROUNDING), most)
+            highest = self.ratios[upper] if upper < len(self.ratios) else np.inf
+            count = np.minimum(np.floor((clock - ended) / seconds * _ROUNDING), highest)
             ended, number = ended + count * seconds, number + count * np.prod(self.ratios[:upper])
         return ended, number
 

@@ -17,9 +17,7 @@ from sizing.run.goodput.overhead import overhead_fraction
 from sizing.run.tier import ARCHIVE, MEMORY_KINDS, NODE_KINDS, Tier, TierKind
 from sizing.run.tiers.saved import SavedTier
 from sizing.storage.transfer import Numbers
-from sizing.units import decimal_bytes_text, seconds_text
-
-BYTES_PER_TERABYTE = 1e12
+from sizing.units import BYTES_PER_TERABYTE, decimal_bytes_text, seconds_text
 
 
 class TierRow(Figures):
@@ -44,7 +42,7 @@ class TierRow(Figures):
         description="Fraction of the time for which saves to it stall training: stall / interval."
     )
     restore_seconds: float | None = Field(
-        description="Seconds to read a checkpoint back from it and pass it on. Null without a read rate."
+        description="Seconds to read a checkpoint back from it, exchange included. Null without a read rate."
     )
     recovery_seconds: float | None = Field(
         description="Seconds from a failure until training goes on from it (RTO). Null without reliability."
@@ -62,7 +60,7 @@ class TierRow(Figures):
         "Null without reliability."
     )
     mean_bytes_per_second: float = Field(
-        description="Mean rate that saves to it bring over time, in bytes per second: bytes / interval."
+        description="Mean write rate of the saves to it over time, in bytes per second: bytes / interval."
     )
     stored_bytes: float = Field(
         description="Max bytes that it holds: kept checkpoints with replicas, and the one in flight."
@@ -107,18 +105,22 @@ def tier_warnings(rows: Sequence[TierRow]) -> Iterator[str]:
     for row in rows:
         if row.kind != "storage" and row.effective_interval_seconds > row.interval_seconds:
             yield (
-                f"the {row.kind} tier drains for {seconds_text(row.drain_seconds)}: it is saved to every "
+                f"The {row.kind} tier drains for {seconds_text(row.drain_seconds)}. Saves to it start every "
                 f"{seconds_text(row.effective_interval_seconds)}, not every {seconds_text(row.interval_seconds)}"
             )
         if row.fits is False:
-            held = row.node_bytes if row.kind in NODE_KINDS else row.stored_bytes
-            yield (
-                f"the {row.kind} tier has to hold {decimal_bytes_text(held or 0.0)}"
-                f"{' on the fullest node' if row.kind in NODE_KINDS else ''}, and has "
-                f"{decimal_bytes_text(row.capacity_bytes or 0.0)}"
-            )
+            yield _too_small(row)
         if row.kind not in ("storage", ARCHIVE) and row.used_fraction == 0:
-            yield f"the {row.kind} tier recovers no failure that a faster one does not: leave it out"
+            yield f"The {row.kind} tier is not needed: a faster tier recovers every failure that it recovers. Remove it"
+
+
+def _too_small(row: TierRow) -> str:
+    in_nodes = row.kind in NODE_KINDS
+    held, where = (row.node_bytes, " on the fullest node") if in_nodes else (row.stored_bytes, "")
+    return (
+        f"The {row.kind} tier must hold {decimal_bytes_text(held or 0.0)}{where}, and its capacity is "
+        f"{decimal_bytes_text(row.capacity_bytes or 0.0)}"
+    )
 
 
 def _row(
@@ -129,16 +131,15 @@ def _row(
     demands: Demands,
     main_stored_bytes: Numbers,
 ) -> TierRow:
-    tier, times, period = one.tier, one.times, one.effective_interval_seconds
+    times, period = one.times, one.effective_interval_seconds
     level = levels[-1] if levels else None
-    written = demands.written_bytes * (tier.num_copies if tier else 1)
-    stored = written * (tier.keep + 1) if tier else main_stored_bytes
-    in_nodes = tier is not None and tier.kind in NODE_KINDS
-    node_bytes = stored / demands.written_bytes * demands.max_node_bytes if in_nodes else None
-    capacity = _capacity_bytes(tier, demands)
+    written = demands.written_bytes * one.num_copies
+    stored = written * (one.tier.keep + 1) if one.tier else main_stored_bytes
+    node_bytes = stored / demands.written_bytes * demands.max_node_bytes if one.kind in NODE_KINDS else None
+    capacity = _capacity_bytes(one.tier, demands)
     held = stored if node_bytes is None else node_bytes
     return TierRow.of(
-        kind=tier.kind if tier else "storage",
+        kind=one.kind,
         mode=one.mode,
         interval_seconds=one.interval_seconds,
         effective_interval_seconds=period,
@@ -149,8 +150,8 @@ def _row(
         restore_seconds=times.read_seconds,
         recovery_seconds=level.recovery_seconds if level else None,
         rework_seconds=period / 2 + times.drain_seconds,
-        replicas=tier.num_copies if tier else 1,
-        loss_domain=tier.domain if tier else "site",
+        replicas=one.num_copies,
+        loss_domain=one.domain,
         recovered_fraction=sum((each.used_fraction for each in levels), 0.0) if level else None,
         used_fraction=level.used_fraction if level else None,
         mean_bytes_per_second=written / period,
@@ -158,7 +159,7 @@ def _row(
         node_bytes=node_bytes,
         capacity_bytes=capacity,
         fits=None if capacity is None else np.less_equal(held, capacity),
-        cost=_cost(tier, stored),
+        cost=_cost(one.tier, stored),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -12,12 +13,12 @@ from sizing.errors import InvalidInput
 from sizing.layout.formats import Mode
 from sizing.run.checkpoint import Checkpoint
 from sizing.run.demands.demands import Demands
-from sizing.run.failures import Reliability
+from sizing.run.failures import LossDomain, Reliability
 from sizing.run.goodput.levels import Level
 from sizing.run.goodput.overhead import overhead_fraction
 from sizing.run.goodput.single_level import effective_interval_seconds
 from sizing.run.restore.restore import Restore
-from sizing.run.tier import ARCHIVE, Tier
+from sizing.run.tier import ARCHIVE, Tier, TierKind
 from sizing.run.tiers.times import TierTimes, tier_times
 from sizing.run.write import Write
 from sizing.storage.profile import StorageProfile
@@ -33,6 +34,21 @@ class SavedTier:
     interval_seconds: Numbers
     effective_interval_seconds: Numbers
     times: TierTimes
+
+    @property
+    def kind(self) -> TierKind | Literal["storage"]:
+        """Of the tier."""
+        return self.tier.kind if self.tier else "storage"
+
+    @property
+    def num_copies(self) -> int:
+        """All copies of a checkpoint that it keeps."""
+        return self.tier.num_copies if self.tier else 1
+
+    @property
+    def domain(self) -> LossDomain:
+        """What takes its copies with it."""
+        return self.tier.domain if self.tier else "site"
 
     @property
     def stalled_fraction(self) -> Numbers:
@@ -123,9 +139,9 @@ def recovered_fraction(tier: Tier | None, reliability: Reliability, *, index: in
     if fraction is None:
         raise InvalidInput.of(
             f"checkpoint.tiers.{index}.recovered_fraction",
-            "is needed, as reliability does not say which parts fail",
+            "is required, as reliability does not say which parts fail",
             value=None,
-            remedy="give the share of failures that it survives, or reliability.components with their loss_domain",
+            remedy="give the fraction of failures that it survives, or reliability.components with their loss_domain",
         )
     return fraction
 
@@ -140,12 +156,12 @@ def stalled_fraction(saved: Sequence[SavedTier]) -> Numbers | None:
     return sum((one.stalled_fraction for one in saved), 0.0) if saved else None
 
 
-def longest_stall_seconds(saved: Sequence[SavedTier]) -> Numbers | None:
-    """The longest time for which one save stalls training; None where not known.
+def max_save_stall_seconds(saved: Sequence[SavedTier]) -> Numbers | None:
+    """The max time for which one save stalls training; None where not known.
 
     Source: definition.
 
-    >>> longest_stall_seconds([])
+    >>> max_save_stall_seconds([])
     """
     return functools.reduce(np.maximum, (one.times.stall_seconds for one in saved)) if saved else None
 

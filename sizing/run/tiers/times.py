@@ -91,7 +91,7 @@ def _profile(tier: Tier, main: StorageProfile | None, demands: Demands) -> Stora
     if network is None:
         raise InvalidInput.of(
             "checkpoint.tiers",
-            "needs the network between the nodes for peer-memory, which is not published for this node",
+            "is peer-memory, and the compute network of this node is not published",
             value=None,
             remedy="give the tier's storage.profile, or cluster.node_spec.compute_network_bytes_per_second",
         )

@@ -17,9 +17,16 @@ from sizing.storage.profile import StorageProfile
 from sizing.units import decimal_bytes_text, percent_text
 
 DEFAULT_DRAWS = 1_000
+"""Ends of a 90 % interval from 1,000 draws rest on the outer 50 on either side."""
 NOTABLE_MISS_FRACTION = 0.25
+NOTABLE_MISS_DEVIATIONS = 4
+"""Of a measured time from its prediction: both must be exceeded. A choice: of normal noise, one in 16,000 lies four
+deviations off, and where storage is calm a few percent are no reason to doubt a run."""
 MOST_WARNINGS_OF_A_RUN = 3
+"""Of one document; a scan has one for each configuration, and they are mostly alike."""
 LEAST_RATIO_OF_SIZES = 1.5
+"""Between bytes per rank that count as two sizes. A guess: closer, a fixed time changes the rate by less than noise
+does."""
 
 _MISSING = (
     "measure more: 1 and several nodes, each with 1 and with many ranks, for example "
@@ -32,7 +39,7 @@ def calibrate(
 ) -> Calibration:
     """The Calibration of one storage system by all given runs; equal input and seed give equal output.
 
-    Args: `engine`, where the runs have several, another than that with most configurations; `num_draws` of the
+    Args: `engine`, where the runs have several, another than that with the max of configurations; `num_draws` of the
     bootstrap.
     Raises InvalidInput where too few configurations are left to fit, or where runs contradict each other.
     """
@@ -77,7 +84,7 @@ def _warnings(
 
 
 def _profile(fits: Iterable[DirectionFit]) -> StorageProfile:
-    """The limits that the data need; where two cannot be told apart, both at the least that they can be."""
+    """The limits that the data need; where two cannot be told apart, both at their min."""
     fields: dict[str, float] = {}
     for fit in fits:
         rivals = {field for rival in fit.rivals for field in rival}
@@ -94,18 +101,18 @@ def _is_enough(series: Series) -> bool:
 def _too_few(series: Sequence[Series]) -> InvalidInput:
     found = {row.configuration for s in series for row in s.rows}
     reasons = "; ".join(note for s in series for note in s.left_out)
-    had = ", ".join(sorted(map(configuration_text, found))) or "none that can be used"
+    had = ", ".join(sorted(map(configuration_text, found))) or "none"
     rule = f"must have at least {LEAST_CONFIGURATIONS} configurations of the same operation and settings, found {had}"
     return InvalidInput.of("measurements", rule + (f" ({reasons})" if reasons else ""), value=None, remedy=_MISSING)
 
 
 def _one_size(fit: DirectionFit) -> Iterator[str]:
     """Without a second size the rates may hold the times that do not grow with bytes."""
-    least, most = fit.covered.bytes_per_stream
-    if most < LEAST_RATIO_OF_SIZES * least:
+    low, high = fit.covered.bytes_per_stream
+    if high < LEAST_RATIO_OF_SIZES * low:
         yield (
-            f"one size: all runs moved about {decimal_bytes_text(most)} per rank, so times that do not grow with bytes "
-            "are hard to tell from the rates"
+            f"One size: all runs moved about {decimal_bytes_text(high)} per rank, so times that do not grow with bytes "
+            "cannot be separated from the rates. Measure a second size"
         )
 
 
@@ -113,7 +120,7 @@ def _of_run(result: BenchmarkResult) -> Iterator[str]:
     """What a run warned of; of many warnings the first and their number."""
     warnings = result.warnings
     if len(warnings) > MOST_WARNINGS_OF_A_RUN:
-        warnings = [f"{len(warnings)} warnings in its document, the first: {warnings[0]}"]
+        warnings = [f"{len(warnings)} warnings in its document. The first: {warnings[0]}"]
     for warning in warnings:
         yield f"run {result.run_id}: {warning}"
 
@@ -127,16 +134,16 @@ def _by_client(series: Series) -> Iterator[str]:
     count = sum(row.measurement.limited_by == "client" for row in series.rows)
     if count:
         yield (
-            f"{count} {OPERATIONS[series.direction]} measurement(s) had the client as their limit: the writer and node "
-            "limits are those of these clients and of this engine, the storage may give more"
+            f"{count} {OPERATIONS[series.direction]} measurement(s) were limited by the client. Their writer and node "
+            "limits are those of the clients and the engine; the storage may be faster"
         )
 
 
 def _missing(series: Series) -> Iterator[str]:
     if not _is_enough(series):
         yield (
-            f"no {OPERATIONS[series.direction]} limits: {series.num_configurations} configuration(s) can be used, "
-            f"{LEAST_CONFIGURATIONS} are needed; {_MISSING}"
+            f"No {OPERATIONS[series.direction]} limits: {series.num_configurations} usable configuration(s), "
+            f"{LEAST_CONFIGURATIONS} are required; {_MISSING}"
         )
 
 
@@ -149,8 +156,8 @@ def _misses(fit: DirectionFit) -> Iterator[str]:
     """Measurements that the fit does not explain."""
     for point in fit.points:
         miss = point.seconds / point.predicted_seconds - 1
-        if abs(miss) > max(NOTABLE_MISS_FRACTION, 4 * fit.noise_fraction):
+        if abs(miss) > max(NOTABLE_MISS_FRACTION, NOTABLE_MISS_DEVIATIONS * fit.noise_fraction):
             yield (
-                f"outlier: {_configuration_text(point)} (run {point.run_id}) took "
-                f"{percent_text(abs(miss))} {'longer' if miss > 0 else 'less'} than the limits explain"
+                f"Outlier: {_configuration_text(point)} (run {point.run_id}) took "
+                f"{percent_text(abs(miss))} {'longer' if miss > 0 else 'less'} than predicted"
             )

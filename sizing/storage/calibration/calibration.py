@@ -22,7 +22,9 @@ NORMAL_QUANTILE = 1.6448536269514722
 """Of the standard normal distribution at 1 - INTERVAL_TAIL."""
 
 MOST_DRAWS = 1_000
+"""What a document may hold, of each limit; it is written with 200."""
 MOST_POINTS = 10_000
+"""As many configurations as a scan may have."""
 
 Verdict = Literal["measured", "lower-bound", "unknown"]
 """`measured`: it binds in three or more configurations and no other limit explains them as well. `lower-bound`: a
@@ -87,7 +89,7 @@ class Covered(BaseModel):
 
 
 class FittedPoint(BaseModel):
-    """One measurement beside what the fit says of it, and what a fit without its configuration says."""
+    """One measurement with its prediction by the fit, and by a fit without its configuration."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -143,7 +145,7 @@ class DirectionFit(BaseModel):
 
 
 class Calibration(BaseModel):
-    """What benchmark runs say of a storage system: a profile, and beside it all that makes it believable.
+    """What benchmark runs say of a storage system: a profile, and the evidence for it.
 
     Limits that were never reached are not in the profile, but widen predictions of layouts that could reach them.
     """

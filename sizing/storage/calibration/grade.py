@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from sizing.storage.calibration.calibration import DirectionFit, Grade
 
 GRADES: tuple[tuple[Grade, float, int, int], ...] = (("A", 0.05, 2, 12), ("B", 0.10, 1, 8), ("C", 0.25, 0, 4))
-"""Grade, most held-out error, least shared limits that are measured, least configurations; the first that fits."""
+"""Grade, max held-out error, min measured shared limits, min configurations; the first that fits."""
 
 
 def grade_of(fits: Iterable[DirectionFit], *, doubts: Sequence[str]) -> Grade:

@@ -50,13 +50,13 @@ def predicted(calibration: Calibration, demands: Sequence[Demand], *, direction:
     seconds = total_seconds(rates_of(known, direction), demands)
     centre, low, high = _drawn_log_seconds(rates_of({**known, **_draws(fit, demands)}, direction), demands)
     readings = (total_seconds(rates_of(reading, direction), demands) for reading in _readings(fit))
-    least = functools.reduce(np.minimum, readings, seconds)
-    most = _unseen_seconds(rates_of(_unseen(fit, known), direction), demands)
+    shortest = functools.reduce(np.minimum, readings, seconds)
+    unseen = _unseen_seconds(rates_of(_unseen(fit, known), direction), demands)
     spread = NORMAL_QUANTILE**2 * (fit.noise_fraction**2 + _extrapolation_variance(fit, demands))
     return Prediction(
         seconds=seconds,
-        low_seconds=least * np.exp(-np.sqrt((centre - low) ** 2 + spread)),
-        high_seconds=np.maximum(most, seconds) * np.exp(np.sqrt((high - centre) ** 2 + spread)),
+        low_seconds=shortest * np.exp(-np.sqrt((centre - low) ** 2 + spread)),
+        high_seconds=np.maximum(unseen, seconds) * np.exp(np.sqrt((high - centre) ** 2 + spread)),
         extrapolated=_extrapolated(fit, demands),
     )
 
@@ -82,7 +82,7 @@ def _readings(fit: DirectionFit) -> Iterator[Mapping[str, Numbers]]:
 
 
 def _unseen(fit: DirectionFit, known: Mapping[str, Numbers]) -> dict[str, float]:
-    """The limits that were never reached, at the least that they can be."""
+    """The limits that were never reached, at their min."""
     return {
         limit.field: limit.value
         for limit in fit.limits
@@ -119,6 +119,6 @@ def _doublings(fit: DirectionFit, demand: Demand) -> dict[str, Numbers]:
         "files per rank": (np.divide(demand.num_files, demand.num_streams), covered.files_per_stream),
     }
     return {
-        name: np.maximum(0.0, np.maximum(np.log2(np.divide(value, most)), np.log2(np.divide(least, value))))
-        for name, (value, (least, most)) in figures.items()
+        name: np.maximum(0.0, np.maximum(np.log2(np.divide(value, high)), np.log2(np.divide(low, value))))
+        for name, (value, (low, high)) in figures.items()
     }

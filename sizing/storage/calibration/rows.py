@@ -75,6 +75,6 @@ def reasons_against(row: Row, engine: str | None) -> Iterator[str]:
     elif found.cache_policy == "cached":
         yield "may have come from the page cache"
     elif found.limited_by == "generator":
-        yield "waited for the bytes that they were to write"
+        yield "waited for the payload generator"
     elif engine is not None and found.engine != engine:
         yield f"are of engine {found.engine}"

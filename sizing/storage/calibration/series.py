@@ -26,7 +26,10 @@ from sizing.storage.rates import Direction
 from sizing.storage.terms import Demand
 
 LEAST_CONFIGURATIONS = 3
+"""A rate, a fixed time and one to check them: below, any times are explained."""
 CONTRADICTION_RATIO = 2.0
+"""Between two runs of one configuration. A choice, far above noise: storage that was changed between them, or was
+busy."""
 
 PLANNING_ENGINES = ("dcp", "async-dcp")
 
@@ -82,9 +85,9 @@ class Series:
 
 
 def series_of(results: Sequence[BenchmarkResult], direction: Direction, *, engine: str | None = None) -> Series:
-    """The measurements of a direction that can be fitted together: those of the setting with most configurations.
+    """The measurements of a direction that can be fitted together: those of the setting with the max of configurations.
 
-    Args: `engine`, where another than that with most configurations is wanted.
+    Args: `engine`, where another than that with the max of configurations is wanted.
     Raises InvalidInput where rows of one configuration contradict each other.
     """
     rows = _rows_of(results, direction)
@@ -96,7 +99,7 @@ def series_of(results: Sequence[BenchmarkResult], direction: Direction, *, engin
         left_out[f"have other settings ({setting_text(other)})"] += len(rows_of_other)
     chosen = list(_with_fastest_threads(alike))
     if len(chosen) < len(alike):
-        left_out["had another number of threads and were slower"] += len(alike) - len(chosen)
+        left_out["used another number of threads and were slower"] += len(alike) - len(chosen)
     _refuse_contradictions(chosen, direction)
     reasons = (f"{count} {OPERATIONS[direction]} measurement(s) {reason}" for reason, count in left_out.items())
     return Series(direction, tuple(chosen), tuple(reasons))
@@ -122,7 +125,7 @@ def dates_of(results: Sequence[BenchmarkResult]) -> list[date]:
 
 
 def _by_setting(rows: Sequence[Row]) -> dict[Setting, list[Row]]:
-    """Rows that can be fitted together; those of either kind of I/O go with the most that are otherwise alike."""
+    """Rows that can be fitted together; those of either kind of I/O go with the larger group otherwise alike."""
     by_setting: dict[Setting, list[Row]] = {}
     for row in rows:
         by_setting.setdefault(row.setting, []).append(row)
@@ -160,7 +163,7 @@ def _refuse_contradictions(rows: Sequence[Row], direction: Direction) -> None:
                 f"contradict each other: the {OPERATIONS[direction]} of {configuration_text(configuration)} took "
                 f"{fast.seconds:.3g} s in run {fast.run_id} and {slow.seconds:.3g} s in run {slow.run_id}",
                 value=None,
-                remedy="leave out the run that is not of this storage as it is now, or measure again",
+                remedy="remove the run that was measured on another state of the storage, or measure again",
             )
 
 

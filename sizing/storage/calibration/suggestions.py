@@ -1,4 +1,4 @@
-"""Which further runs would tell most: they make a limit bind that was not seen, or narrow the widest interval."""
+"""Which further runs help the most: they make an unseen limit bind, or narrow the widest interval."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ from sizing.storage.terms import Demand, total_seconds
 from sizing.units import percent_text
 
 _MOST_SUGGESTIONS = 3
+"""Of each direction: people make a few runs and calibrate again."""
+_LEAST_RATIO_WORTH_A_RUN = 2.0
+"""Between sizes, below which another one is suggested: above `LEAST_RATIO_OF_SIZES`, from which on there is no doubt of
+them, as a run more costs little."""
 _SHARED = ("file-system", "node", "writer")
 
 
@@ -70,14 +74,14 @@ def _to_vary(fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:
     """A second size, where all runs had one."""
     if _has_one_size(fit):
         covered = fit.covered
-        reason = f"one size cannot tell the rates of {OPERATIONS[direction]}s from times that do not grow with bytes"
+        reason = f"one size cannot separate the {OPERATIONS[direction]} rates from times that do not grow with bytes"
         nodes, ranks = round(covered.num_nodes[1]), round(covered.streams_per_node[1])
         yield Suggestion(direction, nodes, ranks, 4 * round(covered.bytes_per_stream[1]), reason)
 
 
 def _has_one_size(fit: DirectionFit) -> bool:
-    least, most = fit.covered.bytes_per_stream
-    return most < 2 * least
+    low, high = fit.covered.bytes_per_stream
+    return high < _LEAST_RATIO_WORTH_A_RUN * low
 
 
 def _to_narrow(calibration: Calibration, fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:
@@ -102,7 +106,7 @@ def _to_narrow(calibration: Calibration, fit: DirectionFit, direction: Direction
     best = int(left.argmin())
     low, high = widest.interval or (0.0, 0.0)
     reason = (
-        f"it would narrow the {widest.resource} limit of {OPERATIONS[direction]}s, the widest interval, from "
+        f"narrows the {widest.resource} limit of {OPERATIONS[direction]}s, the widest interval, from "
         f"{_either_way(high / low, 1.0)} to {_either_way(high / low, math.sqrt(left[best]))} either way"
     )
     yield Suggestion(direction, int(nodes[best]), int(ranks[best]), int(size[best]), reason)
@@ -117,9 +121,9 @@ def _grid(fit: DirectionFit) -> Iterator[tuple[int, int, int]]:
 
 
 def _doubled(span: tuple[float, float]) -> list[int]:
-    least, most = math.ceil(span[0]), round(span[1])
-    count = int(math.log2(most / least)) + 1 if most > least else 1
-    return sorted({*(least * 2**power for power in range(count)), most})
+    low, high = math.ceil(span[0]), round(span[1])
+    count = int(math.log2(high / low)) + 1 if high > low else 1
+    return sorted({*(low * 2**power for power in range(count)), high})
 
 
 def _either_way(ratio: float, narrowed_by: float) -> str:

@@ -20,8 +20,8 @@ LEAST_BINDING = 3
 MOST_RATIO_OF_A_TIME = 20.0
 """Of an interval's ends, from which on a time that adds up was not seen."""
 
-_UNCHECKED = "there are no more configurations than limits, so none checks it"
-_ONE_SIZE = "runs of one size cannot tell it from the"
+_UNCHECKED = "as many limits as configurations, so no configuration checks it"
+_ONE_SIZE = "all runs have one size, so it cannot be separated from the"
 
 
 def limit_estimates(
@@ -73,13 +73,13 @@ def _num_binding(binding: npt.NDArray[np.intp], column: int, groups: Sequence[ob
 
 
 def _rate(fit: _Fit, column: int, *, num_binding: int) -> LimitEstimate:
-    """A shared resource: its rate where the data measure it, else the least that it can be."""
+    """A shared resource: its rate where the data measure it, else the min that it can be."""
     name, doubt = fit.names[column], _doubt_about_rate(fit, column, num_binding=num_binding)
     return LimitEstimate(
         field=name.field,
         resource=name.resource,
         verdict="lower-bound" if doubt else "measured",
-        value=least_rate(fit.design, fit.explanation, column) if doubt else fit.value(column),
+        value=min_rate(fit.design, fit.explanation, column) if doubt else fit.value(column),
         interval=None if doubt else fit.interval(column),
         num_binding=num_binding,
         reason=doubt or f"binds in {num_binding} configurations",
@@ -89,13 +89,13 @@ def _rate(fit: _Fit, column: int, *, num_binding: int) -> LimitEstimate:
 def _doubt_about_rate(fit: _Fit, column: int, *, num_binding: int) -> str | None:
     """Why a rate is only known to be at least so much; None where it is measured."""
     if rivals := fit.rivals_without(column):
-        return f"these runs cannot tell it from {' and '.join(_exchanged_for(fit, column, rivals))}"
+        return f"these runs cannot separate it from {' and '.join(_exchanged_for(fit, column, rivals))}"
     if not fit.is_kept(column):
         return "never reached: no run was limited by it"
     if fit.explanation.fixed_in_rates:
-        return f"{_ONE_SIZE} fixed time, which counts in it"
+        return f"{_ONE_SIZE} fixed time, which it contains"
     if num_binding < LEAST_BINDING:
-        return f"binds in {num_binding} configuration(s), {LEAST_BINDING} are needed"
+        return f"binds in {num_binding} configuration(s), {LEAST_BINDING} are required"
     return None if fit.is_checked else _UNCHECKED
 
 
@@ -129,17 +129,17 @@ def _doubt_about_time(fit: _Fit, column: int, *, is_narrow: bool) -> str:
     if is_narrow:
         return _UNCHECKED
     if fit.explanation.fixed_in_rates and fit.names[column].resource == "fixed":
-        return f"{_ONE_SIZE} rates, which hold it"
+        return f"{_ONE_SIZE} rates, which contain it"
     if column in fit.explanation.twins:
-        return f"these runs cannot tell it from {fit.names[fit.explanation.twins[column]].resource}"
-    return "too small to be seen beside the noise"
+        return f"these runs cannot separate it from {fit.names[fit.explanation.twins[column]].resource}"
+    return "smaller than the noise"
 
 
-def least_rate(design: Design, explanation: Explanation, column: int) -> float:
-    """The least rate of a shared resource at which no explanation of the data would look different.
+def min_rate(design: Design, explanation: Explanation, column: int) -> float:
+    """The min rate of a shared resource at which no explanation of the data would look different.
 
     Its term is nowhere longer than the slowest, so the rate is at least the largest coefficient over slowest; of rival
-    explanations the one that asks least. Of a resource that is in none of them only the whole time is sure to be
+    explanations the one with the min. Of a resource that is in none of them only the whole time is sure to be
     longer, as it may stand in what they take for time that adds up.
     """
     if not any(np.isfinite(parameters[column]) for parameters in (explanation.parameters, *explanation.rivals)):

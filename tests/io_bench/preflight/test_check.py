@@ -46,7 +46,7 @@ def test_a_disk_with_room_is_fine_and_left_as_it_was(
     bench: Bench, small_disk: Disk, tree: Callable[[Path], Tree]
 ) -> None:
     before = tree(small_disk.path)
-    done = bench.run("check", "--target", str(small_disk.path), "--bytes-per-rank", "10MiB", "--ranks", "4")
+    done = bench.run_here("check", "--target", str(small_disk.path), "--bytes-per-rank", "10MiB", "--ranks", "4")
     assert (done.returncode, done.stderr) == (0, "")
     assert set(verdicts(done.stdout).values()) == {"fine"}
     assert "ext4 on" in done.stdout
@@ -61,17 +61,17 @@ def test_direct_io_is_aligned_as_the_device_says(small_disk: Disk) -> None:
 
 
 def test_a_checkpoint_that_does_not_fit_is_a_problem(bench: Bench, small_disk: Disk) -> None:
-    done = bench.run("check", "--target", str(small_disk.path), "--bytes-per-rank", "40MiB", "--ranks", "2")
+    done = bench.run_here("check", "--target", str(small_disk.path), "--bytes-per-rank", "40MiB", "--ranks", "2")
     assert done.returncode == 2
     assert verdicts(done.stdout)["space"] == "problem"
     assert "Problem: space: --target has " in done.stderr
 
 
 def test_a_file_longer_than_the_file_system_takes_is_a_problem(bench: Bench, small_disk: Disk) -> None:
-    done = bench.run("check", "--target", str(small_disk.path), "--bytes-per-rank", "16TiB")
+    done = bench.run_here("check", "--target", str(small_disk.path), "--bytes-per-rank", "16TiB")
     assert done.returncode == 2
     assert verdicts(done.stdout)["largest file"] == "problem"
-    assert "Problem: largest file: This file system takes no file as long: start more ranks" in done.stderr
+    assert "Problem: largest file: The file system does not allow files of this size. Start more ranks" in done.stderr
 
 
 def test_the_checkpoint_of_a_scenario_is_what_is_looked_for(bench: Bench, small_disk: Disk) -> None:
@@ -79,12 +79,12 @@ def test_the_checkpoint_of_a_scenario_is_what_is_looked_for(bench: Bench, small_
     scenario = scenario_from({"model": model, "parallelism": {"tensor": 2, "pipeline": 3}})
     (bench.directory / "s.json").write_text(json.dumps(scenario.model_dump(mode="json", exclude_unset=True)))
     flags = ("--target", str(small_disk.path), "--scenario", "s.json", "--scale", "0.01", "--ranks", "4")
-    done = bench.run("check", *flags)
+    done = bench.run_here("check", *flags)
     assert done.returncode == 0, done.stderr
     of_rank = [round(0.01 * row.bytes) for row in sorted(manifest_of(scenario), key=lambda row: row.rank)][:4]
-    size = f"{bytes_text(sum(of_rank))} from 4 ranks, the largest with {bytes_text(max(of_rank))}:"
+    size = f"{bytes_text(sum(of_rank))} from 4 ranks, max {bytes_text(max(of_rank))}:"
     assert size in done.stdout.replace("\n", " ")
-    assert bench.run("check", *flags[:4], "--ranks", "4").returncode == 2
+    assert bench.run_here("check", *flags[:4], "--ranks", "4").returncode == 2
 
 
 def test_files_that_have_no_names_left_are_a_problem(small_disk: Disk) -> None:
@@ -95,16 +95,16 @@ def test_files_that_have_no_names_left_are_a_problem(small_disk: Disk) -> None:
 
 def test_a_file_system_in_memory_is_a_warning(bench: Bench, tmp_path: Path, testbed: Testbed) -> None:
     target = testbed(memory_disk(tmp_path, num_bytes=64 * MIB))
-    done = bench.run("check", "--target", str(target), "--bytes-per-rank", "1MiB")
+    done = bench.run_here("check", "--target", str(target), "--bytes-per-rank", "1MiB")
     assert done.returncode == 1
     assert verdicts(done.stdout)["file system"] == "warning"
-    assert "Warning: file system: It lives in memory" in done.stderr
+    assert "Warning: file system: This file system is in memory" in done.stderr
     assert list(target.iterdir()) == []
 
 
 def test_a_read_only_target_is_refused(bench: Bench, small_disk: Disk) -> None:
     small_disk.remount("ro")
-    done = bench.run("check", "--target", str(small_disk.path), "--bytes-per-rank", "1MiB")
+    done = bench.run_here("check", "--target", str(small_disk.path), "--bytes-per-rank", "1MiB")
     assert done.returncode == 2
     assert "--target must be writable (Read-only file system)" in done.stderr
 
@@ -133,9 +133,9 @@ def test_direct_io_that_engine_direct_cannot_keep_to_is_a_warning(
     """As on hosts whose pages are of 64 KiB, for an agent that knew only smaller ones."""
     monkeypatch.setattr(directory_checks, "ALIGNMENT_BYTES", 256)
     finding = directory_checks.direct_io(small_disk.path)
-    assert (finding.severity, "units of 256 B and fails here" in finding.advice) == ("warning", True)
+    assert (finding.severity, "aligns to 256 B and fails here" in finding.advice) == ("warning", True)
     monkeypatch.setattr(directory_checks, "smallest_alignment_bytes", lambda _path: None)
-    assert directory_checks.direct_io(small_disk.path).found == "taken, but no request is"
+    assert directory_checks.direct_io(small_disk.path).found == "accepted, but every request fails"
 
 
 def test_nothing_stays_of_a_check_that_is_interrupted(target: Path, tree: Callable[[Path], Tree]) -> None:
@@ -152,7 +152,7 @@ def test_nothing_stays_of_a_check_that_is_interrupted(target: Path, tree: Callab
 
 def test_the_ranks_that_were_launched_are_those_that_need_room(bench: Bench, target: Path) -> None:
     step = {"SLURM_STEP_NUM_TASKS": "3", "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_STEP_NODELIST": "n1"}
-    done = bench.finish(bench.start(bench.command("check", "--target", str(target)), environment=step))
+    done = bench.run_here("check", "--target", str(target), environment=step)
     assert "for 3 x 268.4 MB (256.0 MiB):" in done.stdout
 
 
@@ -181,14 +181,14 @@ def test_an_object_store_is_tried_and_left_as_it_was(bench: Bench, tmp_path: Pat
         (["--ranks", "0"], "--ranks must be at least 1"),
         (["--ranks", "all"], "--ranks must be a whole number"),
         (["--bytes-per-rank", "1B"], "--bytes-per-rank must be from 1.000 MiB to 16.00 TiB"),
-        (["--scale", "0.5"], "--scale belongs to --scenario"),
+        (["--scale", "0.5"], "--scale needs --scenario"),
         (["--scenario", "none.json"], "--scenario must be a scenario"),
-        (["--scenario", "none.json", "--bytes-per-rank", "1GiB"], "must not stand beside --scenario"),
+        (["--scenario", "none.json", "--bytes-per-rank", "1GiB"], "must not be combined with --scenario"),
         (["--target", "/nowhere"], "--target must be a directory that exists"),
     ],
 )
 def test_wrong_flags_are_explained(flags: list[str], words: str, bench: Bench, target: Path) -> None:
-    done = bench.run("check", "--target", str(target), *flags)
+    done = bench.run_here("check", "--target", str(target), *flags)
     assert (done.returncode, done.stdout) == (2, "")
     assert words in done.stderr
     assert "Traceback" not in done.stderr

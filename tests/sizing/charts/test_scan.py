@@ -72,11 +72,11 @@ def test_what_came_from_memory_is_not_drawn() -> None:
     )
     drawn = scan_chart(warm)
     assert [len(panel["data"]["values"]) for panel in drawn["vconcat"]] == [1, 1]
-    assert "1 from memory not drawn" in str(drawn["title"])
+    assert "1 from the page cache not drawn" in str(drawn["title"])
     assert "from memory" not in str(scan_chart(SCAN)["title"])
 
 
 def test_it_draws_with_its_labels() -> None:
     text = " ".join(ET.fromstring(svg(scan_chart(SCAN))).itertext())  # noqa: S314 - our own
-    for label in ("torch-save", "blocks of 8.000 MiB", "GB/s", "write, all ranks together", "ranks at work at once"):
+    for label in ("torch-save", "blocks of 8.000 MiB", "GB/s", "write, all ranks together", "active ranks"):
         assert label in text

@@ -30,10 +30,10 @@ def test_the_curve_passes_through_the_interval_asked_for_and_is_lowest_at_the_be
 @pytest.mark.parametrize(
     ("given", "titles"),
     [
-        ({}, ["What a checkpoint holds"]),
+        ({}, ["Contents of a checkpoint"]),
         (
             {"write_bytes_per_second": 1e9, "node_write_bytes_per_second": 1e9},
-            ["What a checkpoint holds", "What limits the write"],
+            ["Contents of a checkpoint", "What limits the write"],
         ),
     ],
 )

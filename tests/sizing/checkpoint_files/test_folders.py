@@ -74,8 +74,8 @@ def test_a_megatron_tree_is_summed_over_its_ranks(tmp_path: Path, monkeypatch: p
     assert len(contents.files) == 3
     assert contents.disk_bytes == sum(p.stat().st_size for p in tmp_path.rglob("*") if p.is_file())
     assert contents.notes == (
-        "2 names of weights stand in more than one file: each file counts, which is right for shards and too much "
-        "for tensors that every rank keeps whole",
+        "2 names of weights occur in more than one file. Each occurrence counts: right for shards, too much for "
+        "tensors that every rank saves whole",
     )
 
 
@@ -143,7 +143,7 @@ def test_weights_in_two_formats_are_pointed_out(tmp_path: Path) -> None:
     saved(tmp_path / "pytorch_model.bin", weights)
     contents = contents_of(tmp_path)
     assert contents.num_parameters == 8
-    assert "safetensors and torch-save: if these are copies" in contents.notes[0]
+    assert "safetensors and torch-save. If these are copies" in contents.notes[0]
 
 
 @pytest.mark.filterwarnings("ignore")

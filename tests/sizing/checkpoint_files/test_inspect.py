@@ -52,7 +52,7 @@ def test_json_is_the_document_of_the_library(checkpoint: Path) -> None:
 def test_weights_alone_are_said_to_be_no_training_checkpoint(tmp_path: Path) -> None:
     safetensors.torch.save_file({"a.weight": torch.zeros(3)}, tmp_path / "[red]a.safetensors")
     found = ckpt_size("inspect", str(tmp_path))
-    assert "no optimizer state is in it" in found.stdout
+    assert "The checkpoint has no optimizer state" in found.stdout
     assert "[red]a.safetensors" in found.stdout
 
 

@@ -123,19 +123,19 @@ def test_the_answer_says_whether_state_and_activations_fit() -> None:
     degrees = "--model gpt3-175b --tensor 8 --pipeline 8 --data 16 --sequence-length 2048 --micro-batch 1"
     runs = ckpt_size(*f"{degrees} --global-batch 1536".split()).stdout
     assert "61.10 GB  on stage 0" in runs
-    assert "6.80 %  of a step the pipeline idles, with 96 microbatches" in runs
-    assert "CANNOT RUN" not in runs
+    assert "6.80 %  of a step the pipeline is idle, with 96 microbatches" in runs
+    assert "DOES NOT FIT" not in runs
     misfit = ckpt_size(*f"{degrees} --recomputation none".split(), "--tensor", "4").stdout
-    assert "CANNOT RUN" in misfit
-    assert "this layout cannot run; with checkpoint.format" in misfit.replace("\n", " ")
-    assert "the nearest that can has" in misfit.replace("\n", " ")
+    assert "DOES NOT FIT" in misfit
+    assert "this layout cannot run. With checkpoint.format" in misfit.replace("\n", " ")
+    assert "The nearest layout that fits is" in misfit.replace("\n", " ")
 
 
 def test_check_exits_with_1_where_a_target_is_missed() -> None:
     assert ckpt_size(*REFERENCE_FLAGS, "--check").returncode == 0
     missed = ckpt_size(*REFERENCE_FLAGS, "--check", "--max-overhead", "0.001")
     assert missed.returncode == 1
-    assert "MISSES 0.100 %" in missed.stdout
+    assert "MISSES max 0.100 %" in missed.stdout
     assert ckpt_size(*REFERENCE_FLAGS, "--max-overhead", "0.001").returncode == 0
 
 
@@ -147,9 +147,9 @@ def test_check_exits_with_1_where_a_target_is_missed() -> None:
         (["broken.json"], "broken.json cannot be parsed"),
         (["list.json"], "list.json must hold an object with named fields, found list."),
         (["binary.json"], "binary.json is not a text file"),
-        (["twice.json"], "the field 'model' stands twice"),
+        (["twice.json"], "the field 'model' is given twice"),
         (["deep.json"], "deep.json cannot be parsed"),
-        (["twice.yaml"], "the field 'model' stands twice"),
+        (["twice.yaml"], "the field 'model' is given twice"),
         (["/dev/zero"], "/dev/zero is larger than 64.00 MiB"),
         (["surrogate.json"], "model.preset must be"),
         (["nan.json"], "targets.max_overhead_fraction must be a finite number, got nan"),
@@ -261,7 +261,7 @@ def test_storage_takes_a_calibration(tmp_path: Path) -> None:
 def test_simulate_sets_the_runs_beside_the_formula() -> None:
     arguments = (*REFERENCE_FLAGS, "--runs", "500", "--lasting", "10d")
     shown = ckpt_size("simulate", *arguments).stdout
-    assert "500 runs of 10.0 days, a failure every 9.62 h" in shown
+    assert "500 runs of 10.0 days, MTBF 9.62 h" in shown
     assert "goodput, formula" in shown
     report = json.loads(ckpt_size("simulate", *arguments, "--json").stdout)
     assert abs(report["difference_in_standard_errors"]) < 3.5

@@ -30,7 +30,7 @@ def test_tables_and_a_chart_show_what_differs_and_why(tmp_path: Path, files: lis
     for text in ("273.0 GB/s", "138.00 s (2.73 x)", "one input after the other", "1,008,038,758,400"):
         assert text in found.stdout
     svg = (tmp_path / "compared.svg").read_text()
-    assert "stall of a save" in svg
+    assert "stall per save" in svg
     assert "slower storage, hourly" in svg
 
 

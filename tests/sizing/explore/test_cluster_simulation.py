@@ -109,7 +109,7 @@ def test_a_file_system_that_is_short_makes_every_checkpoint_wait() -> None:
     assert job.simulated_stalls is not None
     assert job.simulated_stalls.p50_seconds > 100 * job.stall_alone_seconds
     assert report.write.simulated.limited_fraction > 0.9
-    assert any("every checkpoint waits" in warning for warning in report.warnings)
+    assert any("Every checkpoint waits" in warning for warning in report.warnings)
 
 
 ASYNC = {"mode": "async", "interval_seconds": "1h", "format": "torch-dist"}
@@ -148,8 +148,8 @@ def test_jobs_that_fail_before_they_save_are_named_and_no_rate_helps_them() -> N
     report = report_of(**asked, num_jobs=2, start="together")
     assert report.jobs[0].simulated_stalls is None
     assert report.required.write_bytes_per_second is None
-    assert any("8B: no save was completed in the simulation" in warning for warning in report.warnings)
-    assert any("some jobs fail before they ever save" in warning for warning in report.warnings)
+    assert any("8B: no save completed in the simulation" in warning for warning in report.warnings)
+    assert any("some jobs fail before their first save" in warning for warning in report.warnings)
 
 
 @pytest.mark.parametrize(("sharing", "is_warned"), [("per-node", True), ("per-job", False)])

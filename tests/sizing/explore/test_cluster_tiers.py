@@ -71,8 +71,8 @@ def test_a_save_that_drains_from_a_tier_stalls_nobody() -> None:
 
 def test_what_the_figures_leave_out_is_said() -> None:
     warnings = report_of(ASYNC, NVME, ARCHIVE, num_jobs=2, horizon_seconds="2d").warnings
-    assert any("copying to the object-store reads 5.205 MB/s of the shared storage" in text for text in warnings)
-    assert any("to have the rates of its object-store tier to itself" in text for text in warnings)
+    assert any("copying to the object-store reads 5.205 MB/s from the shared storage" in text for text in warnings)
+    assert any("to have the whole bandwidth of its object-store tier" in text for text in warnings)
 
 
 def level(interval: float, drain: float = 0.0) -> Level:

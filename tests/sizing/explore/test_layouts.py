@@ -28,7 +28,7 @@ def question(model: str, num_gpus: int, **blocks: Any) -> dict[str, Any]:
 
 
 def search(model: str, num_gpus: int, *, asked: dict[str, Any] | None = None, **blocks: Any) -> LayoutsReport:
-    options = {"most_layouts": 1000} | (asked or {})
+    options = {"max_layouts": 1000} | (asked or {})
     return find_layouts({"scenario": question(model, num_gpus, **blocks)} | options)
 
 
@@ -114,7 +114,7 @@ def test_published_layouts_are_among_those_found() -> None:
 
 def test_the_layout_of_llama_405b_is_found() -> None:
     """Tensor 8, pipeline 16, data 128 on 16,384 GPUs: arXiv 2407.21783, table 4."""
-    found = find_layouts(REFERENCE_SEARCH | {"most_layouts": 100})
+    found = find_layouts(REFERENCE_SEARCH | {"max_layouts": 100})
     assert (8, 16, 128, 1) in {degrees(layout) for layout in found.layouts}
 
 
@@ -170,15 +170,15 @@ def test_a_bare_count_says_that_activations_are_not_known() -> None:
     model = {"num_parameters": 8_000_000_000}
     found = find_layouts(question("gpt2", 8, training=BATCH) | {"model": model})
     assert {(layout.recomputation, layout.activation_bytes) for layout in found.layouts} == {(None, None)}
-    assert any("activations are not known: they need the model's architecture" in w for w in found.warnings)
+    assert any("Activations not counted: only a number of parameters is given" in w for w in found.warnings)
 
 
 def test_degrees_that_are_given_are_not_kept_and_that_is_said() -> None:
     given = {"tensor": 4, "pipeline": 2, "virtual_pipeline": 2}
     found = search("llama-3.1-8b", 64, parallelism=given)
     assert len({layout.parallelism.tensor for layout in found.layouts}) > 1
-    assert "the scenario's tensor 4, pipeline 2 are not kept: all such degrees are tried" in found.warnings
-    assert not any("not kept" in warning for warning in search("llama-3.1-8b", 64).warnings)
+    assert "The scenario's tensor 4, pipeline 2 are ignored: the search tries all such degrees" in found.warnings
+    assert not any("are ignored" in warning for warning in search("llama-3.1-8b", 64).warnings)
 
 
 def test_only_even_stages_where_asked() -> None:
@@ -191,36 +191,36 @@ def test_only_even_stages_where_asked() -> None:
 def test_where_nothing_fits_the_least_need_is_said() -> None:
     found = search("megatron-1t", 64)
     assert found.layouts == []
-    assert found.least_memory is not None
-    assert (found.least_memory.parallelism.tensor, found.least_memory.parallelism.pipeline) == (8, 8)
+    assert found.min_memory is not None
+    assert (found.min_memory.parallelism.tensor, found.min_memory.parallelism.pipeline) == (8, 8)
     nearest = question("megatron-1t", 64, parallelism={"tensor": 8, "pipeline": 8})
-    assert found.least_memory.gpu_bytes == answer(scenario_from(nearest)).training.gpu_state_bytes
-    assert any("nothing fits: tensor 8, pipeline 8 comes nearest and needs 287.1 GB" in w for w in found.warnings)
+    assert found.min_memory.gpu_bytes == answer(scenario_from(nearest)).training.gpu_state_bytes
+    assert any("No layout fits: tensor 8, pipeline 8 is the nearest and needs 287.1 GB" in w for w in found.warnings)
 
 
 def test_contexts_that_do_not_divide_the_gpus_leave_nothing() -> None:
     found = search("gpt2", 9, asked={"contexts": [2]})
     assert (found.num_candidates, found.layouts) == (0, [])
-    assert any("no degrees that multiply to 9 GPUs" in warning for warning in found.warnings)
+    assert any("No degrees of 9 GPUs" in warning for warning in found.warnings)
 
 
 def test_where_no_degrees_go_with_the_model_the_reason_is_said() -> None:
     found = search("gpt2", 13, training=BATCH | {"global_batch_size": 5})
-    assert (found.num_refused, found.num_fitting, found.least_memory) == (found.num_candidates, 0, None)
+    assert (found.num_refused, found.num_fitting, found.min_memory) == (found.num_candidates, 0, None)
     assert any("training.global_batch_size must be a multiple" in warning for warning in found.warnings)
 
 
 @pytest.mark.parametrize(
     ("document", "sentence"),
     [
-        ({"scenario": {"model": {"preset": "gpt2"}}}, "scenario.cluster.num_gpus is needed"),
-        ({"scenario": question("gpt2", 8), "objective": "save-time"}, "scenario.storage is needed for the objective"),
-        ({"scenario": question("gpt2", 8), "objective": "bubble"}, "scenario.training.global_batch_size is needed"),
+        ({"scenario": {"model": {"preset": "gpt2"}}}, "scenario.cluster.num_gpus is required"),
+        ({"scenario": question("gpt2", 8), "objective": "save-time"}, "scenario.storage is required for the objective"),
+        ({"scenario": question("gpt2", 8), "objective": "bubble"}, "scenario.training.global_batch_size is required"),
         ({"scenario": question("gpt2", 8), "headroom_fraction": 1}, "headroom_fraction must be at most 0.9"),
         ({"scenario": question("gpt-2", 8)}, "scenario.model.preset must be a name of the catalog"),
         (
             {"scenario": question("gpt2", 8, cluster={"node": None, "node_spec": {"gpus_per_node": 8}})},
-            "scenario.cluster.node_spec.gpu_memory_bytes is needed",
+            "scenario.cluster.node_spec.gpu_memory_bytes is required",
         ),
         (
             {"scenario": question("gpt2", 8, training={"frozen": ["embeding"]})},
@@ -244,6 +244,16 @@ def test_questions_without_an_answer_are_refused(document: dict[str, Any], sente
     with pytest.raises(InvalidInput) as caught:
         find_layouts(document)
     assert sentence in str(caught.value)
+
+
+def test_former_names_are_still_read() -> None:
+    assert layouts_request_from({"scenario": question("gpt2", 8), "most_layouts": 3}).max_layouts == 3
+    report = find_layouts({"scenario": question("gpt2", 8), "max_layouts": 1})
+    document = report.model_dump(mode="json")
+    assert document["least_memory"] == document["min_memory"] is not None
+    assert LayoutsReport.model_validate(document) == report
+    former = {name: value for name, value in document.items() if name != "min_memory"}
+    assert LayoutsReport.model_validate(former) == report
 
 
 def test_a_scenario_alone_is_a_question() -> None:

@@ -42,7 +42,7 @@ def met_and_found(asked: dict[str, Any], requirement: Requirement, value: float)
     return (check.met, check.found) if check else (None, None)
 
 
-def of(report: RequirementsReport, field: str, target: str, sense: str = "least") -> Requirement:
+def of(report: RequirementsReport, field: str, target: str, sense: str = "min") -> Requirement:
     return next(r for r in report.requirements if (r.field, r.target, r.sense) == (field, target, sense))
 
 
@@ -89,7 +89,7 @@ def test_every_answer_meets_its_target_and_a_hair_less_does_not(
         met, found = met_and_found(asked, requirement, requirement.value)
         assert met is True
         assert found == pytest.approx(requirement.wanted, rel=1e-9)
-        hair = 1 - HAIR if requirement.sense == "least" else 1 + HAIR
+        hair = 1 - HAIR if requirement.sense == "min" else 1 + HAIR
         less = requirement.value * hair
         met_with_less, found_with_less = met_and_found(asked, requirement, less)
         assert not met_with_less or found_with_less == pytest.approx(requirement.wanted, rel=1e-9)
@@ -137,7 +137,7 @@ def test_in_every_mode_and_with_tiers_what_is_met_as_given_is_what_the_answer_me
                 met, found = met_and_found(asked, row, row.value)
                 assert met is True
                 met_with_less, found = met_and_found(
-                    asked, row, row.value * (1 - HAIR if row.sense == "least" else 1 + HAIR)
+                    asked, row, row.value * (1 - HAIR if row.sense == "min" else 1 + HAIR)
                 )
                 assert not met_with_less or found == pytest.approx(row.wanted, rel=1e-9)
 
@@ -178,7 +178,7 @@ def test_an_asynchronous_save_must_drain_in_its_interval_and_stalls_for_the_copy
     drained = of(report, WRITE, "interval_seconds")
     assert drained.value is not None
     assert drained.value == pytest.approx(13.8e12 / (600 - share / 10e9))
-    assert report.least.write_bytes_per_second == drained.value
+    assert report.needed.write_bytes_per_second == drained.value
     assert of(report, WRITE, "max_stall_seconds").status == "any"
     assert of(report, COPY, "max_stall_seconds").value == pytest.approx(share / 3)
     assert of(report, INTERVAL, "interval_seconds").value == pytest.approx(13.8e12 / 273e9 + share / 10e9)
@@ -209,7 +209,7 @@ def test_with_tiers_the_main_storage_is_written_between_them() -> None:
             assert met or requirement.target == "interval_seconds"
             if met:
                 assert found == pytest.approx(requirement.wanted, rel=1e-9)
-    longest = of(report, INTERVAL, "min_goodput_fraction", "most").value
+    longest = of(report, INTERVAL, "min_goodput_fraction", "max").value
     assert longest is None or 600 < longest <= 12 * 3600
     assert report.at_free_interval is not None
     assert 600 < report.at_free_interval.interval_seconds <= 12 * 3600
@@ -220,14 +220,14 @@ def test_with_tiers_a_goodput_just_below_the_highest_is_reached(below: float) ->
     asked = tiered()
     highest = highest_goodput(asked)
     report = requirements(tiered(min_goodput_fraction=highest - below))
-    for sense in ("least", "most"):
+    for sense in ("min", "max"):
         requirement = of(report, INTERVAL, "min_goodput_fraction", sense)
         assert requirement.status in ("solved", "any")
         if requirement.value is not None:
             assert goodput_at(asked, requirement.value) == pytest.approx(highest - below, abs=1e-9)
     above = requirements(tiered(min_goodput_fraction=highest + 1e-4))
     assert of(above, INTERVAL, "min_goodput_fraction").status == "none"
-    assert "even the best interval has" in of(above, INTERVAL, "min_goodput_fraction").reason
+    assert "not met at any interval; the best one has" in of(above, INTERVAL, "min_goodput_fraction").reason
 
 
 def goodput_at(asked: dict[str, Any], interval: float) -> float:
@@ -275,11 +275,11 @@ def test_the_part_of_the_retention_that_decides_the_capacity_is_named() -> None:
 
 def test_the_reference_run_needs_19_gigabytes_per_second_for_5_percent_of_4_hours() -> None:
     report = requirements(document(targets={"recovery_seconds": "82.8 s"}))
-    assert report.least.write_bytes_per_second == pytest.approx(13.8e12 / (0.05 * 14_400), rel=1e-12)
-    assert report.least.read_bytes_per_second == pytest.approx(1e12, rel=1e-12)
-    assert report.least.capacity_bytes == 2 * 13_800_000_000_000
-    assert report.least.shortest_interval_seconds == pytest.approx(13.8e12 / 273e9 / 0.05, rel=1e-12)
-    assert report.least.longest_interval_seconds is None
+    assert report.needed.write_bytes_per_second == pytest.approx(13.8e12 / (0.05 * 14_400), rel=1e-12)
+    assert report.needed.read_bytes_per_second == pytest.approx(1e12, rel=1e-12)
+    assert report.needed.capacity_bytes == 2 * 13_800_000_000_000
+    assert report.needed.min_interval_seconds == pytest.approx(13.8e12 / 273e9 / 0.05, rel=1e-12)
+    assert report.needed.max_interval_seconds is None
     assert of(report, WRITE, "max_overhead_fraction").binds
 
 
@@ -287,7 +287,7 @@ def test_of_two_targets_the_stricter_one_decides() -> None:
     report = requirements(document(targets={"max_stall_seconds": 60, "max_overhead_fraction": 0.01}))
     stall, overhead = of(report, WRITE, "max_stall_seconds"), of(report, WRITE, "max_overhead_fraction")
     assert (stall.binds, overhead.binds) == (True, False)
-    assert report.least.write_bytes_per_second == stall.value == pytest.approx(13.8e12 / 60)
+    assert report.needed.write_bytes_per_second == stall.value == pytest.approx(13.8e12 / 60)
     assert overhead.value == pytest.approx(13.8e12 / 144)
 
 
@@ -295,13 +295,13 @@ def test_goodput_allows_the_intervals_between_two_that_lie_around_the_best() -> 
     asked = document(targets={"min_goodput_fraction": 0.9})
     report = requirements(asked)
     shortest = of(report, INTERVAL, "min_goodput_fraction").value
-    longest = of(report, INTERVAL, "min_goodput_fraction", "most").value
+    longest = of(report, INTERVAL, "min_goodput_fraction", "max").value
     best = answer(scenario_from(asked)).interval.optimal_period_seconds
     assert shortest is not None
     assert longest is not None
     assert best is not None
     assert shortest < best < longest
-    assert report.least.longest_interval_seconds == longest
+    assert report.needed.max_interval_seconds == longest
 
 
 def test_where_no_rate_is_enough_the_limit_that_stands_in_the_way_is_named() -> None:
@@ -311,8 +311,8 @@ def test_where_no_rate_is_enough_the_limit_that_stands_in_the_way_is_named() -> 
     file_system = of(report, WRITE, "max_stall_seconds")
     assert file_system.status == "none"
     assert file_system.found == pytest.approx(13.8e12 / 64e9)
-    assert "the stall is 215.62 s, decided by node" in file_system.reason
-    assert report.least.write_bytes_per_second is None
+    assert "not met at any value; the stall is still 215.62 s, limited by node" in file_system.reason
+    assert report.needed.write_bytes_per_second is None
     node = of(report, "storage.profile.node_write_bytes_per_second", "max_stall_seconds")
     assert node.value == pytest.approx(13.8e12 / 64 / 60)
     assert not report.met_as_given
@@ -331,9 +331,9 @@ def test_a_goodput_that_this_interval_cannot_reach_names_one_that_can() -> None:
 def test_where_no_rate_reaches_the_goodput_the_best_interval_is_judged_too() -> None:
     asked = document(targets={"min_goodput_fraction": 0.97}, reliability={"failures_per_node_day": 0.0065})
     report = requirements(asked)
-    wanted = "a goodput of 97.0 %: with no limit here it is 80.4 % at this interval and"
-    assert of(report, WRITE, "min_goodput_fraction").reason == f"{wanted} 99.8 % at the best one"
-    assert of(report, READ, "min_goodput_fraction").reason == f"{wanted} 94.7 % even at the best one"
+    wanted = "min goodput (ETTR) 97.0 %: not met at any value; goodput is still 80.4 % at this interval and"
+    assert of(report, WRITE, "min_goodput_fraction").reason == f"{wanted} 99.8 % at the best interval"
+    assert of(report, READ, "min_goodput_fraction").reason == f"{wanted} 94.7 % at the best interval"
     unlimited = answer(scenario_from(with_field(asked, READ, 1e21))).interval
     assert unlimited.goodput_at_optimum_fraction == pytest.approx(0.947, abs=5e-4)
 
@@ -343,8 +343,8 @@ def test_a_goodput_beyond_every_rate_and_interval_is_said_to_be_so() -> None:
         document(targets={"min_goodput_fraction": 0.9999}, reliability={"failures_per_node_day": 0.0065})
     )
     assert report.at_free_interval is None
-    assert report.warnings == ["no write rate meets the targets on stall, overhead and goodput, whatever the interval"]
-    assert of(report, WRITE, "min_goodput_fraction").reason.startswith("a goodput of 99.99 %: ")
+    assert report.warnings == ["No write bandwidth meets the targets for stall, overhead and goodput, at any interval"]
+    assert of(report, WRITE, "min_goodput_fraction").reason.startswith("min goodput (ETTR) 99.99 %: ")
 
 
 def test_what_drains_in_the_background_is_not_named_for_the_stall() -> None:
@@ -355,7 +355,7 @@ def test_what_drains_in_the_background_is_not_named_for_the_stall() -> None:
     asked["storage"]["profile"] |= {"planning_seconds_per_rank": 0.01, "device_to_host_bytes_per_second": "10 GB/s"}
     report = requirements(asked)
     assert answer(scenario_from(with_field(asked, WRITE, 1e21))).write.bottleneck == "planning"  # type: ignore[union-attr]
-    assert of(report, WRITE, "max_stall_seconds").reason.endswith("decided by device-to-host")
+    assert of(report, WRITE, "max_stall_seconds").reason.endswith("limited by device-to-host")
 
 
 def test_a_copy_that_the_link_of_the_gpu_is_too_slow_for_is_not_met_as_given() -> None:
@@ -387,12 +387,12 @@ def test_a_tier_that_holds_up_the_main_storage_is_what_is_named() -> None:
     assert effective > 1000
     assert found.write is not None
     assert found.write.seconds < 60
-    assert any(warning.startswith("a tier in front cannot be saved to as often") for warning in found.warnings)
-    assert not any(warning.startswith("a save drains for") for warning in found.warnings)
+    assert any(warning.startswith("A burst buffer (tier in front) drains longer") for warning in found.warnings)
+    assert not any(warning.startswith("A save drains for") for warning in found.warnings)
     report = requirements(asked)
     drained = of(report, WRITE, "interval_seconds")
     assert drained.status == "none"
-    assert "a tier in front is saved to every" in drained.reason
+    assert "the burst buffer allows one save every" in drained.reason
     assert report.at_free_interval is not None
     assert report.at_free_interval.interval_seconds >= effective
 
@@ -411,8 +411,8 @@ def test_without_storage_the_rates_are_solved_as_if_nothing_else_limited() -> No
     asked = document(targets={"max_stall_seconds": 60, "recovery_seconds": 60})
     del asked["storage"]
     report = requirements(asked)
-    assert report.least.write_bytes_per_second == pytest.approx(13.8e12 / 60)
-    assert report.least.read_bytes_per_second == pytest.approx(6 * 13.8e12 / 60)
+    assert report.needed.write_bytes_per_second == pytest.approx(13.8e12 / 60)
+    assert report.needed.read_bytes_per_second == pytest.approx(6 * 13.8e12 / 60)
     assert {r.given for r in report.requirements if r.field in (WRITE, READ)} == {None}
 
 
@@ -421,15 +421,27 @@ def test_a_goodput_target_without_failures_is_said_to_be_unanswered() -> None:
     del asked["reliability"]
     report = requirements(asked)
     assert {r.target for r in report.requirements} == {"max_overhead_fraction"}
-    assert any("give reliability" in warning for warning in report.warnings)
+    assert any("Give reliability" in warning for warning in report.warnings)
     assert report.at_free_interval is None
 
 
 def test_targets_that_contradict_each_other_are_named() -> None:
     wanted = {"max_overhead_fraction": 0.001, "min_goodput_fraction": 0.9}
     assert any(
-        "no interval meets all targets" in warning for warning in requirements(document(targets=wanted)).warnings
+        "No interval meets all targets" in warning for warning in requirements(document(targets=wanted)).warnings
     )
+
+
+def test_former_names_are_still_read() -> None:
+    report = requirements(document(targets={"min_goodput_fraction": 0.8}))
+    written = report.model_dump(mode="json")
+    assert written["least"]["write_bytes_per_second"] == written["needed"]["write_bytes_per_second"]
+    assert written["least"]["longest_interval_seconds"] == written["needed"]["max_interval_seconds"] is not None
+    assert RequirementsReport.model_validate(written) == report
+    former = {name: value for name, value in written.items() if name != "needed"}
+    senses = {"min": "least", "max": "most"}
+    former["requirements"] = [row | {"sense": senses[row["sense"]]} for row in written["requirements"]]
+    assert RequirementsReport.model_validate(former) == report
 
 
 def test_bad_input_is_refused_as_in_a_sizing() -> None:
@@ -446,6 +458,6 @@ def test_the_edge_is_found_to_the_last_digits_from_either_side() -> None:
 def test_the_report_of_a_sizing_agrees() -> None:
     asked = document(targets={"max_stall_seconds": 30, "recovery_seconds": 60})
     sized: SizingReport = answer(scenario_from(asked))
-    least = requirements(asked).least
-    assert least.write_bytes_per_second == pytest.approx(sized.required.write_bytes_per_second, rel=1e-9)
-    assert least.read_bytes_per_second == pytest.approx(sized.required.restore_bytes_per_second, rel=1e-9)
+    needed = requirements(asked).needed
+    assert needed.write_bytes_per_second == pytest.approx(sized.required.write_bytes_per_second, rel=1e-9)
+    assert needed.read_bytes_per_second == pytest.approx(sized.required.restore_bytes_per_second, rel=1e-9)

@@ -20,11 +20,11 @@ def test_everyone_gets_a_weighted_share_or_all_they_can_take(capacity: float, ki
     rates = fair_rates(capacity, [kind for kind, _ in kinds], counts=[count for _, count in kinds])
     running = [(sharer, count, rate) for (sharer, count), rate in zip(kinds, rates, strict=True) if count]
     assert sum(count * rate for _, count, rate in running) <= capacity * (1 + 1e-9)
-    levels = [rate / s.weight for s, _, rate in running if rate < s.most_bytes_per_second * (1 - 1e-9)]
+    levels = [rate / s.weight for s, _, rate in running if rate < s.max_bytes_per_second * (1 - 1e-9)]
     for one, other in pairwise(levels):
         assert one == pytest.approx(other)
     for sharer, _, rate in running:
-        assert rate <= sharer.most_bytes_per_second * (1 + 1e-12)
+        assert rate <= sharer.max_bytes_per_second * (1 + 1e-12)
         assert not levels or rate / sharer.weight <= levels[0] * (1 + 1e-9)
     if levels:
         assert sum(count * rate for _, count, rate in running) == pytest.approx(capacity)

@@ -139,7 +139,7 @@ def test_rows_with_tiers_are_answers_and_those_out_of_order_have_none() -> None:
     asked["checkpoint"]["tiers"][0]["recovered_fraction"] = [0.5, 0.7]
     report = sweep({"scenario": asked, "figures": NUMBERS})
     assert (report.num_rows, report.num_refused_rows) == (12, 4)
-    assert "not more often than the main storage" in report.refused[0].problem
+    assert "of the main storage" in report.refused[0].problem
     paths = ["checkpoint.interval_seconds", "checkpoint.tiers.0.recovered_fraction"]
     assert_rows_are_answers(asked, report, [*paths, "storage.profile.write_bytes_per_second"])
 
@@ -236,7 +236,7 @@ def test_an_objective_that_is_unknown_everywhere_is_said() -> None:
     del asked["reliability"]
     report = sweep({"scenario": asked, "objectives": ["goodput", "stall"]})
     assert report.front == []
-    assert any("objective goodput is not known" in warning for warning in report.warnings)
+    assert any("objective goodput is unknown" in warning for warning in report.warnings)
 
 
 BILLION = {"from": 1, "to": 1e6, "num": 1_000_000}

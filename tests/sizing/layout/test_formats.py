@@ -192,7 +192,7 @@ def test_gathering_more_than_the_host_has_is_warned_about() -> None:
     report = report_of("full", {"preset": "llama-3.1-405b"}, data=64)
     assert report.host_memory.gathered_bytes == 12 * 405_853_388_800
     assert report.host_memory.fits is False
-    assert any("choose a format in which every rank writes" in warning for warning in report.warnings)
+    assert any("Choose a format in which every rank writes" in warning for warning in report.warnings)
     assert report_of("fsdp-sharded", {"preset": "llama-3.1-405b"}, data=64).host_memory.gathered_bytes == 0
 
 
@@ -237,9 +237,9 @@ def test_fsdp_ranks_without_rows_of_a_small_tensor_write_less() -> None:
             {"training": {"framework": "fsdp2"}, "parallelism": {"tensor": 2}},
             "parallelism.tensor must be 1 with format fsdp-sharded, got 2",
         ),
-        ({"parallelism": {"zero_stage": 2}}, "parallelism.zero_stage belongs to the format deepspeed, got 2"),
-        ({"checkpoint": {"files_per_rank": 2}}, "checkpoint.files_per_rank belongs to the format torch-dist, got 2"),
-        ({"parallelism": {"shard_group": 2, "data": 4}}, "parallelism.shard_group belongs to the format fsdp-sharded"),
+        ({"parallelism": {"zero_stage": 2}}, "parallelism.zero_stage is a field of format deepspeed, got 2"),
+        ({"checkpoint": {"files_per_rank": 2}}, "checkpoint.files_per_rank is a field of format torch-dist, got 2"),
+        ({"parallelism": {"shard_group": 2, "data": 4}}, "parallelism.shard_group is a field of format fsdp-sharded"),
         ({"parallelism": {"shard_group": 3, "data": 4}}, "does not divide data x context = 4"),
         ({"parallelism": {"expert": 3, "data": 4}}, "does not divide tensor x context x data = 4"),
         ({"parallelism": {"expert": 2, "data": 4}}, "parallelism.expert must be 1 for a model without num_experts"),
@@ -257,7 +257,7 @@ def test_fsdp_ranks_without_rows_of_a_small_tensor_write_less() -> None:
         (
             {"parallelism": {"pipeline": 4, "virtual_pipeline": 2}},
             "parallelism.virtual_pipeline must cut num_layers 12 over pipeline 4 into equal chunks, got 2: "
-            "the nearest that work are 1 and 3",
+            "the nearest valid degrees are 1 and 3",
         ),
     ],
 )

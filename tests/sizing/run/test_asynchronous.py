@@ -39,7 +39,7 @@ def test_a_save_that_has_not_drained_delays_the_next_one() -> None:
     assert interval.effective_interval_seconds == pytest.approx(write.stall_seconds + write.drain_seconds)
     assert found.overhead.fraction == pytest.approx(write.stall_seconds / (write.stall_seconds + write.drain_seconds))
     assert found.capacity.written_bytes_per_day == pytest.approx(86_400 / write.seconds * BYTES, rel=1e-6)
-    assert any("the next one cannot start" in warning for warning in found.warnings)
+    assert any("the next save cannot start" in warning for warning in found.warnings)
 
 
 def test_the_best_interval_leaves_time_to_drain() -> None:
@@ -71,7 +71,7 @@ def test_a_node_without_a_published_link_needs_a_copy_rate() -> None:
         "storage": {"profile": {"write_bytes_per_second": "100 GB/s"}},
         "cluster": {"node": None, "node_spec": {"gpus_per_node": 8}},
     }
-    with pytest.raises(InvalidInput, match="device_to_host_bytes_per_second is needed for copies to host memory"):
+    with pytest.raises(InvalidInput, match="device_to_host_bytes_per_second is required for the copy to host memory"):
         report(ASYNC, **blocks)
 
 
@@ -82,7 +82,7 @@ def test_what_is_staged_must_fit_the_host_memory() -> None:
     small = {"node": None, "node_spec": {"gpus_per_node": 8, "host_memory_bytes": "1 GB", "pcie_generation": 5}}
     found = report(ASYNC, cluster=small)
     assert found.host_memory.fits is False
-    assert any("of the host memory of a node" in warning for warning in found.warnings)
+    assert any("of host memory per node" in warning for warning in found.warnings)
 
 
 @pytest.mark.parametrize("name", ["megatron", "megatron-distributed-optimizer"])

@@ -101,7 +101,7 @@ def test_a_measured_restart_that_takes_longer_is_held_against_the_target() -> No
     )
     assert (asked.status, asked.reason) == (
         "none",
-        "recovery in 5.0 min: reliability.restart_seconds alone is 20.0 min",
+        "max recovery (RTO) 5.0 min: not met at any value; reliability.restart_seconds alone is 20.0 min",
     )
 
 

@@ -69,7 +69,7 @@ def test_the_same_seed_gives_the_same_runs() -> None:
 
 def test_intervals_that_do_not_divide_are_lengthened_and_noted() -> None:
     report = simulated(tiered(PEERS | {"interval_seconds": 70}, NVME))
-    assert any("an interval of 10.0 min was lengthened to 10.5 min" in note for note in report.notes)
+    assert any("The interval of 10.0 min was raised to 10.5 min" in note for note in report.notes)
     levels = [Level(70.0, 1.0, 0.0, 0.0, 0.5), Level(600.0, 1.0, 0.0, 0.0, 0.5)]
     assert [level.interval_seconds for level in with_whole_multiples(levels)] == [70, 630]
 
@@ -92,7 +92,7 @@ def test_a_run_without_failures_loses_its_stalls_alone() -> None:
 
 @pytest.mark.parametrize("missing", ["storage", "reliability"])
 def test_what_cannot_be_simulated_is_refused(missing: str) -> None:
-    with pytest.raises(InvalidInput, match="must have a write rate and reliability"):
+    with pytest.raises(InvalidInput, match="must have a write bandwidth and reliability"):
         simulated(document(REFERENCE_SCENARIO, **{missing: None}))
 
 

@@ -99,7 +99,7 @@ def test_each_tier_is_held_against_its_capacity() -> None:
     assert found["object-store"].cost == pytest.approx(BYTES * 31 / 1e12 * 20, rel=1e-6)
     assert found["object-store"].mean_bytes_per_second == pytest.approx(BYTES / 86_400, rel=1e-6)
     warnings = report(tiered(NVME | {"capacity_bytes": "1 GB"})).warnings
-    assert any("the local-nvme tier has to hold" in warning for warning in warnings)
+    assert any("The local-nvme tier must hold" in warning for warning in warnings)
 
 
 def test_tiers_in_memory_count_against_the_host() -> None:
@@ -114,12 +114,12 @@ def test_a_tier_that_drains_for_longer_than_its_interval_says_so() -> None:
         "profile": {"node_write_bytes_per_second": "30 MB/s", "node_read_bytes_per_second": "1 GB/s"},
     }
     found = report(tiered(NVME | {"interval_seconds": 60, "storage": slow}))
-    assert any("the local-nvme tier drains for 92." in warning for warning in found.warnings)
+    assert any("The local-nvme tier drains for 92." in warning for warning in found.warnings)
 
 
 def test_a_tier_that_adds_nothing_is_named() -> None:
     found = report(tiered(PEERS, NVME | {"recovered_fraction": 0.8}))
-    assert any("the local-nvme tier recovers no failure that a faster one does not" in w for w in found.warnings)
+    assert any("The local-nvme tier is not needed" in w for w in found.warnings)
 
 
 def test_three_tiers_as_published_need_an_average_rate() -> None:
@@ -137,16 +137,19 @@ def test_three_tiers_as_published_need_an_average_rate() -> None:
 @pytest.mark.parametrize(
     ("tiers", "message"),
     [
-        ([NVME, PEERS], "has tiers that are not in the order of their intervals"),
-        ([PEERS | {"interval_seconds": "1h"}], "not more often than the main storage every 3600 s"),
-        ([ARCHIVE, PEERS], "has a tier behind an object-store.*put object stores last"),
-        ([ARCHIVE | {"interval_seconds": 60}], "is written more often than it"),
-        ([PEERS, NVME | {"recovered_fraction": 0.5}], "survives less than the one before"),
-        ([ARCHIVE | {"mode": "sync"}], "must not be sync behind the main storage.*leave mode out"),
-        ([PEERS | {"replicas": 1}], "must have 2 or more replicas in peer-memory"),
-        ([{"kind": "host-memory", "interval_seconds": 1, "replicas": 2}], "must have 1 replica in host-memory"),
+        ([NVME, PEERS], "must have tiers in the order of their intervals"),
+        ([PEERS | {"interval_seconds": "1h"}], "not below the 3600 s of the main storage"),
+        ([ARCHIVE, PEERS], "has a tier after an object-store.*put object stores last"),
+        ([ARCHIVE | {"interval_seconds": 60}], "interval of 60 s, below the 3600 s of the main storage"),
+        ([PEERS, NVME | {"recovered_fraction": 0.5}], "survives fewer failures than the tier before it"),
+        ([ARCHIVE | {"mode": "sync"}], "must not be sync behind the main storage.*remove mode"),
+        ([PEERS | {"replicas": 1}], "must have replicas of 2 or more with kind peer-memory"),
+        ([{"kind": "host-memory", "interval_seconds": 1, "replicas": 2}], "must have replicas 1 with kind host-memory"),
         ([{"kind": "local-nvme", "interval_seconds": 60}], "needs the rates of a local-nvme"),
-        ([{"kind": "host-memory", "interval_seconds": 60}], r"tiers\.0\.recovered_fraction is needed, as reliability"),
+        (
+            [{"kind": "host-memory", "interval_seconds": 60}],
+            r"tiers\.0\.recovered_fraction is required, as reliability",
+        ),
         ([PEERS | {"interval_seconds": 0}], "interval_seconds must be at least 0.001"),
         ([PEERS | {"recovered_fraction": 1.5}], "recovered_fraction must be at most 1"),
     ],
@@ -158,7 +161,7 @@ def test_tiers_that_make_no_sense_are_refused(tiers: list[dict[str, Any]], messa
 
 def test_peer_memory_needs_the_network_between_nodes() -> None:
     cluster = {"node": None, "node_spec": {"gpus_per_node": 8}}
-    with pytest.raises(InvalidInput, match=r"needs the network between the nodes for peer-memory"):
+    with pytest.raises(InvalidInput, match=r"is peer-memory, and the compute network of this node is not published"):
         report(tiered(PEERS), cluster=cluster)
 
 
@@ -197,7 +200,7 @@ def test_no_write_rate_is_enough_where_the_tiers_alone_miss_a_target() -> None:
     for targets in ({}, {"max_overhead_fraction": 1, "max_stall_seconds": 10}):
         found = report(checkpoint=slow, targets=targets)
         assert found.required.write_bytes_per_second is None
-        assert any("no rate meets it" in warning for warning in found.warnings)
+        assert any("not met at any bandwidth" in warning for warning in found.warnings)
 
 
 def test_the_required_write_rate_of_a_sweep_is_that_of_each_answer() -> None:

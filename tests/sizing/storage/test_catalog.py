@@ -80,7 +80,7 @@ def test_buffered_writers_of_a_dgx_a100_bind_at_8_gb_per_second_and_direct_ones_
 
 def test_rates_that_other_numbers_of_nodes_achieved_are_named() -> None:
     warnings = " ".join(report({"preset": "mlperf-v3-hpe-e2000"}).warnings)
-    assert "what checkpoints of 16 nodes achieved, here 64 write" in warnings
+    assert "what 16 nodes achieved, and here 64 write" in warnings
 
 
 def test_every_entry_has_a_rate_and_resolves_by_name() -> None:

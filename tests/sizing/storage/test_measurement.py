@@ -127,5 +127,5 @@ def test_a_measured_profile_sizes_and_says_how_little_of_the_cluster_it_saw() ->
     )
     assert report.write is not None
     assert report.write.seconds == pytest.approx(14.0)
-    warning = "measured with 2 rank(s) on 1 node(s), here 16 write from 2"
+    warning = "measured with 2 rank(s) on 1 node(s), and here 16 write from 2"
     assert any(warning in found for found in report.warnings)

@@ -176,27 +176,27 @@ def test_a_layout_that_cannot_run_is_told_which_recomputation_can() -> None:
     assert report.training.state_fits
     assert report.training.fits is False
     (warning,) = [warning for warning in report.warnings if "cannot run" in warning]
-    assert "the nearest that can has tensor 8, pipeline 8, data 16 and recomputation full" in warning
+    assert "The nearest layout that fits is tensor 8, pipeline 8, data 16 and recomputation full" in warning
 
 
 def test_a_layout_that_cannot_run_is_told_the_nearest_degrees_that_can() -> None:
     report = report_of(parallelism={"tensor": 8, "pipeline": 2, "data": 8}, training=BATCH)
     (warning,) = [warning for warning in report.warnings if "cannot run" in warning]
     nearest = {"tensor": 8, "pipeline": 8, "data": 2}
-    assert "the nearest that can has tensor 8, pipeline 8, data 2 and recomputation selective" in warning
+    assert "The nearest layout that fits is tensor 8, pipeline 8, data 2 and recomputation selective" in warning
     assert report_of(parallelism=nearest, training=BATCH).training.fits
 
 
 def remedy_for(model: str = "llama-3.1-70b", **blocks: Any) -> str:
     """What the one warning of a layout that cannot run tells its reader to do."""
     [warning] = [warning for warning in report_of(model, **blocks).warnings if "cannot run" in warning]
-    return warning.split("cannot run; ")[1]
+    return warning.split("cannot run. ")[1]
 
 
 def test_the_nearest_leaves_the_headroom_of_the_layout_search_free() -> None:
     batch = BATCH | {"sequence_length": 8192}
     remedy = remedy_for("llama-3.1-8b", parallelism={"data": 64}, training=batch)
-    assert remedy.endswith("; the nearest that can has tensor 4, data 16 and recomputation selective: 46.35 GB")
+    assert remedy.endswith(". The nearest layout that fits is tensor 4, data 16 and recomputation selective: 46.35 GB")
     nearer = {"parallelism": {"tensor": 2, "data": 32}, "training": batch | {"recomputation": "full"}}
     assert 72e9 < (report_of("llama-3.1-8b", **nearer).training.total_bytes or 0) < 80e9
 
@@ -213,15 +213,15 @@ def test_what_is_nearest_is_of_its_framework(
     training: dict[str, Any], parallelism: dict[str, Any], nearest: str
 ) -> None:
     remedy = remedy_for(training=training, parallelism=parallelism)
-    assert remedy.startswith(f"the nearest that can has {nearest}")
+    assert remedy.startswith(f"The nearest layout that fits is {nearest}")
 
 
 def test_where_no_degrees_can_the_least_need_is_said() -> None:
     remedy = remedy_for("megatron-1t", parallelism={"tensor": 4, "data": 3}, training=BATCH | {"micro_batch_size": 2})
-    assert "none of the degrees tried on these GPUs can with 10.0 % to spare, and tensor 4, pipeline 3 " in remedy
-    assert remedy.endswith("take more GPUs in whole nodes of 8, a smaller micro_batch_size, or ask ckpt-size layouts")
+    assert "No degrees tried on these GPUs fit with 10.0 % headroom; the nearest, tensor 4, pipeline 3" in remedy
+    assert remedy.endswith("Use more GPUs in whole nodes of 8, a smaller micro_batch_size, or run ckpt-size layouts")
     alone = remedy_for("llama-3.1-405b", parallelism={"data": 64}, training={"framework": "fsdp2"})
-    assert alone.endswith("data 64 comes nearest with 101.5 GB: take more GPUs, or ask ckpt-size layouts")
+    assert alone.endswith("data 64, needs 101.5 GB. Use more GPUs, or run ckpt-size layouts")
 
 
 def test_the_nearest_is_sought_among_few_whatever_could_be_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,14 +250,14 @@ def test_the_nearest_is_sought_among_few_whatever_could_be_tried(monkeypatch: py
     node = {"gpus_per_node": 240, "gpu_memory_bytes": "1 GB"}
     document = {"model": {"architecture": shape}, "parallelism": {"data": 720_720}, "cluster": {"node_spec": node}}
     report = answer(scenario_from(document | {"training": BATCH, "checkpoint": {"format": "torch-dist"}}))
-    assert any("none of the degrees tried" in warning for warning in report.warnings)
+    assert any("No degrees tried" in warning for warning in report.warnings)
     assert 50 < len(tried) <= MOST_TRIED + 1
 
 
 def test_a_bare_count_has_no_activations_and_says_so() -> None:
     report = answer(scenario_from({"model": {"num_parameters": 8_000_000_000}, "training": BATCH}))
     assert (report.training.total_bytes, report.training.recomputation) == (None, None)
-    assert any("activations are not known" in warning for warning in report.warnings)
+    assert any("Activations not counted" in warning for warning in report.warnings)
 
 
 def test_what_a_step_is_taken_to_do_is_said() -> None:
@@ -275,7 +275,7 @@ def test_what_a_step_is_taken_to_do_is_said() -> None:
         ({"schedule": "1f1b"}, {}, "training has schedule without micro_batch_size"),
         (BATCH, {"context": 3}, "training.sequence_length must be a multiple of parallelism.context 3"),
         (BATCH | {"global_batch_size": 7}, {"data": 2}, "training.global_batch_size must be a multiple of"),
-        (BATCH | {"schedule": "gpipe"}, {}, "training.global_batch_size is needed with schedule gpipe"),
+        (BATCH | {"schedule": "gpipe"}, {}, "training.global_batch_size is required with schedule gpipe"),
         (BATCH | {"schedule": "interleaved"}, {}, "training.schedule must be interleaved with virtual_pipeline > 1"),
         (
             BATCH | {"global_batch_size": 5},

@@ -98,7 +98,7 @@ def test_what_fsdp_gathers_is_said_where_it_is_too_much() -> None:
 def test_a_headroom_too_small_for_what_fsdp_gathers_is_said() -> None:
     question = {"scenario": FSDP | {"cluster": {"num_gpus": 512}}}
     [warning] = find_layouts(question).warnings
-    assert warning.endswith("more than the headroom of 8.000 GB: give a headroom_fraction of 0.24")
+    assert warning.endswith("exceeds the headroom of 8.000 GB. Give a headroom_fraction of 0.24")
     assert find_layouts(question | {"headroom_fraction": 0.24}).warnings == []
 
 
@@ -117,7 +117,7 @@ def test_what_zero_3_gathers_is_said_where_it_is_too_much(num_gpus: int, is_tigh
     blocks = {"training": training, "parallelism": {"data": num_gpus, "zero_stage": 3}}
     report = answer(scenario_from({"model": {"preset": "llama-3.1-405b"}} | blocks))
     assert report.training.state_fits
-    found = [warning for warning in report.warnings if "ZeRO 3 has" in warning]
+    found = [warning for warning in report.warnings if "ZeRO 3 gathers" in warning]
     assert len(found) == is_tight
     for warning in found:
         assert f"{4 * EMBEDDING_OF_LLAMA_405B / 1e9:.3f} GB that are not counted" in warning
@@ -127,20 +127,20 @@ def test_the_layout_search_says_what_zero_3_gathers_in_a_layout_that_fits() -> N
     scenario = {"model": {"preset": "llama-3.1-405b"}, "training": {"framework": "deepspeed"}}
     question = {"scenario": scenario | {"cluster": {"num_gpus": 128}}}
     told, untold = (
-        [w for w in find_layouts(question | {"headroom_fraction": headroom}).warnings if "ZeRO 3 has" in w]
+        [w for w in find_layouts(question | {"headroom_fraction": headroom}).warnings if "ZeRO 3 gathers" in w]
         for headroom in (0.1, 0.11)
     )
-    assert told[0].endswith("more than the headroom of 8.000 GB: give a headroom_fraction of 0.11")
+    assert told[0].endswith("exceeds the headroom of 8.000 GB. Give a headroom_fraction of 0.11")
     assert untold == []
 
 
 def test_a_format_that_shards_the_optimizer_is_named_where_it_would_do() -> None:
     blocks = {"model": {"preset": "llama-3.1-70b"}, "parallelism": {"tensor": 8, "data": 16}}
     refused = answer(scenario_from(blocks))
-    named = "megatron-distributed-optimizer or torch-dist, which shard the optimizer, it needs"
+    named = "megatron-distributed-optimizer or torch-dist, which shards the optimizer, it needs"
     [warning] = [warning for warning in refused.warnings if "cannot run" in warning]
     sharded = answer(scenario_from(blocks | {"checkpoint": {"format": "torch-dist"}})).training
     assert sharded.state_fits
-    assert f"cannot run; with checkpoint.format {named} {sharded.gpu_state_bytes / 1e9:.2f} GB; the nearest" in warning
+    assert f"cannot run. With checkpoint.format {named} {sharded.gpu_state_bytes / 1e9:.2f} GB. The nearest" in warning
     alone = answer(scenario_from(blocks | {"parallelism": {"tensor": 8}}))
     assert not any(named in warning for warning in alone.warnings)

@@ -60,7 +60,7 @@ def test_limits_that_runs_cannot_tell_apart_are_both_lower_bounds() -> None:
     for seed in range(5):
         found = limits(calibrate([result(cells, seed=seed, operations=["write"])], num_draws=50))
         assert {found[name].verdict for name in SHARED} == {"lower-bound"}
-        assert "cannot tell it from writer" in found["node"].reason
+        assert "cannot separate it from writer" in found["node"].reason
         assert found["node"].value == pytest.approx(8e9, rel=0.3)
         assert found["writer"].value == pytest.approx(1e9, rel=0.3)
 
@@ -80,7 +80,7 @@ def test_a_limit_that_binds_in_two_configurations_is_not_measured() -> None:
     found = limits(calibrate([result(cells, noise=0.01, outliers=0, operations=["write"])], num_draws=50))
     assert found["file-system"].num_binding == 2
     assert found["file-system"].verdict == "lower-bound"
-    assert "3 are needed" in found["file-system"].reason
+    assert "3 are required" in found["file-system"].reason
 
 
 def test_the_time_of_each_file_is_seen_where_files_vary_and_not_where_they_do_not() -> None:
@@ -88,7 +88,7 @@ def test_the_time_of_each_file_is_seen_where_files_vary_and_not_where_they_do_no
     few = result(truth=truth, operations=["write"], noise=0.02, outliers=0)
     found = limits(calibrate([few], num_draws=50))
     assert found["per-file"].verdict == "unknown"
-    assert "cannot tell it from fixed" in found["per-file"].reason
+    assert "cannot separate it from fixed" in found["per-file"].reason
     assert found["fixed"].value == pytest.approx(0.1 + 0.2, rel=0.1)
     slower = truth.model_copy(update={"fixed_write_seconds": 0.1 + 3 * 0.2})
     many = result(truth=slower, operations=["write"], noise=0.02, outliers=0, run_id="20261121T130000Z-def")
@@ -104,13 +104,13 @@ def test_a_single_size_gives_cautious_rates_and_says_so() -> None:
     truth = TRUTH.model_copy(update={"fixed_write_seconds": 0.05})
     calibration = calibrate([result(cells, truth=truth, operations=["write"], noise=0.02, outliers=0)], num_draws=50)
     found = limits(calibration)
-    assert "cannot tell it from file-system" in found["metadata"].reason
+    assert "cannot separate it from file-system" in found["metadata"].reason
     for name in SHARED:
         assert 0.85 < (found[name].value or 0) / getattr(TRUTH, found[name].field) < 1.03
     assert any(
-        warning.startswith("one size: all runs moved about 1.000 GB per rank") for warning in calibration.warnings
+        warning.startswith("One size: all runs moved about 1.000 GB per rank") for warning in calibration.warnings
     )
-    assert "one size cannot tell" in " ".join(suggestion.reason for suggestion in suggestions(calibration))
+    assert "one size cannot separate" in " ".join(suggestion.reason for suggestion in suggestions(calibration))
 
 
 def test_outliers_do_not_move_the_limits() -> None:
@@ -129,7 +129,7 @@ def test_an_outlier_is_named() -> None:
     changed = worst.model_copy(update={"seconds": late, "bytes_per_second": worst.bytes_per_second / 3})
     measurements = [*slow.measurements[:7], changed, *slow.measurements[8:]]
     warnings = calibrate([slow.model_copy(update={"measurements": measurements})], num_draws=50).warnings
-    assert any("1 node(s) x 8 rank(s)" in w and "longer than the limits explain" in w for w in warnings)
+    assert any("1 node(s) x 8 rank(s)" in w and "longer than predicted" in w for w in warnings)
 
 
 def test_equal_input_gives_equal_output() -> None:
@@ -183,7 +183,7 @@ def test_nothing_is_measured_by_as_many_configurations_as_limits() -> None:
     calibration = calibrate([result(cells, noise=0.03, outliers=0, operations=["write"])], num_draws=50)
     found = limits(calibration)
     assert "measured" not in {limit.verdict for limit in found.values()}
-    assert "none checks it" in found["fixed"].reason
+    assert "no configuration checks it" in found["fixed"].reason
     assert found["fixed"].interval is None
     assert calibration.write is not None
     assert all(np.ptp(np.log(draws)) > 0.1 for draws in calibration.write.draws.values())
@@ -234,7 +234,10 @@ def test_with_one_size_a_long_fixed_time_counts_in_the_rates_which_are_lower_bou
         assert found[name].verdict == "lower-bound"
         assert 0.4 < (found[name].value or 0) / getattr(LONG_FIXED, found[name].field) < 1.05
     assert found["fixed"].verdict == "unknown"
-    assert found["writer"].reason == "runs of one size cannot tell it from the fixed time, which counts in it"
+    assert (
+        found["writer"].reason
+        == "all runs have one size, so it cannot be separated from the fixed time, which it contains"
+    )
     assert found["node"].reason == "never reached: no run was limited by it"
     first, second = suggestions(calibration)
     assert (first.bytes_per_rank, second.bytes_per_rank) == (4 * GB, GB)
