@@ -69,12 +69,15 @@ def test_a_node_limit_grows_with_the_nodes_and_that_of_the_file_system_does_not(
     assert labels == [limit for limit in views(row)[2] if limit["num_nodes"] == 16]
 
 
-def test_a_limit_that_was_not_reached_is_labelled_as_the_least_that_it_can_be() -> None:
-    slow = [(nodes, ranks, size * GB) for nodes in (1, 2) for ranks in (1, 2) for size in (1, 4)]
-    chart = calibration_chart(calibrate([result(slow, noise=0.02, outliers=0, operations=("write",))], num_draws=50))
+def test_a_limit_that_was_not_reached_is_labelled_apart_from_one_that_was() -> None:
+    """Two nodes of 8 GB/s never reach the 40 GB/s of the file system."""
+    small = [(nodes, ranks, size * GB) for nodes in (1, 2) for ranks in (1, 2, 4, 8, 16) for size in (1, 4)]
+    chart = calibration_chart(calibrate([result(small, noise=0.02, outliers=0, operations=("write",))], num_draws=50))
     (view,) = chart["vconcat"]
-    labels = {limit["limit"] for limit in view["hconcat"][0]["layer"][3]["data"]["values"]}
-    assert "file-system limit, at least" in labels
+    ends = view["hconcat"][0]["layer"][3]["data"]["values"]
+    file_system, node = sorted({end["limit"] for end in ends})
+    assert node == "node limit"
+    assert file_system.removeprefix("file-system limit")
 
 
 @pytest.mark.parametrize(("row", "direction"), [(0, "write"), (1, "read")])
