@@ -7,57 +7,22 @@ import inspect
 import pkgutil
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sizing import charts
-from sizing.charts.calibration import calibration_chart
-from sizing.charts.chart import Chart
-from sizing.charts.clusters import cluster_chart
-from sizing.charts.comparisons import comparison_chart
-from sizing.charts.layouts import layouts_chart
 from sizing.charts.rendering import svg
-from sizing.charts.scan import scan_chart
-from sizing.charts.sizing_report import limits_chart, lost_time_chart, parts_chart, report_charts
-from sizing.charts.sweeps import sweep_chart
-from sizing.explore.clusters.cluster_answer import answer_cluster
-from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER
-from sizing.explore.comparisons.comparison import compare
-from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
-from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH
-from sizing.explore.layouts.ranking import find_layouts
-from sizing.explore.sweeps.sweep import sweep
-from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
 from sizing.report import answer
-from sizing.scenario import REFERENCE_SCENARIO, scenario_from
-from sizing.storage.calibration import calibrate
 from tests.sizing.charts import toy_chart
-from tests.sizing.charts.test_scan import SCAN
+from tests.sizing.charts.gallery import EXAMPLES, INGREDIENTS, REFERENCE, drawn
 from tests.sizing.charts.toy_chart import writers_chart
-from tests.sizing.storage.calibration.simulation import result
 
 PAGE = Path(charts.__path__[0]).parents[1] / "docs" / "extending.md"
-INGREDIENTS = "sizing.charts.chart"
 CHARTS = {"Chart", "list[Chart]"}
 DRAWN = {"str", "bytes", "None"}
 MAX_WIDTH_PIXELS = 1_100
-REFERENCE = scenario_from(REFERENCE_SCENARIO)
-EXAMPLES: dict[Callable[..., Any], Callable[[], Chart | list[Chart]]] = {
-    calibration_chart: lambda: calibration_chart(calibrate([result(noise=0.02, outliers=0)], num_draws=200)),
-    cluster_chart: lambda: cluster_chart(answer_cluster(REFERENCE_CLUSTER)),
-    comparison_chart: lambda: comparison_chart(compare(REFERENCE_COMPARISON)),
-    layouts_chart: lambda: layouts_chart(find_layouts(REFERENCE_SEARCH)),
-    scan_chart: lambda: scan_chart(SCAN),
-    report_charts: lambda: report_charts(REFERENCE, answer(REFERENCE)),
-    parts_chart: lambda: parts_chart(answer(REFERENCE).checkpoint),
-    limits_chart: lambda: limits_chart("What limits the restore", answer(REFERENCE).restore.limits),
-    lost_time_chart: lambda: lost_time_chart(REFERENCE, answer(REFERENCE)),
-    sweep_chart: lambda: sweep_chart(sweep(REFERENCE_SWEEP)),
-}
-"""One call of each chart, on what its question's own example answers."""
 
 
 def public_functions() -> Iterator[Callable[..., Any]]:
@@ -73,12 +38,6 @@ def public_functions() -> Iterator[Callable[..., Any]]:
 def returned(function: Callable[..., Any]) -> str:
     """The annotation, as it is written."""
     return str(inspect.signature(function).return_annotation)
-
-
-@cache
-def drawn(chart: Callable[..., Any]) -> tuple[Chart, ...]:
-    spec = EXAMPLES[chart]()
-    return tuple(spec) if isinstance(spec, list) else (spec,)
 
 
 def test_every_chart_has_an_example() -> None:

@@ -1,0 +1,66 @@
+"""One example of every chart, on what its question's own example answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from sizing.charts.calibration import calibration_chart
+from sizing.charts.chart import Chart
+from sizing.charts.clusters import cluster_chart
+from sizing.charts.comparisons import comparison_chart
+from sizing.charts.layouts import layouts_chart
+from sizing.charts.scan import scan_chart
+from sizing.charts.sizing_report import limits_chart, lost_time_chart, parts_chart, report_charts
+from sizing.charts.sweeps import sweep_chart
+from sizing.explore.clusters.cluster_answer import answer_cluster
+from sizing.explore.clusters.cluster_report import ClusterReport
+from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER
+from sizing.explore.comparisons.comparison import compare
+from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
+from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH
+from sizing.explore.layouts.ranking import find_layouts
+from sizing.explore.sweeps.sweep import sweep
+from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
+from sizing.report import answer
+from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+from sizing.storage.calibration import Calibration, calibrate
+from tests.sizing.charts.test_scan import SCAN
+from tests.sizing.storage.calibration.simulation import result
+
+REFERENCE = scenario_from(REFERENCE_SCENARIO)
+INGREDIENTS = "sizing.charts.chart"
+
+
+@cache
+def calibration() -> Calibration:
+    """Of a simulated storage system."""
+    return calibrate([result(noise=0.02, outliers=0)], num_draws=200)
+
+
+@cache
+def cluster() -> ClusterReport:
+    """Jobs that save, fail and read on one file system."""
+    return answer_cluster(REFERENCE_CLUSTER)
+
+
+EXAMPLES: dict[Callable[..., Any], Callable[[], Chart | list[Chart]]] = {
+    calibration_chart: lambda: calibration_chart(calibration()),
+    cluster_chart: lambda: cluster_chart(cluster()),
+    comparison_chart: lambda: comparison_chart(compare(REFERENCE_COMPARISON)),
+    layouts_chart: lambda: layouts_chart(find_layouts(REFERENCE_SEARCH)),
+    scan_chart: lambda: scan_chart(SCAN),
+    report_charts: lambda: report_charts(REFERENCE, answer(REFERENCE)),
+    parts_chart: lambda: parts_chart(answer(REFERENCE).checkpoint),
+    limits_chart: lambda: limits_chart("What limits the restore", answer(REFERENCE).restore.limits),
+    lost_time_chart: lambda: lost_time_chart(REFERENCE, answer(REFERENCE)),
+    sweep_chart: lambda: sweep_chart(sweep(REFERENCE_SWEEP)),
+}
+
+
+@cache
+def drawn(chart: Callable[..., Any]) -> tuple[Chart, ...]:
+    """The specifications of a chart's example."""
+    spec = EXAMPLES[chart]()
+    return tuple(spec) if isinstance(spec, list) else (spec,)
