@@ -145,10 +145,11 @@ def test_nothing_at_all_shows_the_help_and_is_not_success(program: str) -> None:
     assert "error" not in found.stderr
 
 
+@pytest.mark.parametrize("place", ["Typer.__call__", "core.TyperGroup.invoke"])
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_an_interrupt_has_the_exit_code_of_shells(program: str) -> None:
-    prelude = "import typer\ndef interrupted(*_, **__): raise KeyboardInterrupt\ntyper.Typer.__call__ = interrupted"
-    found = started(program, "--version", prelude=prelude)
+def test_an_interrupt_has_the_exit_code_of_shells(program: str, place: str) -> None:
+    prelude = f"import typer.core\ndef interrupted(*_, **__): raise KeyboardInterrupt\ntyper.{place} = interrupted"
+    found = started(program, *VERB_WITH_FLAGS[program], prelude=prelude)
     assert (found.returncode, found.stderr) == (128 + signal.SIGINT, "error: interrupted.\n")
 
 
