@@ -25,7 +25,9 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from sizing.spelling import fitting, nearest
 
 LONGEST_VALUE_SHOWN = 60
+"""Characters: an error stays a line, whatever was sent."""
 MAX_NAMES_SHOWN = 8
+"""Of a catalog, in one sentence that can still be read."""
 
 EXIT_BAD_INPUT = 2
 """Exit code of every command line for input that breaks a rule."""

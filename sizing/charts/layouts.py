@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sizing.charts.chart import Chart, Spec, chart, quantity, series
-from sizing.charts.theme import COLORS
+from sizing.charts.theme import BAR_STEP, COLORS
 from sizing.explore.layouts.layouts_report import FoundLayout, LayoutsReport
 from sizing.layout.degrees import degrees_text
 
 MOST_BARS = 40
+"""As many as a page holds at the height of a bar."""
 
 _PARTS = ("state", "activations")
-_BAR_STEP = {"step": 18}
 
 
 def layouts_chart(report: LayoutsReport) -> Chart:
@@ -27,7 +27,7 @@ def layouts_chart(report: LayoutsReport) -> Chart:
         f"Memory of the fullest GPU in {report.num_fitting:,} layouts",
         subtitle=f"{report.num_gpus:,} GPUs; the best {len(shown):,} by {report.objective}",
         rows=[],
-        height=_BAR_STEP,
+        height=BAR_STEP,
         layer=[
             {
                 "data": {"values": [row for layout in shown for row in _rows(layout)]},

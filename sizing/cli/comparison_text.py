@@ -13,6 +13,7 @@ from sizing.cli.figure_text import figure_text, figure_words
 from sizing.explore.comparisons.comparison_report import ComparisonReport, Explanation, FigureRow, Step
 
 _MOST_CHANGES = 6
+"""Of one input; the others are in the table of all figures."""
 
 
 def comparison_text(report: ComparisonReport) -> RenderableType:

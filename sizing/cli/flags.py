@@ -18,6 +18,7 @@ from sizing.scenario import Scenario
 from sizing.storage.catalog import storage_profiles
 
 MOST_CHOICES = 6
+"""A line of help that is still read; the error of a wrong value names them all."""
 
 
 @dataclass(frozen=True, slots=True)

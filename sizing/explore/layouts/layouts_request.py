@@ -15,6 +15,7 @@ from sizing.training.memory_question import HEADROOM_FRACTION
 from sizing.units import Fraction
 
 MOST_HEADROOM_FRACTION = 0.9
+"""With less than a tenth of the GPU left, no layout would be found and the reason would not be seen."""
 
 Objective = Literal["model-parallel-gpus", "save-time", "write-bandwidth", "bubble", "memory"]
 

@@ -15,7 +15,9 @@ from sizing.units import MOST_BYTES
 
 _TARGETS = ("max_stall_seconds", "max_overhead_fraction", "min_goodput_fraction")
 _ROUNDING = 1 + 1e-12
+"""So that stall / interval is not above the target by the last digit."""
 _TINY = 1e-30
+"""Where the tiers alone miss the target: an interval without end, but no division by 0."""
 
 
 class AtFreeInterval(BaseModel):
