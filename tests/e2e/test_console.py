@@ -75,7 +75,7 @@ def test_help_has_the_same_form(program: str, flag: str) -> None:
     ("program", "arguments", "text"),
     [
         ("ckpt-size", ["answer"], "(checkpoint.interval_seconds: 4h)"),
-        ("ckpt-bench", ["run"], "Payload of each rank, 14 bytes per parameter. Default: 256MiB."),
+        ("ckpt-bench", ["run"], "Payload of each rank; 14 bytes per parameter. Default: 256MiB."),
         ("ckpt-serve", [], "Environment: CKPT_SERVE_PORT. Default: 8000."),
     ],
 )
