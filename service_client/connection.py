@@ -62,10 +62,10 @@ class Connection:
 
     def _items(self, kind: type[_Answer], path: str, **wanted: object) -> Iterator[_Answer]:
         """Every item of a list, page by page."""
-        page = self._get(Page[kind], path, **wanted)  # type: ignore[valid-type]
+        page = self._get(Page[kind], path, **wanted)  # type: ignore[valid-type]  # a class known only when it runs
         yield from page.items
         while page.next is not None:
-            page = self._get(Page[kind], path, **wanted, cursor=page.next)  # type: ignore[valid-type]
+            page = self._get(Page[kind], path, **wanted, cursor=page.next)  # type: ignore[valid-type]  # as above
             yield from page.items
 
 

@@ -29,6 +29,9 @@ UNITS = {
 OTHER_UNITS = r"\b(percent|minutes|(?<!GPU-)hours|milliseconds|[kMGTPE]i?B(/s)?|[GT]bit/s)\b"
 """What it must not say, as the field holds another unit."""
 
+WITHOUT_IT = r"\bDefault: |\bRequired with |\bGive |\b[Nn]ull\b"
+"""What is said of a field that may be left out: what holds then, or when it may not."""
+
 WORDS_WITHOUT_SUBSTANCE = frozenset(
     "a all an and are as at be by count default field for from given has have how in is it its kind list many name null"
     " not number of on one or over per than that the their them there these they this to used value was what when which"
@@ -46,12 +49,13 @@ def models_of(package: ModuleType) -> list[type[BaseModel]]:
 def flaws_of(model: type[BaseModel]) -> Iterator[str]:
     """What is wrong with the descriptions of a model's fields, each named `Class.field`."""
     for name, field in model.model_fields.items():
-        flaw = flaw_of(name, field.description or "", class_name=model.__name__)
+        is_optional = field.default is None
+        flaw = flaw_of(name, field.description or "", class_name=model.__name__, is_optional=is_optional)
         if flaw:
             yield f"{model.__name__}.{name} {flaw}: {field.description}"
 
 
-def flaw_of(name: str, description: str, *, class_name: str = "") -> str | None:
+def flaw_of(name: str, description: str, *, class_name: str = "", is_optional: bool = False) -> str | None:
     """What is wrong with the description of a field of that name, if anything is."""
     if not description:
         return "has no description"
@@ -62,6 +66,8 @@ def flaw_of(name: str, description: str, *, class_name: str = "") -> str | None:
         return f"has a first sentence of more than {LONGEST_FIRST_SENTENCE} characters"
     if len(_own_words(name, description, class_name)) < LEAST_WORDS_OF_ITS_OWN:
         return "says no more than its name"
+    if is_optional and not re.search(WITHOUT_IT, description):
+        return "does not say what holds without it"
     return _wrong_unit(name, first)
 
 

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -12,23 +13,31 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("sizing", "service_client", "io_bench", "service")
 
-NOT_ARITHMETIC = (
-    *("socket", "ssl", "http", "urllib", "requests", "httpx", "asyncio"),  # network
-    *("time", "sched"),  # clock
-    *("sqlite3", "sqlalchemy", "psycopg", "alembic"),  # database
-    *("fastapi", "starlette", "uvicorn", "jinja2"),  # web
-    *("subprocess", "multiprocessing", "threading", "signal"),  # processes
-    *("torch", "psutil"),  # the machine, which io_bench alone sees
-)
-OF_THE_EDGE = ("os", "sys", "pathlib")
-"""What reads the user's files: for the command line and for checkpoints to inspect, not for the calculation."""
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+REFUSALS = [contract for contract in CONTRACTS if contract["type"] == "forbidden"]
+ARITHMETIC, EDGE, SERVICE = REFUSALS
+LINTED_IN = {"sizing.units": ARITHMETIC, "sizing.storage.profile": EDGE, "service.settings": SERVICE}
+"""A module under each of these contracts, which gets all imports that it forbids."""
+
+NOT_ARITHMETIC = {
+    "network": {"aiohttp", "asyncio", "botocore", "fsspec", "ftplib", "http", "httpx", "requests", "s3fs", "select"}
+    | {"selectors", "smtplib", "socket", "socketserver", "ssl", "urllib", "urllib3", "xmlrpc"},
+    "clock": {"sched", "time", "timeit"},
+    "database": {"alembic", "dbm", "psycopg", "shelve", "sqlalchemy", "sqlite3"},
+    "web": {"fastapi", "jinja2", "prometheus_client", "starlette", "uvicorn", "weasyprint", "wsgiref"},
+    "processes": {"concurrent", "fcntl", "mmap", "multiprocessing", "psutil", "pty", "resource", "signal", "subprocess"}
+    | {"threading"},
+    "frameworks": {"safetensors", "torch", "transformers"},
+}
+"""What no contract may take from its list."""
+FILES_OF_THE_USER = {"glob", "io", "os", "pathlib", "shutil", "sys", "tempfile", "zipfile"}
+EDGE_ROOMS = {"charts", "checkpoint_files", "cli"}
+"""The rooms of sizing that may read them."""
 
 FORBIDDEN = (
-    *(("sizing.units", imported) for imported in NOT_ARITHMETIC),
-    *(("sizing.storage.profile", imported) for imported in OF_THE_EDGE),
+    *((module, imported) for module, contract in LINTED_IN.items() for imported in contract["forbidden_modules"]),
     ("sizing.model.inventory", "sizing.charts"),
     ("sizing.explore.sweeps.front", "sizing.explore.layouts.search"),
-    ("service.settings", "torch"),
     ("service.app", "io_bench.errors"),
     ("io_bench.errors", "service.errors"),
     ("service_client.documents", "service.errors"),
@@ -38,19 +47,14 @@ FORBIDDEN = (
     ("service.middleware.head", "service.routes.health"),
     ("io_bench.payload.device", "io_bench.campaign.run"),
     ("io_bench.cleaning.leftovers", "io_bench.preflight.probe"),
-    ("io_bench.target.directory.mount", "io_bench.target.object_store.store"),
+    ("io_bench.target.directory.run_directory", "io_bench.target.object_store.store"),
     ("io_bench.target.transfer", "io_bench.target.lifecycle.heartbeat"),
 )
 CIRCLES = (("service.compute.worker", "service.compute.pool"), ("io_bench.engines.dcp", "io_bench.engines.async_dcp"))
 """Imports inside a room that turn the one that stands there into a circle."""
 
-UNLISTED = (
-    "sizing.unlisted",
-    "sizing.run.unlisted",
-    "io_bench.unlisted",
-    "io_bench.target.unlisted",
-    "service.unlisted",
-)
+EXHAUSTIVE = {"sizing", "sizing.run", "sizing.explore", "io_bench", "io_bench.target", "service"}
+UNLISTED = sorted(f"{container}.unlisted" for container in EXHAUSTIVE)
 """Modules that no contract names."""
 
 
@@ -89,12 +93,51 @@ def test_a_forbidden_import_is_refused(verdict: str, module: str, imported: str)
     assert re.search(rf"^\W+{re.escape(module)} -> {re.escape(imported)} ", verdict, re.MULTILINE)
 
 
+@pytest.mark.parametrize("kind", NOT_ARITHMETIC)
+def test_no_kind_of_module_leaves_the_list_of_what_is_not_arithmetic(kind: str) -> None:
+    assert ARITHMETIC["source_modules"] == ["sizing"]
+    assert NOT_ARITHMETIC[kind] <= set(ARITHMETIC["forbidden_modules"])
+
+
+def test_all_rooms_of_sizing_but_the_edge_are_kept_from_the_files_of_the_user() -> None:
+    rooms = {path.stem for path in (ROOT / "sizing").iterdir() if path.suffix == ".py" or path.is_dir()}
+    rooms -= EDGE_ROOMS | {"__init__", "__pycache__"}
+    assert {f"sizing.{room}" for room in rooms} <= set(EDGE["source_modules"])
+    assert set(EDGE["forbidden_modules"]) >= FILES_OF_THE_USER
+
+
+def test_the_service_and_its_client_are_kept_from_torch_and_the_machine() -> None:
+    assert set(SERVICE["source_modules"]) == {"service", "service_client"}
+    assert set(SERVICE["forbidden_modules"]) >= {"psutil", "safetensors", "torch", "transformers"}
+
+
 @pytest.mark.parametrize(("module", "imported"), CIRCLES)
 def test_a_circle_is_refused(verdict: str, module: str, imported: str) -> None:
     one, other = (name.rpartition(".")[2] for name in (module, imported))
     assert re.search(rf"^- \.({one} -> \.{other}|{other} -> \.{one}) ", verdict, re.MULTILINE)
 
 
+def test_every_exhaustive_container_has_an_unlisted_room_here() -> None:
+    assert {
+        name for contract in CONTRACTS if contract.get("exhaustive") for name in contract["containers"]
+    } == EXHAUSTIVE
+
+
 @pytest.mark.parametrize("module", UNLISTED)
 def test_a_room_that_no_contract_lists_is_refused(verdict: str, module: str) -> None:
     assert re.search(rf"^- {re.escape(module)}$", verdict, re.MULTILINE)
+
+
+@pytest.mark.parametrize("reading", ["datetime.datetime.now()", "datetime.datetime.utcnow()", "datetime.date.today()"])
+def test_sizing_may_not_read_the_clock_and_the_agent_may(reading: str) -> None:
+    source = f"import datetime\n\nMOMENT = {reading}\n"
+    assert "TID251" in linted(source, "sizing/x.py")
+    assert "TID251" not in linted(source, "io_bench/x.py")
+
+
+def linted(source: str, name: str) -> str:
+    """What ruff says of a text as a file of that name."""
+    command = [sys.executable, "-m", "ruff", "check", "--no-cache", "--stdin-filename", name, "-"]
+    done = subprocess.run(command, input=source, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode in {0, 1}, done.stderr
+    return done.stdout

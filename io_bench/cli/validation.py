@@ -14,10 +14,10 @@ from io_bench.terminal import WIDTH_WITHOUT_TERMINAL
 def validate() -> None:
     """Train tiny real models for one step, save them, and compare the files with what sizing predicts."""
     from rich.console import Console  # noqa: PLC0415 - the rest needs none of this, and torch takes a second
-    from rich.progress import track  # noqa: PLC0415
+    from rich.progress import track  # noqa: PLC0415 - as above
 
-    from io_bench.validation.cases import available_cases  # noqa: PLC0415
-    from io_bench.validation.comparison import compared, comparison_table  # noqa: PLC0415
+    from io_bench.validation.cases import available_cases  # noqa: PLC0415 - as above
+    from io_bench.validation.comparison import compared, comparison_table  # noqa: PLC0415 - as above
 
     try:
         files = [

@@ -52,4 +52,4 @@ class Reader(FileSystemReader):
 
     def __init__(self, streams: FileStreams) -> None:
         super().__init__(streams.title)
-        self.fs = streams  # type: ignore[assignment]
+        self.fs = streams  # type: ignore[assignment]  # as in Writer

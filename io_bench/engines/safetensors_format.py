@@ -62,7 +62,7 @@ def read_into(file: BinaryIO, tensors: Mapping[str, torch.Tensor]) -> dict[str, 
         if tensor.numel():
             file.seek(8 + length + header[name]["data_offsets"][0])
             on_host = tensor if tensor.is_cpu else torch.empty_like(tensor, device="cpu")
-            if file.readinto(bytes_of(on_host)) != tensor.nbytes:  # type: ignore[attr-defined]
+            if file.readinto(bytes_of(on_host)) != tensor.nbytes:  # type: ignore[attr-defined]  # BinaryIO has it, its stub does not
                 raise ValueError(f"the file ends within {name}")
             if on_host is not tensor:
                 tensor.copy_(on_host)

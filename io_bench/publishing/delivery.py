@@ -95,7 +95,7 @@ class _Patient:
                 return self.client.publish(self.system, document)
             except Unavailable as error:
                 # Nodes that failed together must not come back together.
-                wait = max(error.retry_after_seconds, pause * random.uniform(0.5, 1.5))  # noqa: S311
+                wait = max(error.retry_after_seconds, pause * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
                 if time.monotonic() + wait > self.deadline:
                     raise
                 self.note(f"{error}. Retry in {wait:.0f} s.")

@@ -25,8 +25,8 @@ def store_for(placement: Placement, *, limit_seconds: float) -> Store:
     # Otherwise a lost peer makes torch print a C++ stack trace between our sentences.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     # A second that --help and bad input need not wait.
-    from torch.distributed.distributed_c10d import PrefixStore  # noqa: PLC0415
-    from torch.distributed.rendezvous import rendezvous  # noqa: PLC0415
+    from torch.distributed.distributed_c10d import PrefixStore  # noqa: PLC0415 - as said above
+    from torch.distributed.rendezvous import rendezvous  # noqa: PLC0415 - as said above
 
     try:
         store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=limit_seconds)))

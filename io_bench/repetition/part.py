@@ -190,11 +190,11 @@ class WaitingPart:
         """None of its own."""
         return 0
 
-    def drop(self, plan: EnginePlan) -> int:  # noqa: ARG002
+    def drop(self, plan: EnginePlan) -> int:  # noqa: ARG002 - it has no pages
         """No pages of its own."""
         return 0
 
-    def restore(self, plan: EnginePlan) -> IoReport:  # noqa: ARG002
+    def restore(self, plan: EnginePlan) -> IoReport:  # noqa: ARG002 - nothing is read
         """Nothing is read."""
         return IoReport()
 

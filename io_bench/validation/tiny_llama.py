@@ -39,7 +39,7 @@ class Attention(nn.Module):
             for project in (self.q_proj, self.k_proj, self.v_proj)
         )
         mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-        return self.o_proj(mixed.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+        return self.o_proj(mixed.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]  # a module's call is untyped
 
 
 class FeedForward(nn.Module):
@@ -53,7 +53,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Gate, and project back."""
-        return self.down_proj(functional.silu(self.gate_proj(x)) * self.up_proj(x))  # type: ignore[no-any-return]
+        return self.down_proj(functional.silu(self.gate_proj(x)) * self.up_proj(x))  # type: ignore[no-any-return]  # as above
 
 
 class Layer(nn.Module):
@@ -69,7 +69,7 @@ class Layer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Attend, then feed forward, each beside a residual."""
         x = x + self.self_attn(self.input_layernorm(x))
-        return x + self.mlp(self.post_attention_layernorm(x))  # type: ignore[no-any-return]
+        return x + self.mlp(self.post_attention_layernorm(x))  # type: ignore[no-any-return]  # as above
 
 
 class TinyLlama(nn.Module):
@@ -87,13 +87,13 @@ class TinyLlama(nn.Module):
         x = self.embed_tokens(tokens)
         for layer in self.layers:
             x = layer(x)
-        return self.lm_head(self.norm(x))  # type: ignore[no-any-return]
+        return self.lm_head(self.norm(x))  # type: ignore[no-any-return]  # as above
 
 
 def train_one_step(model: nn.Module, optimizer: torch.optim.Optimizer, *, vocab_size: int) -> None:
     """One step of the optimizer on random tokens, so that it has its state."""
     tokens = torch.randint(0, vocab_size, (2, 16), generator=torch.Generator().manual_seed(0))
     loss = functional.cross_entropy(model(tokens[:, :-1]).float().flatten(0, 1), tokens[:, 1:].flatten())
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()  # type: ignore[no-untyped-call]  # torch has no type for it
     optimizer.step()
     optimizer.zero_grad()

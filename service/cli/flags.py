@@ -60,7 +60,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
         name: (bool | None if field.annotation is bool else str | None, _option(name))
         for name, field in Settings.model_fields.items()
     }
-    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # inspect reads it, no stub has it
         [
             inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context),
             *(

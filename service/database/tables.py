@@ -41,7 +41,7 @@ class UtcDateTime(TypeDecorator[datetime]):
     impl = DateTime(timezone=True)
     cache_ok = True
 
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 - SQLAlchemy gives it
         """The moment with its time zone."""
         return value.replace(tzinfo=UTC) if value and value.tzinfo is None else value
 
@@ -57,7 +57,7 @@ class Base(DeclarativeBase):
             "pk": "pk_%(table_name)s",
         }
     )
-    type_annotation_map = {datetime: UtcDateTime, uuid.UUID: Uuid, dict[str, Any]: JSON, bytes: LargeBinary}  # noqa: RUF012
+    type_annotation_map = {datetime: UtcDateTime, uuid.UUID: Uuid, dict[str, Any]: JSON, bytes: LargeBinary}  # noqa: RUF012 - SQLAlchemy reads it
 
 
 class TokenRow(Base):

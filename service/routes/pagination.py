@@ -12,7 +12,7 @@ from service_client.documents import Page
 
 _Item = TypeVar("_Item")
 _Row = TypeVar("_Row")
-_Page = TypeVar("_Page", bound=Page[_Item])  # type: ignore[valid-type]
+_Page = TypeVar("_Page", bound=Page[_Item])  # type: ignore[valid-type]  # mypy takes no generic bound
 
 Limit = Annotated[int, Field(ge=1, le=200, description="Max entries on the page.")]
 

@@ -20,7 +20,7 @@ from service.telemetry.logs import LOG_CONFIG
 SECONDS_TO_KEEP_ALIVE = 75
 """Of an idle connection: longer than proxies keep it (60 s), or they send into one that is just being closed."""
 
-_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
+_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - keys to compare with
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -64,7 +64,7 @@ class Metrics:
             return generate_latest(self.registry)
         _forget_dead_workers(Path(directory))
         registry = CollectorRegistry()
-        MultiProcessCollector(registry, directory)  # type: ignore[no-untyped-call]
+        MultiProcessCollector(registry, directory)  # type: ignore[no-untyped-call]  # prometheus_client has no type for it
         return generate_latest(registry)
 
     def _gauge(self, name: str, documentation: str) -> Gauge:
@@ -76,4 +76,4 @@ def _forget_dead_workers(directory: Path) -> None:
     for file in directory.glob("gauge_livesum_*.db"):
         pid = re.search(r"_(\d+)\.db$", file.name)
         if pid and not Path("/proc", pid[1]).exists():
-            mark_process_dead(int(pid[1]), str(directory))  # type: ignore[no-untyped-call]
+            mark_process_dead(int(pid[1]), str(directory))  # type: ignore[no-untyped-call]  # as above

@@ -17,6 +17,8 @@ from sizing.units import bytes_text, percent_text
 
 _MOST_SERIES = 5
 """Lines that a reader can still tell apart; more numbers of ranks are thinned out evenly."""
+_SCALING_WIDTH = WIDTH * 3 // 4
+"""So that the misses beside it fit on the page."""
 _STEPS_PER_DOUBLING = 16
 """Points of a predicted line, so that its bend at a limit looks like one at the width of a chart."""
 _NAMES: dict[Direction, str] = {"write": "write", "read": "restore"}
@@ -53,7 +55,7 @@ def _scaling(calibration: Calibration, fit: DirectionFit, direction: Direction) 
     points = list(_measured_rows(fit, ranks=ranks, size=size))
     band = {"x": x, "y": y | {"field": "low_bytes_per_second"}, "y2": {"field": "high_bytes_per_second"}}
     return {
-        "width": WIDTH,
+        "width": _SCALING_WIDTH,
         "height": HEIGHT,
         "title": f"{_NAMES[direction].capitalize()}, {bytes_text(size)} per rank",
         "layer": [

@@ -76,7 +76,7 @@ def lost_time_chart(scenario: Scenario, asked: SizingReport) -> Chart:
     shares = evaluate(sized(scenario).demands, inputs).report.shares.by_name
     lost = [name for name in shares if name != "goodput"]
     of_points = {"data": {"values": _points(asked.interval)}}
-    heights = {"y": {"field": "lost_fraction", "type": "quantitative"}}
+    height = quantity("lost_fraction", "share of wall time lost")
     text = {"type": "text", "align": "left", "dx": 6, "dy": -12}
     return chart(
         "Share of wall time lost, by checkpoint interval",
@@ -90,7 +90,7 @@ def lost_time_chart(scenario: Scenario, asked: SizingReport) -> Chart:
             {
                 "mark": {"type": "area", "opacity": _AREA_OPACITY},
                 "encoding": {
-                    "y": quantity("lost_fraction", "share of wall time lost", stack="zero"),
+                    "y": height | {"stack": "zero"},
                     "color": {
                         "field": "share",
                         "type": "nominal",
@@ -100,8 +100,8 @@ def lost_time_chart(scenario: Scenario, asked: SizingReport) -> Chart:
                     "order": {"field": "order"},
                 },
             },
-            {**of_points, "mark": {"type": "point", "color": INK}, "encoding": heights},
-            {**of_points, "mark": text, "encoding": heights | {"text": {"field": "label"}}},
+            {**of_points, "mark": {"type": "point", "color": INK}, "encoding": {"y": height}},
+            {**of_points, "mark": text, "encoding": {"y": height, "text": {"field": "label"}}},
         ],
     )
 

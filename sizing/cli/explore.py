@@ -143,8 +143,8 @@ def cluster_verb(
 ) -> None:
     """Size shared storage for many jobs: collisions, stalls under contention, restore storms, what to buy."""
     from sizing.charts.clusters import cluster_chart  # noqa: PLC0415  the simulation is imported where it runs
-    from sizing.cli.cluster_text import cluster_text  # noqa: PLC0415
-    from sizing.explore.clusters.cluster_answer import answer_cluster  # noqa: PLC0415
+    from sizing.cli.cluster_text import cluster_text  # noqa: PLC0415 - as above
+    from sizing.explore.clusters.cluster_answer import answer_cluster  # noqa: PLC0415 - as above
 
     if chart is not None:
         require_chart_name(chart)

@@ -75,7 +75,7 @@ def with_scenario_parameters(
         except InvalidInput as error:
             raise by_flags(error, typed) from None
 
-    in_words_of_flags.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    in_words_of_flags.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # inspect reads it, no stub has it
         [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=annotation)
             for name, (annotation, option) in parameters.items()

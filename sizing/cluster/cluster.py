@@ -26,7 +26,9 @@ class Cluster(BaseModel):
         None,
         description=f"Name of a published node type; `ckpt-size nodes` lists them. Default: {DEFAULT_NODE}.",
     )
-    node_spec: NodeSpec | None = Field(None, description="GPUs, memory and links of a node that is not in the catalog.")
+    node_spec: NodeSpec | None = Field(
+        None, description="GPUs, memory and links of a node that is not in the catalog. Give it or node. Default: node."
+    )
     num_gpus: Annotated[int, Field(ge=1, le=MOST_GPUS)] | None = Field(
         None,
         description="World size to check against the product of the degrees. `ckpt-size` finds those that "

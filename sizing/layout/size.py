@@ -76,7 +76,7 @@ class CheckpointSize(BaseModel):
         description="Bytes of state per parameter, logical_bytes over all parameters; 14 for mixed precision with "
         "Adam in Megatron."
     )
-    num_files: int = Field(description="Files of one checkpoint that hold tensors.")
+    num_files: int = Field(description="Files of one checkpoint, empty ones of ZeRO-3 too; .metadata is not counted.")
     container_bytes: int = Field(description="Bytes of headers and pickles in the files, not part of total_bytes.")
     small_state_bytes: dict[str, int] = Field(
         description="Bytes of non-tensor data by kind (random-number generators, scheduler and data position, "

@@ -31,20 +31,26 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     preset: Annotated[str, Field(max_length=100), catalog_name(catalog)] | None = Field(
-        None, description="Name of a published model; `ckpt-size models` lists them."
+        None,
+        description="Name of a published model; `ckpt-size models` lists them. "
+        "Give exactly one of preset, architecture, huggingface_config, num_parameters.",
     )
     architecture: Architecture | None = Field(
-        None, description="Layers, widths and heads of a model that is not in the catalog."
+        None,
+        description="Layers, widths and heads of a model that is not in the catalog. "
+        "Give exactly one of preset, architecture, huggingface_config, num_parameters.",
     )
     huggingface_config: dict[str, JsonValue] | None = Field(
         None,
         max_length=500,
-        description="Content of a Hugging Face config.json. A model_type that is not known is refused.",
+        description="Content of a Hugging Face config.json. A model_type that is not known is refused. "
+        "Give exactly one of preset, architecture, huggingface_config, num_parameters.",
     )
     num_parameters: Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**16)] | None = Field(
         None,
         description="Parameter count, for a model of which nothing else is known. "
-        "Every rank is then taken to hold an equal share.",
+        "Every rank is then taken to hold an equal share. "
+        "Give exactly one of preset, architecture, huggingface_config, num_parameters.",
     )
 
     @model_validator(mode="after")

@@ -61,11 +61,25 @@ class Reliability(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    failures_per_node_day: _Rate | None = Field(None, description="Mean failures per node and day that stop the job.")
-    failures_per_gpu_hour: _Rate | None = Field(None, description="Mean failures per GPU and hour that stop the job.")
-    mtbf_seconds: PositiveSeconds | None = Field(None, description="Mean seconds between failures of the whole job.")
+    failures_per_node_day: _Rate | None = Field(
+        None,
+        description="Mean failures per node and day that stop the job. "
+        "Give exactly one of failures_per_node_day, failures_per_gpu_hour, mtbf_seconds, components.",
+    )
+    failures_per_gpu_hour: _Rate | None = Field(
+        None,
+        description="Mean failures per GPU and hour that stop the job. "
+        "Give exactly one of failures_per_node_day, failures_per_gpu_hour, mtbf_seconds, components.",
+    )
+    mtbf_seconds: PositiveSeconds | None = Field(
+        None,
+        description="Mean seconds between failures of the whole job. "
+        "Give exactly one of failures_per_node_day, failures_per_gpu_hour, mtbf_seconds, components.",
+    )
     components: Annotated[tuple[Component, ...], Field(min_length=1, max_length=100)] | None = Field(
-        None, description="Parts that fail and stop the job, each with its own rate; the rates add up."
+        None,
+        description="Parts that fail and stop the job, each with its own rate; the rates add up. "
+        "Give exactly one of failures_per_node_day, failures_per_gpu_hour, mtbf_seconds, components.",
     )
     detection_seconds: Seconds = Field(
         0.0, description="Seconds from a failure until it is noticed. Default: 0, at once."

@@ -35,13 +35,19 @@ class Storage(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     preset: Annotated[str, Field(max_length=100), catalog_name(storage_profiles)] | None = Field(
-        None, description="Name of a published storage system; `ckpt-size storage` lists them."
+        None,
+        description="Name of a published storage system; `ckpt-size storage` lists them. "
+        "Give exactly one of preset, profile, calibration.",
     )
-    profile: StorageProfile | None = Field(None, description="Rates of a storage system that is not in the catalog.")
+    profile: StorageProfile | None = Field(
+        None,
+        description="Rates of a storage system that is not in the catalog. "
+        "Give exactly one of preset, profile, calibration.",
+    )
     calibration: Annotated[Calibration | str, WrapValidator(_calibration_or_id)] | None = Field(
         None,
         description="Limits fitted to benchmark runs, as `ckpt-bench calibrate` writes them, or the id under which a "
-        "service stores them.",
+        "service stores them. Give exactly one of preset, profile, calibration.",
     )
     io: AnySpelling[Literal["buffered", "direct"]] | None = Field(
         None,

@@ -18,6 +18,6 @@ def empty(scenario: Scenario) -> SizingReport:  # noqa: ARG001 - read, and not u
 
 
 @app.post("/async")
-async def empty_async(scenario: Scenario) -> SizingReport:  # noqa: ARG001
+async def empty_async(scenario: Scenario) -> SizingReport:  # noqa: ARG001 - as above
     """The same without a thread."""
     return _REPORT

@@ -277,7 +277,7 @@ def test_an_error_of_one_thread_ends_the_others_and_is_raised(fails: str, tmp_pa
     filled = []
 
     class Failing(LocalFile):
-        def write(self, pieces: Sequence[Bytes], offset: int) -> None:  # noqa: ARG002
+        def write(self, pieces: Sequence[Bytes], offset: int) -> None:  # noqa: ARG002 - only the offset decides
             if fails == "writing" and offset == 5 * 4096:
                 raise OSError(errno.EIO, "the fifth")
 

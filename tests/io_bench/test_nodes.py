@@ -57,7 +57,7 @@ def test_ranks_of_several_nodes_restore_what_another_node_wrote(
     write, restore = result.measurements
     assert (write.num_nodes, write.num_ranks) == (2, 2)
     assert (write.cache_policy, restore.cache_policy) == (write_policy, "other-node")
-    assert set(result.environment["nodes"]) == {"GROUP_RANK=0", "GROUP_RANK=1"}  # type: ignore[arg-type]
+    assert set(result.environment["nodes"]) == {"GROUP_RANK=0", "GROUP_RANK=1"}  # type: ignore[arg-type]  # JSON: a list
     assert tree(target) == before
 
 

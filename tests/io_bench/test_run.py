@@ -233,7 +233,7 @@ def test_a_restore_from_pages_that_cannot_be_dropped_is_called_cached(
 
 @pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="needs a tmpfs")  # noqa: S108 - to be read back
 def test_a_target_in_memory_is_called_cached(bench: Bench) -> None:
-    done = bench.run_here("run", "--target", "/dev/shm", *SMALL, "--output", "r.json")  # noqa: S108
+    done = bench.run_here("run", "--target", "/dev/shm", *SMALL, "--output", "r.json")  # noqa: S108 - as above
     assert done.returncode == 0, done.stderr
     result = BenchmarkResult.model_validate_json((bench.directory / "r.json").read_text())
     assert result.measurements[1].cache_policy == "cached"

@@ -195,7 +195,7 @@ def test_a_scan_of_a_scenario_writes_the_tensors_of_its_ranks(target: Path, tmp_
         main(["scan", "--target", str(target), "--writers", "1", *flags])
     assert end.value.code == 0
     result = result_in(output)
-    assert result.environment["scenario"]["model"]["preset"] == "gpt2"  # type: ignore[index, call-overload]
+    assert result.environment["scenario"]["model"]["preset"] == "gpt2"  # type: ignore[index, call-overload]  # JSON
     assert 0.87e7 < result.measurements[0].total_bytes < 0.95e7  # half of 124 M x 14 B x 0.01, norms and zip on top
     assert result.measurements[0].payload_bytes_per_rank is None
 

@@ -60,6 +60,6 @@ def wait_for(file: str) -> bytes:
 def answered(document: object) -> bytes:
     """A report, as the route of sizings makes it."""
     from sizing.report import answer  # noqa: PLC0415 - as small as it says above
-    from sizing.scenario import scenario_from  # noqa: PLC0415
+    from sizing.scenario import scenario_from  # noqa: PLC0415 - as above
 
     return answer(scenario_from(document)).model_dump_json().encode()

@@ -79,7 +79,7 @@ def test_a_token_stores(client: httpx.Client, token: str) -> None:
 )
 def test_what_is_no_token_is_refused(client: httpx.Client, token: str, authorization: str) -> None:
     assert token.startswith("ckpt_")
-    assert refusal(client, {"authorization": authorization.encode("utf-8")}) == (401, "unauthorized")  # type: ignore[dict-item]
+    assert refusal(client, {"authorization": authorization.encode("utf-8")}) == (401, "unauthorized")  # type: ignore[dict-item]  # bytes, as a client may send
 
 
 def test_the_secret_of_one_token_does_not_open_another(client: httpx.Client, token: str, database_url: str) -> None:

@@ -115,7 +115,7 @@ def test_each_field_at_each_bound_is_answered_or_refused(worker: ComputeWorker) 
 
 @pytest.mark.long
 def test_many_fields_at_their_bounds_are_answered_or_refused(worker: ComputeWorker) -> None:
-    draw = random.Random(0)  # noqa: S311
+    draw = random.Random(0)  # noqa: S311 - to repeat, not a secret
     documents = []
     for _ in range(20_000):
         paths = draw.sample(list(BOUNDS), draw.randint(2, 5))

@@ -63,6 +63,17 @@ def test_a_description_that_explains_nothing_or_has_another_unit_is_found(
     assert flaw in (flaw_of(name, description) or "")
 
 
+def test_a_field_that_may_be_left_out_says_what_holds_then() -> None:
+    assert flaw_of("preset", "Name of a published model.", is_optional=True) == "does not say what holds without it"
+    for ending in (
+        "Default: gpt2.",
+        "Required with cluster.",
+        "Give exactly one of preset and rate.",
+        "Null before 3.",
+    ):
+        assert flaw_of("preset", f"Name of a published model. {ending}", is_optional=True) is None
+
+
 def test_a_description_that_explains_its_field_passes() -> None:
     assert flaw_of("num_writing_nodes", "Nodes that hold at least one writer.") is None
     assert flaw_of("stall_seconds", "Seconds for which training waits in each save.") is None

@@ -135,7 +135,7 @@ class StreamFile:
     def read(self, block: Bytes, offset: int) -> int:
         """From where the last block ended."""
         self._stream.seek(offset)
-        return int(self._stream.readinto(block.data))  # type: ignore[attr-defined]
+        return int(self._stream.readinto(block.data))  # type: ignore[attr-defined]  # BinaryIO has it, its stub does not
 
     def close(self) -> None:
         """Make the object out of its parts."""

@@ -86,7 +86,7 @@ def _offset_in_file(tensor: torch.Tensor) -> int:
 
 def _aligned_storages() -> AbstractContextManager[Any]:
     """Within, torch.save begins storages at multiples of the alignment."""
-    return cast(Any, config).patch({"save.storage_alignment": ALIGNMENT_BYTES})  # type: ignore[no-any-return]
+    return cast(Any, config).patch({"save.storage_alignment": ALIGNMENT_BYTES})  # type: ignore[no-any-return]  # torch's config is untyped
 
 
 def _no_data_is_read() -> AbstractContextManager[Any]:

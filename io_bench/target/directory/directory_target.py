@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import psutil
 
 from io_bench.errors import too_small, unwritable
-from io_bench.target.directory.mount import mount_of
 from io_bench.target.directory.run_directory import RunDirectory
 from io_bench.target.target import RUN_PREFIX
 from sizing.errors import InvalidInput
@@ -69,7 +72,7 @@ class DirectoryTarget:
 
     def description(self) -> dict[str, str]:
         """The mount that holds it."""
-        return mount_of(self.path)
+        return _mount_of(self.path)
 
     def run_ids(self) -> list[str]:
         """The runs that have a directory here, by what the directories are called. Raises OSError."""
@@ -101,3 +104,18 @@ class DirectoryTarget:
 
     def _run_path(self, run_id: str) -> Path:
         return self.path / f"{RUN_PREFIX}{run_id}"
+
+
+def _mount_of(path: Path) -> dict[str, str]:
+    """The mount that holds a path: device, file system type, options and mount point."""
+    mounts = [part for part in psutil.disk_partitions(all=True) if path.is_relative_to(part.mountpoint)]
+    return _last_and_longest(mounts)
+
+
+def _last_and_longest(mounts: Sequence[Any]) -> dict[str, str]:
+    """Of mounts one over another, the one on top."""
+    if not mounts:
+        return {}
+    length = max(len(mount.mountpoint) for mount in mounts)
+    mount = [mount for mount in mounts if len(mount.mountpoint) == length][-1]
+    return {"device": mount.device, "type": mount.fstype, "options": mount.opts, "path": mount.mountpoint}

@@ -98,7 +98,7 @@ def _some(path: str, values: list[Any]) -> list[Any]:
 
 def _valid(path: str, values: list[Any], field: FieldInfo) -> list[Any]:
     """Values as their field holds them: text with a unit becomes a number, an object stays as it was given."""
-    adapter: TypeAdapter[Any] = TypeAdapter(Annotated[field.annotation, field])  # type: ignore[arg-type]
+    adapter: TypeAdapter[Any] = TypeAdapter(Annotated[field.annotation, field])  # type: ignore[arg-type]  # a type known only when it runs
     valid = []
     for place, value in enumerate(values):
         try:

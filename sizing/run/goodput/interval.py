@@ -58,7 +58,9 @@ class Interval(Figures):
     )
     optimal_seconds: float | None = Field(
         None,
-        description="Seconds of compute between saves that maximize goodput: argmin of Daly 2006, eq. 20. "
+        description="Seconds of compute between saves that maximize goodput: optimal_period_seconds - stall. "
+        "Without tiers the argmin of Daly 2006, eq. 20, and at least the drain of an asynchronous save; "
+        "with tiers to first order, or the intervals asked for where they lose less. "
         "Null without reliability or a write rate.",
     )
     optimal_period_seconds: float | None = Field(
@@ -69,21 +71,26 @@ class Interval(Figures):
     young_seconds: float | None = Field(
         None,
         description="Seconds of compute between saves by Young 1974: sqrt(2 x stall x MTBF). "
+        "MTBF counts the failures that need the main storage. "
         "Null without reliability or a write rate.",
     )
     daly_first_order_seconds: float | None = Field(
         None,
         description="Seconds of compute between saves by Daly 2006, first order: sqrt(2 x stall x MTBF) - stall. "
+        "MTBF counts the failures that need the main storage. "
         "Null without reliability or a write rate.",
     )
     daly_seconds: float | None = Field(
         None,
-        description="Seconds of compute between saves by Daly 2006, eq. 37. Null without reliability or a write rate.",
+        description="Seconds of compute between saves by Daly 2006, eq. 37. "
+        "MTBF counts the failures that need the main storage. "
+        "Null without reliability or a write rate.",
     )
     availability_period_seconds: float | None = Field(
         None,
         description="Seconds from start to start that maximize availability: stall + sqrt(2 (MTBF + recovery) stall + "
-        "stall^2), arXiv 2410.18124. Null without reliability or a write rate.",
+        "stall^2), arXiv 2410.18124. MTBF counts the failures that need the main storage. "
+        "Null without reliability or a write rate.",
     )
     goodput_at_interval_fraction: float | None = Field(
         None,

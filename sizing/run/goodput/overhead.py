@@ -32,7 +32,7 @@ class Overhead(Figures):
     meets_target: bool | None = Field(description="Whether the overhead is within that max. Null without a write rate.")
     rework_fraction: float | None = Field(
         description="Fraction of the time lost to failures: work done again, detection and restart. "
-        "Null without reliability or a write rate."
+        "Null without reliability or a write rate, and where saves take the whole interval."
     )
 
 

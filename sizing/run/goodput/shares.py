@@ -21,19 +21,19 @@ class Shares(Figures):
 
     useful_fraction: float | None = Field(
         description="Fraction of the wall time that advances training (goodput, ETTR). "
-        "Null without reliability or a write rate."
+        "Null without reliability or a write rate, and where saves take the whole interval."
     )
     saving_fraction: float | None = Field(
         description="Fraction of the wall time for which saves that complete stall training. "
-        "Null without reliability or a write rate."
+        "Null without reliability or a write rate, and where saves take the whole interval."
     )
     redone_fraction: float | None = Field(
         description="Fraction of the wall time that failures undo: work, and the saves of it, done again. "
-        "Null without reliability or a write rate."
+        "Null without reliability or a write rate, and where saves take the whole interval."
     )
     recovering_fraction: float | None = Field(
         description="Fraction of the wall time from failures until training goes on: detection, relaunch, restore. "
-        "Null without reliability or a write rate."
+        "Null without reliability or a write rate, and where saves take the whole interval."
     )
 
     @property

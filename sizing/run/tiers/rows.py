@@ -34,33 +34,37 @@ class TierRow(Figures):
         description="Seconds between starts that are possible, longer when a save has not drained by then."
     )
     optimal_interval_seconds: float | None = Field(
-        description="Seconds between starts that maximize goodput, to first order. Null without reliability."
+        description="Seconds between starts that maximize goodput, to first order. "
+        "Null without reliability, and for an object store behind the main storage."
     )
     stall_seconds: float = Field(description="Seconds for which training waits in each save to it.")
     drain_seconds: float = Field(description="Seconds for which each save to it goes on in the background.")
     overhead_fraction: float = Field(
-        description="Fraction of the time for which saves to it stall training: stall / interval."
+        description="Fraction of the time for which saves to it stall training: stall / effective interval."
     )
     restore_seconds: float | None = Field(
         description="Seconds to read a checkpoint back from it, exchange included. Null without a read rate."
     )
     recovery_seconds: float | None = Field(
-        description="Seconds from a failure until training goes on from it (RTO). Null without reliability."
+        description="Seconds from a failure until training goes on from it (RTO). "
+        "Null without reliability, and for an object store behind the main storage."
     )
     rework_seconds: float = Field(
-        description="Mean seconds of lost work at such a failure (mean RPO): half an interval and the drain."
+        description="Mean seconds of lost work at such a failure (mean RPO): half an effective interval and the drain."
     )
     replicas: int = Field(description="Copies of each checkpoint in it.")
     loss_domain: LossDomain = Field(description="Smallest failure that takes its copies with it.")
     recovered_fraction: float | None = Field(
-        description="Fraction of all failures that its copies survive. Null without reliability."
+        description="Fraction of all failures that its copies survive. "
+        "Null without reliability, and for an object store behind the main storage."
     )
     used_fraction: float | None = Field(
         description="Fraction of all failures that are recovered from it, as no faster tier survives them. "
-        "Null without reliability."
+        "Null without reliability, and for an object store behind the main storage."
     )
     mean_bytes_per_second: float = Field(
-        description="Mean write rate of the saves to it over time, in bytes per second: bytes / interval."
+        description="Mean write rate of the saves to it over time, in bytes per second: "
+        "written bytes x replicas / effective interval."
     )
     stored_bytes: float = Field(
         description="Max bytes that it holds: kept checkpoints with replicas, and the one in flight."

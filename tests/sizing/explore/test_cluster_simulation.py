@@ -13,7 +13,7 @@ FAILING = {"mtbf_seconds": "20h", "restart_seconds": "10min"}
 
 
 def report_of(**changes: object) -> ClusterReport:
-    return cluster_report(cluster_scenario_from(document(**changes)))  # type: ignore[arg-type]
+    return cluster_report(cluster_scenario_from(document(**changes)))  # type: ignore[arg-type]  # fields by name
 
 
 def profile(**rates: str) -> dict[str, dict[str, str]]:

@@ -116,7 +116,7 @@ def test_a_stall_that_the_jobs_own_nodes_exceed_has_no_rate() -> None:
         document(storage={"profile": {"write_bytes_per_second": 4e10, "node_write_bytes_per_second": 1e9}})
     )
     arguments = {"horizon_seconds": 1e6, "seed": 1, "progress": unseen}
-    assert write_bytes_per_second_for_p99(loads, p99_stall_seconds=112.0, **arguments) is None  # type: ignore[arg-type]
+    assert write_bytes_per_second_for_p99(loads, p99_stall_seconds=112.0, **arguments) is None  # type: ignore[arg-type]  # as named
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_stall_that_the_jobs_own_nodes_exceed_has_no_rate() -> None:
 )
 def test_what_cannot_be_simulated_is_refused_with_the_limit(changes: dict[str, object], sentence: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        answer_cluster(document(**changes))  # type: ignore[arg-type]
+        answer_cluster(document(**changes))  # type: ignore[arg-type]  # fields by name
     assert str(refused.value).startswith(sentence) or sentence in str(refused.value)
 
 

@@ -354,7 +354,7 @@ def test_what_drains_in_the_background_is_not_named_for_the_stall() -> None:
     )
     asked["storage"]["profile"] |= {"planning_seconds_per_rank": 0.01, "device_to_host_bytes_per_second": "10 GB/s"}
     report = requirements(asked)
-    assert answer(scenario_from(with_field(asked, WRITE, 1e21))).write.bottleneck == "planning"  # type: ignore[union-attr]
+    assert answer(scenario_from(with_field(asked, WRITE, 1e21))).write.bottleneck == "planning"  # type: ignore[union-attr]  # it has a rate
     assert of(report, WRITE, "max_stall_seconds").reason.endswith("limited by device-to-host")
 
 

@@ -44,7 +44,7 @@ def test_components_say_which_failures_lose_less_than_a_domain() -> None:
         "rack": 1 - PER_HOUR["switch"] / total,
         "job": 1.0,
     }
-    found = {name: reliability.smaller_than_fraction(name, num_nodes=384, num_gpus=3072) for name in shares}  # type: ignore[arg-type]
+    found = {name: reliability.smaller_than_fraction(name, num_nodes=384, num_gpus=3072) for name in shares}  # type: ignore[arg-type]  # names of domains
     assert found == pytest.approx(shares)
 
 
