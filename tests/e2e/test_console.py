@@ -127,7 +127,7 @@ def test_a_verb_that_is_none_is_told_in_one_sentence(program: str, word: str, se
         ("ckpt-bench", ["run"], "missing option '--target': see ckpt-bench run --help."),
         ("ckpt-bench", ["run", "--target"], "option '--target' requires an argument: see ckpt-bench --help."),
         ("ckpt-bench", ["engines", "x"], "got unexpected extra argument(s) (x): see ckpt-bench engines --help."),
-        ("ckpt-serve", ["--bind", "0.0.0.0"], "--bind is not a flag of ckpt-serve: did you mean --host."),  # noqa: S104
+        ("ckpt-serve", ["--bind", "::1"], "--bind is not a flag of ckpt-serve: did you mean --host."),
         ("ckpt-serve", ["token", "crate"], "crate is not a verb of ckpt-serve token: did you mean create."),
         ("ckpt-size", ["inspect"], "missing argument 'path': see ckpt-size inspect --help."),
     ],
