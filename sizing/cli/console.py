@@ -42,6 +42,10 @@ class UnknownVerb(SizingError):
     """A word on the command line that is no verb."""
 
 
+class Interrupted(SizingError):
+    """Somebody interrupted the program: an exception that typer does not make an exit code of without a word."""
+
+
 class Verbs(TyperGroup):
     """The verbs of a program; for a word that is none the nearest is named."""
 
@@ -53,6 +57,13 @@ class Verbs(TyperGroup):
         if ctx.resilient_parsing or word in self.commands:
             return super().resolve_command(ctx, args)
         raise UnknownVerb(f"{word} {self.unknown} {ctx.command_path}: {_remedy(word, self.commands, ctx)}.")
+
+    def invoke(self, ctx: Any) -> Any:
+        """What the verb returns."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Interrupted from None
 
 
 def program_app(*, help: str, verbs: type[Verbs] = Verbs, **settings: Any) -> typer.Typer:  # noqa: A002 - typer's name
@@ -86,19 +97,17 @@ def run(program: Program, load: Callable[[], typer.Typer], arguments: list[str] 
     try:
         done = load()(arguments, prog_name=program.name, standalone_mode=False)
         sys.stdout.flush()
+    except (Interrupted, KeyboardInterrupt):
+        fail(["interrupted."], exit_code=EXIT_INTERRUPTED)
     except SizingError as error:
         fail(str(error).splitlines())
     except typer.TyperException as error:
         fail(_usage_sentences(error, program), exit_code=error.exit_code)
     except ModuleNotFoundError as error:
         fail([_missing_sentence(error, program)])
-    except KeyboardInterrupt:
-        done = EXIT_INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         done = 0
-    if done == EXIT_INTERRUPTED:
-        fail(["interrupted."], exit_code=EXIT_INTERRUPTED)
     sys.exit(done if isinstance(done, int) else 0)
 
 

@@ -75,7 +75,7 @@ def test_help_has_the_same_form(program: str, flag: str) -> None:
     ("program", "arguments", "text"),
     [
         ("ckpt-size", ["answer"], "(checkpoint.interval_seconds: 4h)"),
-        ("ckpt-bench", ["run"], "Payload of each rank, 14 bytes per parameter. Default: 256MiB."),
+        ("ckpt-bench", ["run"], "Payload of each rank; 14 bytes per parameter. Default: 256MiB."),
         ("ckpt-serve", [], "Environment: CKPT_SERVE_PORT. Default: 8000."),
     ],
 )
@@ -127,7 +127,7 @@ def test_a_verb_that_is_none_is_told_in_one_sentence(program: str, word: str, se
         ("ckpt-bench", ["run"], "missing option '--target': see ckpt-bench run --help."),
         ("ckpt-bench", ["run", "--target"], "option '--target' requires an argument: see ckpt-bench --help."),
         ("ckpt-bench", ["engines", "x"], "got unexpected extra argument(s) (x): see ckpt-bench engines --help."),
-        ("ckpt-serve", ["--bind", "0.0.0.0"], "--bind is not a flag of ckpt-serve: did you mean --host."),  # noqa: S104
+        ("ckpt-serve", ["--bind", "::1"], "--bind is not a flag of ckpt-serve: did you mean --host."),
         ("ckpt-serve", ["token", "crate"], "crate is not a verb of ckpt-serve token: did you mean create."),
         ("ckpt-size", ["inspect"], "missing argument 'path': see ckpt-size inspect --help."),
     ],
@@ -145,10 +145,11 @@ def test_nothing_at_all_shows_the_help_and_is_not_success(program: str) -> None:
     assert "error" not in found.stderr
 
 
+@pytest.mark.parametrize("place", ["Typer.__call__", "core.TyperGroup.invoke"])
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_an_interrupt_has_the_exit_code_of_shells(program: str) -> None:
-    prelude = "import typer\ndef interrupted(*_, **__): raise KeyboardInterrupt\ntyper.Typer.__call__ = interrupted"
-    found = started(program, "--version", prelude=prelude)
+def test_an_interrupt_has_the_exit_code_of_shells(program: str, place: str) -> None:
+    prelude = f"import typer.core\ndef interrupted(*_, **__): raise KeyboardInterrupt\ntyper.{place} = interrupted"
+    found = started(program, *VERB_WITH_FLAGS[program], prelude=prelude)
     assert (found.returncode, found.stderr) == (128 + signal.SIGINT, "error: interrupted.\n")
 
 
