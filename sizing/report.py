@@ -12,6 +12,8 @@ from sizing.provenance import Assumption, Provenance, defaults_used
 from sizing.run.evaluation import RunReport, evaluate, run_assumptions, run_warnings
 from sizing.run.host_memory import HostMemory, host_memory, host_memory_warnings
 from sizing.run.measurement_warnings import calibration_warnings, measurement_warnings
+from sizing.run.requirements.asked import Asked
+from sizing.run.requirements.remedies import with_remedies
 from sizing.scenario import Scenario
 from sizing.sized import sized
 from sizing.storage.storage import resolve_storage
@@ -88,13 +90,14 @@ def answer(scenario: Scenario) -> SizingReport:
     node, laid_out, demands = asked.node, asked.laid_out, asked.demands
     memory_of_hosts = host_memory(laid_out, node=node, checkpoint=scenario.checkpoint)
     run = evaluate(demands, inputs).report
+    checks = with_remedies(run.targets, Asked(demands, inputs))
     return SizingReport(
         model=ModelSize.of(asked.model, laid_out),
         checkpoint=laid_out.size,
         layout=laid_out.layout,
         training=asked.memory,
         host_memory=memory_of_hosts,
-        **dict(run),
+        **(dict(run) | {"targets": checks}),
         provenance=provenance_of(scenario, storage),
         prediction_intervals=intervals(storage, demands, run),
         assumptions=[

@@ -9,10 +9,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sizing.explore.requirements.asked import INTERVAL
 from sizing.explore.requirements.capacity import CapacityNeed
 from sizing.explore.requirements.free_interval import AtFreeInterval
 from sizing.explore.requirements.requirements_report import Requirement, RequirementsReport, Status
+from sizing.run.requirements.asked import INTERVAL
 from sizing.units import bytes_text, percent_text, rate_text, seconds_text
 
 _NAMES = {
