@@ -70,13 +70,13 @@ def reason_of(error: OSError) -> str:
 
 def too_small(field: str, rule: str) -> InvalidInput:
     """The error for a place that cannot hold the run; `rule` has the figures."""
-    remedy = "make room there, or ask for less with --bytes-per-rank"
+    remedy = "free some, or reduce --bytes-per-rank"
     return InvalidInput.of(field, rule, value=None, remedy=remedy)
 
 
 def unwritable(target: object, reason: str) -> InvalidInput:
     """The error for a target that cannot be written to."""
-    remedy = "give a place that you may write to"
+    remedy = "choose a target with write permission"
     return InvalidInput.of("--target", f"must be writable ({reason})", value=str(target), remedy=remedy)
 
 

@@ -11,11 +11,11 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(BaseException):
-    """The run was told to end. `exit_code` is 128 + signal, as shells have it."""
+    """The run was interrupted. `exit_code` is 128 + signal, as shells have it."""
 
     def __init__(self, signum: int) -> None:
         self.exit_code = 128 + signum
-        super().__init__(f"was told to end by {signal.Signals(signum).name}")
+        super().__init__(f"was interrupted by {signal.Signals(signum).name}")
 
 
 def expect() -> None:

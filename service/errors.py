@@ -110,5 +110,5 @@ def validated(model: type[BaseModel], validate: Callable[[], _Result]) -> _Resul
     except ValidationError as error:
         if error.error_count() > MOST_PROBLEMS:
             rule = f"breaks {error.error_count():,} rules, too many to list"
-            raise InvalidInput.of("", rule, value=None, remedy="correct its form first") from None
+            raise InvalidInput.of("", rule, value=None, remedy="check the structure of the document") from None
         raise explain(error, model) from None

@@ -33,7 +33,7 @@ def _networks(text: str) -> str:
         for part in () if text in ("", "*") else text.split(","):
             ipaddress.ip_network(part.strip())
     except ValueError as error:
-        raise broken_rule(f"must be addresses or networks ({error})", "write such as 10.0.0.0/8,192.0.2.7") from None
+        raise broken_rule(f"must be addresses or networks ({error})", "give for example 10.0.0.0/8,192.0.2.7") from None
     return text
 
 
@@ -44,8 +44,10 @@ class Settings(BaseSettings):
         env_prefix=_PREFIX, env_ignore_empty=True, extra="forbid", frozen=True, validate_by_name=True
     )
 
-    host: str = Field("127.0.0.1", min_length=1, description="Address to listen on; 0.0.0.0 lets other machines in")
-    port: Annotated[int, Field(ge=0, le=65535)] = Field(8000, description="Port to listen on; 0 takes a free one")
+    host: str = Field(
+        "127.0.0.1", min_length=1, description="Address to listen on; 0.0.0.0 for access from other machines"
+    )
+    port: Annotated[int, Field(ge=0, le=65535)] = Field(8000, description="Port to listen on; 0 chooses a free one")
     workers: Annotated[int, Field(ge=1, le=256)] = Field(1, description="Processes that answer requests")
     database_url: str = Field(
         min_length=1,
@@ -53,24 +55,25 @@ class Settings(BaseSettings):
         validation_alias="DATABASE_URL",
         description="sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME",
     )
-    require_login: bool = Field(False, description="Whether questions, catalogs and lists need a token too")
+    require_login: bool = Field(False, description="Whether questions, catalogs and lists also need a token")
     trusted_proxies: Annotated[str, AfterValidator(_networks)] = Field(
-        "127.0.0.1", description="Addresses or networks whose X-Forwarded-For is believed, with commas; * for all"
+        "127.0.0.1",
+        description="Addresses or networks whose X-Forwarded-For is trusted, separated by commas; * for all",
     )
-    max_body_bytes: _BodyBytes = Field(1024**2, description="Largest request body that is read, such as 1MiB")
+    max_body_bytes: _BodyBytes = Field(1024**2, description="Max size of a request body, such as 1MiB")
     max_result_bytes: _BodyBytes = Field(
-        16 * 1024**2, description="Largest result document that is taken, unpacked, such as 16MiB"
+        16 * 1024**2, description="Max size of a result document, uncompressed, such as 16MiB"
     )
-    body_seconds: _Limit = Field(30, description="Time in which a body must arrive, such as 30s")
+    body_seconds: _Limit = Field(30, description="Timeout for the arrival of a body, such as 30s")
     requests_per_second: Annotated[float, Field(ge=0, le=1e6)] = Field(
-        100, description="Requests of one client address to each worker, after a burst; 0 sets no limit"
+        100, description="Max request rate of one client address to each worker, after a burst; 0 is no limit"
     )
     compute_workers: Annotated[int, Field(ge=1, le=64)] = Field(
-        1, description="Processes of each worker for heavy questions, such as sweeps"
+        1, description="Processes per worker for heavy questions, such as sweeps"
     )
-    compute_seconds: _Limit = Field(30, description="Time that one heavy question may take, such as 30s")
+    compute_seconds: _Limit = Field(30, description="Timeout of one heavy question, such as 30s")
     compute_memory_bytes: Annotated[ByteCount, Field(ge=512 * 1024**2, le=1024**5)] = Field(
-        2 * 1024**3, description="Memory that one heavy question may take, such as 2GiB"
+        2 * 1024**3, description="Max memory of one heavy question, such as 2GiB"
     )
 
 
@@ -93,5 +96,8 @@ def require_known_variables() -> None:
         if variable.upper().startswith(_PREFIX) and variable.upper() not in known:
             nearest = difflib.get_close_matches(variable.upper(), known, n=1, cutoff=0)
             raise InvalidInput.of(
-                "the environment", "must set what there is", value=variable, remedy=f"the nearest is {nearest[0]}"
+                "the environment",
+                "has a variable that is not a setting",
+                value=variable,
+                remedy=f"the closest setting is {nearest[0]}",
             )

@@ -57,7 +57,7 @@ class Client(Connection):
         return self._post(SizingReport, path_of("sizings"), _document(scenario))
 
     def requirements(self, scenario: Scenario | Document) -> RequirementsReport:
-        """The least bandwidth and capacity, and the intervals, that meet the targets of a scenario."""
+        """The min bandwidth and capacity, and the intervals, that meet the targets of a scenario."""
         return self._post(RequirementsReport, path_of("requirements"), _document(scenario))
 
     def sweep(self, request: SweepRequest | Document) -> SweepReport:

@@ -14,7 +14,7 @@ from sizing.storage.measurement import Operation
 from sizing.storage.profile import StorageProfile
 
 ReportForm = Literal["json", "html", "pdf", "csv"]
-"""In which the report of a saved scenario is sent."""
+"""Format of the report of a saved scenario."""
 
 _Item = TypeVar("_Item")
 
@@ -26,7 +26,7 @@ class Page(BaseModel, Generic[_Item]):
     """Some items of a list."""
 
     items: list[_Item] = Field(description="Entries of this page, in the order of the list.")
-    next: str | None = Field(description="Cursor of the page that follows. Null on the last page.")
+    next: str | None = Field(description="Cursor of the next page. Null on the last page.")
 
 
 class StorageSystem(BaseModel):
@@ -39,9 +39,9 @@ class StorageSystem(BaseModel):
         },
     )
 
-    name: str = Field(description="Name that stands in links.")
-    description: str = Field(description="What people should know of it, such as vendor, size and place.")
-    created_at: datetime = Field(description="Moment at which it was added, in UTC.")
+    name: str = Field(description="Name, unique and part of its links.")
+    description: str = Field(description="Notes such as vendor, size and place.")
+    created_at: datetime = Field(description="Time at which it was added, in UTC.")
 
 
 class MeasurementSummary(BaseModel):
@@ -50,13 +50,13 @@ class MeasurementSummary(BaseModel):
     model_config = ConfigDict(from_attributes=True)
 
     engine: str = Field(description="Engine that wrote the checkpoint, such as direct or torch-save.")
-    operation: Operation = Field(description="What was timed: writing the checkpoint or restoring it into memory.")
+    operation: Operation = Field(description="What was timed: the write of the checkpoint or its restore into memory.")
     num_nodes: int = Field(description="Nodes whose ranks took part.")
-    num_ranks: int = Field(description="Ranks that took part at once.")
+    num_ranks: int = Field(description="Ranks that took part at the same time.")
     bytes_per_second: float = Field(
-        description="Rate of all ranks together, in bytes per second: the median of the repetitions."
+        description="Bandwidth of all ranks in total, in bytes per second: median of the repetitions."
     )
-    verified: bool = Field(description="Whether what was restored has the checksums of what was written.")
+    verified: bool = Field(description="Whether the restored data has the checksums of the written data.")
 
 
 _RUN: dict[str, Any] = {
@@ -80,8 +80,8 @@ class RunSummary(BaseModel):
 
     model_config = ConfigDict(from_attributes=True, json_schema_extra={"examples": [_RUN]})
 
-    run_id: str = Field(description="Id that the agent gave the run.")
-    published_at: datetime = Field(description="Moment at which the service took it, in UTC.")
+    run_id: str = Field(description="Id that the agent gave the run when it started.")
+    published_at: datetime = Field(description="Time at which the service received it, in UTC.")
     measurements: list[MeasurementSummary] = Field(
         description="Every operation of every configuration, without samples."
     )
@@ -95,9 +95,9 @@ class ScenarioSummary(BaseModel):
 
     model_config = ConfigDict(from_attributes=True, json_schema_extra={"examples": [_SCENARIO]})
 
-    id: UUID = Field(description="Id that stands in the scenario's link.")
-    name: str = Field(description="Title for people, as given.")
-    created_at: datetime = Field(description="Moment at which it was saved, in UTC.")
+    id: UUID = Field(description="Identifier that ends the link of the saved scenario.")
+    name: str = Field(description="Title for people.")
+    created_at: datetime = Field(description="Time at which it was saved, in UTC.")
 
 
 class SavedScenario(ScenarioSummary):
@@ -106,7 +106,7 @@ class SavedScenario(ScenarioSummary):
     model_config = ConfigDict(json_schema_extra={"examples": [_SCENARIO | {"scenario": REFERENCE_SCENARIO}]})
 
     scenario: dict[str, Any] = Field(
-        description="Document as it was given; it is answered anew whenever its report is read."
+        description="Document as it was saved; its report is computed again at every read."
     )
 
 
@@ -126,16 +126,16 @@ class CalibrationSummary(BaseModel):
 
     model_config = ConfigDict(json_schema_extra={"examples": [_CALIBRATION]})
 
-    id: UUID = Field(description="Id that a scenario gives as storage.calibration.")
-    created_at: datetime = Field(description="Moment at which it was fitted, in UTC.")
+    id: UUID = Field(description="Id for storage.calibration of a scenario.")
+    created_at: datetime = Field(description="Time at which it was fitted, in UTC.")
     code_version: str = Field(description="Version of this software that fitted it.")
     run_ids: list[str] = Field(description="Ids of the benchmark runs that were fitted.")
     engine: str = Field(description="Engine that wrote the checkpoints, such as direct or torch-save.")
     grade: Grade = Field(
-        description="What the calibration is worth, from A to D, by held-out error, limits seen and configurations."
+        description="Quality of the calibration, from A to D, by held-out error, limits reached and configurations."
     )
     profile: StorageProfile = Field(
-        description="Limits that the measurements need for their explanation; limits never reached are left out."
+        description="Limits that explain the measurements; limits never reached are omitted."
     )
 
 
@@ -200,12 +200,12 @@ class AuditEntry(BaseModel):
     model_config = ConfigDict(json_schema_extra={"examples": [_CHANGE]})
 
     id: UUID = Field(description="Id of the entry; later entries have higher ones.")
-    at: datetime = Field(description="Moment of the change, in UTC.")
+    at: datetime = Field(description="Time of the change, in UTC.")
     token: str | None = Field(
         description="Name of the token that made the change. Null for a change made in the terminal."
     )
-    action: str = Field(description="What was done, such as publish or delete.")
-    subject: str = Field(description="Thing that changed, by kind and name or id.")
+    action: str = Field(description="Action, such as publish or delete.")
+    subject: str = Field(description="Object that changed, by kind and name or id.")
     request_id: str | None = Field(
         description="Id of the request, as in the service's log and in the answer's X-Request-Id. "
         "Null for a change made in the terminal."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping
 from datetime import date
 from typing import Literal, cast, get_args
 
@@ -82,20 +82,6 @@ def grouped(origins: Mapping[str, Origin]) -> list[Provenance]:
         Provenance(figures=tuple(paths), kind=origin.kind, source=origin.source, runs=origin.runs)
         for origin, paths in figures.items()
     ]
-
-
-def provenance_at(path: str, provenance: Sequence[Provenance]) -> Provenance:
-    """The provenance of the figure at a dotted path.
-
-    >>> write = Provenance(figures=("write",), kind="given", source="a")
-    >>> others = Provenance(figures=("",), kind="exact", source="b")
-    >>> provenance_at("write.seconds", [write, others]).source, provenance_at("writes", [write, others]).source
-    ('a', 'b')
-    """
-    by_path = {figure: found for found in provenance for figure in found.figures}
-    while path not in by_path:
-        path = path.rpartition(".")[0]
-    return by_path[path]
 
 
 class Assumption(BaseModel):

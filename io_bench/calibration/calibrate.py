@@ -49,7 +49,7 @@ def _result(path: Path) -> BenchmarkResult:
     try:
         return read_result(path)
     except InvalidInput as error:
-        raise UnreadableFile(f"{path} is no result of ckpt-bench: {error.problems[0].sentence}") from None
+        raise UnreadableFile(f"{path} is not a result document of ckpt-bench: {error.problems[0].sentence}") from None
 
 
 def _show(calibration: Calibration, terminal: Terminal, *, suggest: bool) -> None:
@@ -68,7 +68,7 @@ def _show(calibration: Calibration, terminal: Terminal, *, suggest: bool) -> Non
 def _write(calibration: Calibration, document: ResultFile | None, chart: Path | None, terminal: Terminal) -> None:
     if document is not None:
         document.write(calibration.model_dump_json(indent=2, exclude_none=True) + "\n")
-        terminal.show(f"Calibration written to {document.path}: ckpt-size --storage {document.path} uses it.")
+        terminal.show(f"Calibration written to {document.path}. Use it with ckpt-size --storage {document.path}.")
     if chart is not None:
         write_chart(calibration_chart(calibration), chart)
         terminal.show(f"Chart written to {chart}.")

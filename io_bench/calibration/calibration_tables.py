@@ -38,10 +38,10 @@ def points_table(operation: str, fit: DirectionFit) -> Table:
     table = Table(
         title=f"Predicted against measured: {operation}",
         title_justify="left",
-        caption="miss: measured over predicted - 1; left out: predicted by a fit that had not seen the configuration",
+        caption="miss: measured / predicted - 1; held out: the same, of a fit without this configuration",
         box=box.SIMPLE_HEAD,
     )
-    for name in ("nodes", "ranks per node", "bytes per rank", "measured", "predicted", "miss", "left out"):
+    for name in ("nodes", "ranks per node", "bytes per rank", "measured", "predicted", "miss", "held out"):
         table.add_column(name, justify="right")
     for point in sorted(fit.points, key=lambda p: (p.num_nodes, p.num_streams, p.total_bytes)):
         table.add_row(*_point_cells(point))
@@ -54,9 +54,8 @@ def sentences(calibration: Calibration) -> Iterator[str]:
     yield f"Grade {calibration.grade}: engine {calibration.engine}, {len(calibration.run_ids)} run(s){date}."
     for operation, fit in fits_of(calibration):
         yield (
-            f"{operation.capitalize()}: configurations that the fit had not seen are missed by "
-            f"{percent_text(fit.held_out_error_fraction)} (median; "
-            f"worst {percent_text(fit.worst_held_out_error_fraction)}), measurements scatter by "
+            f"{operation.capitalize()}: error on held-out configurations {percent_text(fit.held_out_error_fraction)} "
+            f"(median; max {percent_text(fit.worst_held_out_error_fraction)}), scatter of the measurements "
             f"{percent_text(fit.noise_fraction)}. Measured: {_covered_text(fit.covered)}."
         )
 
@@ -64,7 +63,7 @@ def sentences(calibration: Calibration) -> Iterator[str]:
 def suggestion_sentences(found: tuple[Suggestion, ...], *, engine: str) -> Iterator[str]:
     """Further runs, each with its reasons and command line: every run writes and restores."""
     if not found:
-        yield "No further run would tell more."
+        yield "No further run would improve the calibration."
     reasons: dict[str, list[str]] = {}
     for suggestion in found:
         reasons.setdefault(suggestion.command(engine), []).append(suggestion.reason)
@@ -77,9 +76,9 @@ def _value_cells(limit: LimitEstimate) -> tuple[str, str]:
     text = _text_of(limit.field)
     if limit.value is None:
         return "-", "-"
-    least = "at least " if limit.verdict == "lower-bound" else ""
+    bound = "at least " if limit.verdict == "lower-bound" else ""
     interval = " to ".join(map(text, limit.interval)) if limit.interval else "-"
-    return least + text(limit.value), interval
+    return bound + text(limit.value), interval
 
 
 def _text_of(field: str) -> Callable[[float], str]:
@@ -111,11 +110,11 @@ def _signed_percent(fraction: float) -> str:
 
 def _covered_text(covered: Covered) -> str:
     nodes, ranks = (_span_text(span) for span in (covered.num_nodes, covered.streams_per_node))
-    least, most = (bytes_text(size) for size in covered.bytes_per_stream)
-    sizes = least if least == most else f"{least} to {most}"
+    low, high = (bytes_text(size) for size in covered.bytes_per_stream)
+    sizes = low if low == high else f"{low} to {high}"
     return f"{nodes} node(s), {ranks} rank(s) per node, {sizes} per rank"
 
 
 def _span_text(span: tuple[float, float]) -> str:
-    least, most = (f"{value:g}" for value in span)
-    return least if least == most else f"{least} to {most}"
+    low, high = (f"{value:g}" for value in span)
+    return low if low == high else f"{low} to {high}"

@@ -34,7 +34,7 @@ class Books:
         """How to go on with a scan that is not finished."""
         measured, output = len(self.journal.measured), self.outputs.document
         return (
-            f"{measured} of {self.num_configurations} configurations are in {output}: repeat the command with "
+            f"{measured} of {self.num_configurations} configurations are in {output}. Repeat the command with "
             f"--resume --output {output} to measure the rest."
         )
 
@@ -63,10 +63,10 @@ class Books:
 
     @property
     def _elsewhere(self) -> str:
-        """The hosts of earlier sittings that this one does not know."""
+        """The hosts of the runs before resuming that this run does not know."""
         known = {node["host"] for node in self.environment.get("nodes", {}).values()}
         hosts = {host for each in self.journal.measured for host in each.hosts} - known
-        return f", on hosts that are not described here: {', '.join(sorted(hosts))}" if hosts else ""
+        return f", on hosts not described in this document: {', '.join(sorted(hosts))}" if hosts else ""
 
     def _warnings(self) -> Iterator[str]:
         header = self.journal.header
@@ -75,7 +75,7 @@ class Books:
             yield f"{reason}{self.num_left} of {self.num_configurations} configurations were not measured."
         if header.run_id != self.run_id:
             began = f"{header.started_at:%Y-%m-%d %H:%M} UTC"
-            yield f"Part was measured in an earlier sitting, run {header.run_id}, which began {began}{self._elsewhere}."
+            yield f"Part was measured by run {header.run_id}, started {began}{self._elsewhere}."
         for each in self.journal.measured:
             for warning in each.warnings:
                 yield f"{each.configuration.title}: {warning}"

@@ -65,10 +65,10 @@ class Campaign:
         Raises InvalidInput where it does not fit even so.
         """
         planned = self._planned(configuration)
-        fits = all(self.group.exchange(fits_memory(planned.plan), doing="looking for memory"))
+        fits = all(self.group.exchange(fits_memory(planned.plan), doing="checking free memory"))
         if not fits and configuration.engine in STREAMING_ENGINES:
             planned = self._planned(configuration.model_copy(update={"is_streamed": True}))
-        self.group.agree(lambda: check_room(planned.plan, self.request.target), doing="looking for room")
+        self.group.agree(lambda: check_room(planned.plan, self.request.target), doing="checking free space")
         return planned
 
     def _planned(self, configuration: Configuration) -> Planned:

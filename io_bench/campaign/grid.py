@@ -31,11 +31,11 @@ def configurations_of(options: ScanOptions, group: ProcessGroup, *, seed: int) -
 
     Raises InvalidInput for more nodes or writers than were started.
     """
-    most_writers = min(len(list(ranks)) for ranks in _ranks_by_node(group))
+    max_writers = min(len(list(ranks)) for ranks in _ranks_by_node(group))
     nodes = options.num_nodes or tuple(doublings(len(group.nodes)))
-    writers = options.writers_per_node or tuple(doublings(min(most_writers, MOST_DEFAULT_WRITERS)))
+    writers = options.writers_per_node or tuple(doublings(min(max_writers, MOST_DEFAULT_WRITERS)))
     _check("--nodes", nodes, len(group.nodes), "nodes")
-    _check("--writers", writers, most_writers, "ranks on each node")
+    _check("--writers", writers, max_writers, "ranks on each node")
     sizes = (None,) if options.scenario else options.bytes_per_rank or (parse_bytes(DEFAULT_BYTES_PER_RANK),)
     combinations = itertools.product(
         options.engines, nodes, writers, sizes, options.block_bytes or (None,), options.threads_per_rank or (None,)
@@ -44,22 +44,22 @@ def configurations_of(options: ScanOptions, group: ProcessGroup, *, seed: int) -
     found = list(dict.fromkeys(_configuration(*combination, in_parts=in_parts) for combination in combinations))
     if len(found) > MOST_CONFIGURATIONS:
         rule = f"must have at most {MOST_CONFIGURATIONS:,} configurations"
-        raise InvalidInput.of("the scan", rule, value=f"{len(found):,}", remedy="vary less at once")
+        raise InvalidInput.of("the scan", rule, value=f"{len(found):,}", remedy="give fewer values per flag")
     random.Random(seed).shuffle(found)  # noqa: S311 - an order, not a secret
     return found
 
 
-def doublings(most: int) -> Iterator[int]:
-    """1, 2, 4 and so on, and `most` itself.
+def doublings(limit: int) -> Iterator[int]:
+    """1, 2, 4 and so on, and `limit` itself.
 
     >>> list(doublings(6)), list(doublings(1))
     ([1, 2, 4, 6], [1])
     """
     number = 1
-    while number < most:
+    while number < limit:
         yield number
         number *= 2
-    yield most
+    yield limit
 
 
 def _configuration(
@@ -104,7 +104,7 @@ def _ranks_by_node(group: ProcessGroup) -> Iterator[Iterable[int]]:
         yield (placement.rank for placement in group.placements if placement.node == node)
 
 
-def _check(flag: str, values: tuple[int, ...], most: int, what: str) -> None:
-    if max(values) > most:
-        rule, remedy = f"must be at most the {most} {what} that were started", "start more, or give less"
+def _check(flag: str, values: tuple[int, ...], limit: int, what: str) -> None:
+    if max(values) > limit:
+        rule, remedy = f"must be at most {limit}, the {what} that were started", "start more, or reduce it"
         raise InvalidInput.of(flag, rule, value=max(values), remedy=remedy)

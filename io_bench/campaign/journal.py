@@ -35,15 +35,15 @@ class Header(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    schema_version: Literal[1] = Field(1, description="Version of this form of journal.")
-    run_id: str = Field(description="Id of the scan: time of its start and random characters.")
+    schema_version: Literal[1] = Field(1, description="Version of the journal's format.")
+    run_id: str = Field(description="Id of the scan: its start time and random characters.")
     seed: int = Field(description="Seed of the payload and of the order of configurations.")
-    started_at: AwareDatetime = Field(description="Moment at which the scan began.")
+    started_at: AwareDatetime = Field(description="Time at which the scan started.")
     asked: dict[str, JsonValue] = Field(
-        description="Flags of the scan and their values, without those that may change when it is resumed."
+        description="Flags of the scan and their values, except those that may differ when it is resumed."
     )
     scenario: dict[str, JsonValue] | None = Field(
-        None, description="Content of the scenario's file when the scan began. Null without --scenario."
+        None, description="Content of the scenario file when the scan started. Null without --scenario."
     )
 
 
@@ -70,8 +70,8 @@ class Journal:
             with path.open("x", encoding="utf-8") as file:
                 file.write(journal.header.model_dump_json() + "\n")
         except FileExistsError as error:
-            rule = f"has an unfinished scan beside it ({path})"
-            remedy = "continue it with --resume, or remove that file"
+            rule = f"must not have an unfinished scan ({path})"
+            remedy = "continue the scan with --resume, or remove that file"
             raise InvalidInput.of("--output", rule, value=None, remedy=remedy) from error
         except OSError as error:
             rule = f"must be a file that can be written ({error.strerror})"
@@ -91,12 +91,12 @@ class Journal:
             os.truncate(path, len(whole_lines) + 1)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not a journal"
-            rule = f"must have an unfinished scan beside --output ({path}: {reason})"
-            remedy = "give the --output of that scan, or start anew without --resume"
+            rule = f"needs the journal of an unfinished scan next to --output ({path}: {reason})"
+            remedy = "give the --output of that scan, or start again without --resume"
             raise InvalidInput.of("--resume", rule, value=None, remedy=remedy) from error
         _check_same(header.asked, _asked(request.options))
         if header.scenario != request.scenario_document:
-            rule, remedy = "must hold what it held when the scan began", "start anew, with another --output"
+            rule, remedy = "must be unchanged since the scan started", "start again with another --output"
             raise InvalidInput.of("--scenario", rule, value=request.options.scenario, remedy=remedy)
         return cls(path, header, measured)
 
@@ -139,5 +139,5 @@ def _asked(options: ScanOptions) -> dict[str, Any]:
 def _check_same(before: dict[str, Any], now: dict[str, Any]) -> None:
     for flag in before.keys() | now.keys():
         if before.get(flag) != now.get(flag):
-            rule, remedy = "must be as it was when the scan began", f"give {before.get(flag)} again, or start anew"
+            rule, remedy = "must be unchanged since the scan started", f"give {before.get(flag)}, or start a new scan"
             raise InvalidInput.of(flag, rule, value=now.get(flag), remedy=remedy)

@@ -15,8 +15,8 @@ class Measured(BaseModel):
 
     configuration: Configuration = Field(description="Engine, nodes, writers and sizes that were measured.")
     measurements: list[Measurement] = Field(description="Its writes and its restores.")
-    warnings: list[str] = Field(description="What a reader must know before believing them.")
-    hosts: list[str] = Field(description="Machines whose ranks wrote.")
+    warnings: list[str] = Field(description="Doubts about these figures.")
+    hosts: list[str] = Field(description="Hosts whose ranks wrote.")
     conditions: dict[str, JsonValue] = Field(
-        description="What this configuration alone had: bytes, tensors, source of the restore, what ended it early."
+        description="Conditions of this configuration: bytes, tensors, source of the restore, reason of an early end."
     )

@@ -51,7 +51,7 @@ def _num_local_ranks(flags: Mapping[str, object]) -> int:
 
 def _check_ranks(asked: int | None, group: ProcessGroup) -> None:
     if asked not in (None, group.num_ranks):
-        rule, remedy = f"must be the {group.num_ranks} that were launched", "leave it out under a launcher"
+        rule, remedy = f"must be {group.num_ranks}, the ranks that were launched", "omit it under a launcher"
         raise InvalidInput.of("--ranks", rule, value=asked, remedy=remedy)
 
 

@@ -26,7 +26,7 @@ def measured_result(request: Request[RunOptions], group: ProcessGroup, terminal:
     terminal.say(planned.plan.needs())
     repeat = repeat_of(options)
     with (
-        terminal.progress(2 * (repeat.least + 1)) as progress,
+        terminal.progress(2 * (repeat.min_repetitions + 1)) as progress,
         run_place.opened(
             request.target,
             group,

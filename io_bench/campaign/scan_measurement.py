@@ -33,7 +33,7 @@ def measure(request: Request[ScanOptions], group: ProcessGroup, terminal: Termin
     _say_what_comes(planned, num_done, terminal)
     repeat = repeat_of(request.options)
     weights = [sum(each.plan.payload_bytes) for each in planned]
-    progress = ScanProgress(weights, num_steps=2 * (repeat.least + 1), num_done=num_done)
+    progress = ScanProgress(weights, num_steps=2 * (repeat.min_repetitions + 1), num_done=num_done)
     with (
         terminal.live(progress),
         run_place.opened(
@@ -66,10 +66,10 @@ def _todo(request: Request[ScanOptions], group: ProcessGroup, books: Books | Non
 def _say_what_comes(planned: Sequence[Planned], num_done: int, terminal: Terminal) -> None:
     if not planned:
         return
-    largest = max(planned, key=lambda each: each.plan.most_disk_bytes).plan
-    before = f"{num_done} are done already; " if num_done else ""
+    largest = max(planned, key=lambda each: each.plan.max_disk_bytes).plan
+    before = f"{num_done} already done; " if num_done else ""
     terminal.say(
-        f"{before}{len(planned)} configurations to measure. The largest: {largest.needs()} "
+        f"{before}{len(planned)} configurations to measure. Max requirements: {largest.needs()} "
         f"One repetition of all writes {bytes_text(sum(sum(each.plan.payload_bytes) for each in planned))}."
     )
 

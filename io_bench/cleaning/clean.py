@@ -27,7 +27,7 @@ def cleaned(target: str, run_id: str | None, terminal: Terminal, *, is_dry: bool
     with explained_io_errors(f"looking at {checked.title}", rank=0):
         places = places_in(checked) if run_id is None else [_named(checked, run_id)]
     if not places:
-        terminal.show(f"No run has left anything in {checked.title}.")
+        terminal.show(f"No files of runs in {checked.title}.")
         return 0
     terminal.show(_places_table(places))
     chosen = [place for place in places if place.state == "left" or run_id is not None]
@@ -55,13 +55,11 @@ def _named(target: Target, run_id: str) -> RunPlace:
     """The place of a run that was asked for by its id. Raises InvalidInput unless it may be removed."""
     if run_id not in target.run_ids():
         remedy = "`ckpt-bench clean --dry-run` lists what is there"
-        raise InvalidInput.of(
-            "--run-id", f"must be a run that has files in {target.title}", value=run_id, remedy=remedy
-        )
+        raise InvalidInput.of("--run-id", f"must be a run with files in {target.title}", value=run_id, remedy=remedy)
     place = place_of(target, run_id)
     if place.state in ("running", "unknown"):
         rule = f"must be a run whose files may be removed ({place.reason})"
-        raise InvalidInput.of("--run-id", rule, value=run_id, remedy="let it end, or look at the files yourself")
+        raise InvalidInput.of("--run-id", rule, value=run_id, remedy="wait until it ends, or check the files yourself")
     return place
 
 
@@ -69,7 +67,7 @@ def _places_table(places: Sequence[RunPlace]) -> Table:
     """One row per run."""
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("run", no_wrap=True)
-    for column in ("by", "begun"):
+    for column in ("by", "started"):
         table.add_column(column)
     for column in ("files", "size"):
         table.add_column(column, justify="right")
@@ -94,7 +92,7 @@ def _removed(target: Target, place: RunPlace) -> list[str]:
     """
     try:
         if place_of(target, place.run_id).state == "running":
-            return [f"{place.title} is left in place: its run has come to life."]
+            return [f"{place.title} not removed: its run is running again."]
         files = target.seen(place.run_id)
     except FileNotFoundError:
         return []
@@ -110,7 +108,7 @@ def _explain_others(places: Sequence[RunPlace], chosen: Sequence[RunPlace], term
     for place in places:
         if place not in chosen:
             remedy = f" Remove it with --run-id {place.run_id}." if place.state == "kept" else ""
-            terminal.say(f"{place.title} stays: {place.reason}.{remedy}")
+            terminal.say(f"{place.title} not removed: {place.reason}.{remedy}")
 
 
 def _summary(places: Sequence[RunPlace]) -> str:

@@ -61,16 +61,16 @@ def _manifest_in(files: RunFiles, names: tuple[str, ...]) -> Manifest | None:
 
 def _judged(run_id: str, manifest: Manifest | None, names: tuple[str, ...], age_seconds: float) -> tuple[State, str]:
     """The state of a place, and the reason for it."""
-    seen = f"its last sign of life was {seconds_text(max(0.0, age_seconds))} ago"
+    seen = f"its heartbeat is {seconds_text(max(0.0, age_seconds))} old"
     is_silent = age_seconds > SECONDS_UNTIL_PRESUMED_DEAD
     if manifest is None:
         if set(names) - {MANIFEST}:
-            return "unknown", "it has no manifest that says whose its files are"
-        return ("left", f"it was only begun, and {seen}") if is_silent else ("running", f"it is new: {seen}")
+            return "unknown", "it has no manifest"
+        return ("left", f"it has no files yet, and {seen}") if is_silent else ("running", f"it is new: {seen}")
     if manifest.run_id != run_id:
         return "unknown", f"its manifest is of run {manifest.run_id}"
     if manifest.owner == "elsewhere" and not is_silent:
-        return "running", f"process {manifest.pid} on {manifest.host} cannot be seen from here, and {seen}"
+        return "running", f"process {manifest.pid} on {manifest.host} is not visible from here, and {seen}"
     if manifest.owner == "running":
         return "running", f"process {manifest.pid} is alive"
-    return ("kept", "it was asked to be kept") if manifest.is_kept else ("left", seen)
+    return ("kept", "it was run with --keep") if manifest.is_kept else ("left", seen)

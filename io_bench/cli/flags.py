@@ -7,26 +7,33 @@ from typing import Annotated, Any
 import typer
 
 Target = Annotated[
-    str, typer.Option(metavar="DIR_OR_URL", help="Directory, or s3://bucket/prefix. Left as it was found.")
+    str,
+    typer.Option(metavar="DIR_OR_URL", help="Directory, or s3://bucket/prefix. A run removes its own files."),
 ]
 Scenario = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Write what the ranks of this scenario of ckpt-size write.")
+    str | None,
+    typer.Option(metavar="FILE", help="Scenario of ckpt-size. Each rank writes the tensors of a rank of the scenario."),
 ]
-Scale = Annotated[str | None, typer.Option(metavar="X", help="Scale of the scenario's tensors, up to 1.  [default: 1]")]
+Scale = Annotated[
+    str | None, typer.Option(metavar="X", help="Fraction of each tensor of --scenario, max 1.  [default: 1]")
+]
 MaxSeconds = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Begin no repetition that would end later; repeat until then.")
+    str | None,
+    typer.Option(
+        metavar="TIME", help="Max time of the run: repeat until then, and start no repetition that would end later."
+    ),
 ]
-MaxBytes = Annotated[str | None, typer.Option(metavar="SIZE", help="Write and read no more than this in all.")]
+MaxBytes = Annotated[str | None, typer.Option(metavar="SIZE", help="Max bytes written and read in total.")]
 MaxBandwidth = Annotated[
-    str | None, typer.Option(metavar="RATE", help="Mean over the run: the ranks pause between repetitions.")
+    str | None, typer.Option(metavar="RATE", help="Max mean bandwidth of the run: the ranks pause between repetitions.")
 ]
 Output = Annotated[str | None, typer.Option(metavar="FILE", help="Result document.  [default: ckpt-bench-RUN_ID.json]")]
-Csv = Annotated[str | None, typer.Option(metavar="FILE", help="The measurements as a table, too.")]
-Seed = Annotated[str | None, typer.Option(metavar="N", help="Seed of the payload.  [default: a new one]")]
+Csv = Annotated[str | None, typer.Option(metavar="FILE", help="Also write the measurements as CSV.")]
+Seed = Annotated[str | None, typer.Option(metavar="N", help="Seed of the payload.  [default: random]")]
 Publish = Annotated[
     str | None, typer.Option(metavar="LINK", help="Send the result to this storage system of the service.")
 ]
-Timeout = Annotated[str, typer.Option(metavar="TIME", help="Within this all ranks end, should one die or hang.")]
+Timeout = Annotated[str, typer.Option(metavar="TIME", help="Max time until all ranks end after one has died or hangs.")]
 
 
 def flags_of(context: typer.Context) -> dict[str, Any]:

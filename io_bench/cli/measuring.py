@@ -35,7 +35,7 @@ from sizing.errors import SizingError
 
 
 def engines() -> None:
-    """List the ways to write a checkpoint, for --engine."""
+    """List the engines, for --engine."""
     table = Table("engine", "writes", box=box.SIMPLE_HEAD)
     for name, entry in ENGINES.items():
         table.add_row(name, entry.summary)
@@ -45,29 +45,29 @@ def engines() -> None:
 def run(
     context: typer.Context,
     target: Target,
-    engine: Annotated[str, typer.Option(metavar="NAME", help=f"How to write: {', '.join(ENGINES)}.")] = DEFAULT_ENGINE,
+    engine: Annotated[str, typer.Option(metavar="NAME", help=f"Engine: {', '.join(ENGINES)}.")] = DEFAULT_ENGINE,
     bytes_per_rank: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Payload of each rank, 14 bytes per parameter.  [default: 256MiB]"),
+        typer.Option(metavar="SIZE", help="Payload of each rank; 14 bytes per parameter.  [default: 256MiB]"),
     ] = None,
     scenario: Scenario = None,
     scale: Scale = None,
     block_size: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Size of one request, where the engine leaves it open.")
+        str | None, typer.Option(metavar="SIZE", help="Size of one request, for engines where it can be set.")
     ] = None,
     threads: Annotated[
-        str | None, typer.Option(metavar="N", help="Threads per rank that move data, where the engine leaves it open.")
+        str | None, typer.Option(metavar="N", help="I/O threads per rank, for engines where it can be set.")
     ] = None,
     stream: Annotated[
         bool,
-        typer.Option("--stream", help="Make the payload while it is written; done anyway where memory cannot hold it."),
+        typer.Option("--stream", help="Generate the payload during the write; automatic where memory cannot hold it."),
     ] = False,
     repetitions: Annotated[
         str | None,
         typer.Option(
             metavar="N",
-            help="Repetitions that count, after one that warms up.  "
-            "[default: 5 or more, until the rates are known to 5 % or 5 minutes are over]",
+            help="Repetitions after the warm-up.  "
+            "[default: min 5, until the bandwidth is accurate to 5 % or 5 minutes are over]",
         ),
     ] = None,
     max_seconds: MaxSeconds = None,
@@ -79,12 +79,14 @@ def run(
     timeout: Timeout = DEFAULT_TIMEOUT,
     ranks: Annotated[
         str | None,
-        typer.Option(metavar="N", help="Ranks to start on this machine.  [default: those that were launched, or 1]"),
+        typer.Option(
+            metavar="N", help="Ranks to start on this machine.  [default: the ranks that were launched, or 1]"
+        ),
     ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the last checkpoint, and say where.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the last checkpoint and print its path.")] = False,
     publish: Publish = None,
 ) -> None:
-    """Write a checkpoint from every rank and restore it, several times, and print the rates.
+    """Write a checkpoint from every rank, restore it, repeat, and print the bandwidth.
 
     On many nodes: srun -N 8 --ntasks-per-node 8 ckpt-bench run --target DIR, or torchrun ... -m io_bench run ...
     """
@@ -95,28 +97,33 @@ def scan(
     context: typer.Context,
     target: Target,
     engine: Annotated[
-        str, typer.Option(metavar="NAME,...", help="Ways to write; with `direct` among them, what each format costs.")
+        str,
+        typer.Option(
+            metavar="NAME,...", help="Engines; with direct among them, the table has the software tax of the others."
+        ),
     ] = DEFAULT_ENGINE,
     writers: Annotated[
         str | None,
-        typer.Option(metavar="N,...", help="Ranks per node that write at once.  [default: 1,2,4,8,16 as there are]"),
+        typer.Option(
+            metavar="N,...", help="Ranks per node that write at once.  [default: 1,2,4,8,16, up to the ranks per node]"
+        ),
     ] = None,
     nodes: Annotated[
-        str | None, typer.Option(metavar="N,...", help="Nodes that write at once.  [default: 1,2,4,... as there are]")
+        str | None, typer.Option(metavar="N,...", help="Nodes that write at once.  [default: 1,2,4,... up to all]")
     ] = None,
     bytes_per_rank: Annotated[
         str | None, typer.Option(metavar="SIZE,...", help="Payload of each rank.  [default: 256MiB]")
     ] = None,
     block_size: Annotated[
-        str | None, typer.Option(metavar="SIZE,...", help="Size of one request, where the engine leaves it open.")
+        str | None, typer.Option(metavar="SIZE,...", help="Size of one request, for engines where it can be set.")
     ] = None,
     threads: Annotated[
-        str | None, typer.Option(metavar="N,...", help="Threads per rank, where the engine leaves it open.")
+        str | None, typer.Option(metavar="N,...", help="I/O threads per rank, for engines where it can be set.")
     ] = None,
     scenario: Scenario = None,
     scale: Scale = None,
     repetitions: Annotated[
-        str | None, typer.Option(metavar="N", help="Repetitions of each that count, after one that warms up.")
+        str | None, typer.Option(metavar="N", help="Repetitions of each configuration after the warm-up.")
     ] = "5",
     max_seconds: MaxSeconds = None,
     max_bytes: MaxBytes = None,
@@ -124,17 +131,17 @@ def scan(
     output: Output = None,
     csv: Csv = None,
     chart: Annotated[
-        list[str] | None, typer.Option(metavar="FILE", help="Chart of it: .html, .png or .svg. May be given again.")
+        list[str] | None, typer.Option(metavar="FILE", help="Chart of the scan: .html, .png or .svg. May be repeated.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished scan of that --output.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the unfinished scan of this --output.")] = False,
     seed: Seed = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
     publish: Publish = None,
 ) -> None:
-    """Find where the storage stops scaling: write and restore with every combination of what is varied, shuffled.
+    """Find where the storage stops scaling: write and restore with every combination of values, in random order.
 
-    Alone it starts the ranks that it needs on this machine. On many nodes start as many ranks on each as
-    --writers has at most, with torchrun or srun: srun -N 8 --ntasks-per-node 16 ckpt-bench scan --target DIR
+    On one machine it starts its ranks itself. On many nodes, start the max of --writers on each node with
+    torchrun or srun: srun -N 8 --ntasks-per-node 16 ckpt-bench scan --target DIR
     """
     _measure(measure_scan, context)
 

@@ -17,18 +17,23 @@ from sizing.storage.result_schema import result_schema
 
 def publish(
     to: Annotated[
-        str, typer.Option(metavar="LINK", help="The storage system: http://HOST:8000/v1/storage-systems/NAME.")
+        str,
+        typer.Option(metavar="LINK", help="Storage system of the service: http://HOST:8000/v1/storage-systems/NAME."),
     ],
-    results: Annotated[list[Path] | None, typer.Argument(metavar="[RESULT]...", help="Results of runs.")] = None,
+    results: Annotated[
+        list[Path] | None, typer.Argument(metavar="[RESULT]...", help="Result documents of run or scan.")
+    ] = None,
     spool: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where results wait.  [default: ~/.local/state/checkpoint-sizing/spool]"),
+        typer.Option(
+            metavar="DIR", help="Directory where results wait.  [default: ~/.local/state/checkpoint-sizing/spool]"
+        ),
     ] = None,
-    patience: Annotated[str, typer.Option(metavar="TIME", help="How long to try.")] = "1min",
+    patience: Annotated[str, typer.Option(metavar="TIME", help="Max time to retry.")] = "1min",
 ) -> None:
-    """Publish results to the service, and whatever waits in the spool for it. The token is in CKPT_TOKEN.
+    """Publish results to the service, together with those that wait in the spool. The token is in CKPT_TOKEN.
 
-    A result is spooled to disk before it is sent and removed once the service keeps it, so none is lost or doubled.
+    A result is spooled to disk before it is sent, and removed once the service has stored it.
     """
     from io_bench.publishing.publish import PublishOptions, publish_files  # noqa: PLC0415 - the rest needs no network
 
@@ -45,19 +50,27 @@ def publish(
 
 
 def calibrate(
-    results: Annotated[list[Path] | None, typer.Argument(metavar="RESULT...", help="Results of run or scan.")] = None,
+    results: Annotated[
+        list[Path] | None, typer.Argument(metavar="RESULT...", help="Result documents of run or scan.")
+    ] = None,
     engine: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of several engines this one.  [default: the one most used]")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Engine to fit, where the results have several.  [default: the most frequent]"
+        ),
     ] = None,
     output: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Calibration document, for ckpt-size --storage FILE.")
+        str | None, typer.Option(metavar="FILE", help="Write the calibration, for ckpt-size --storage FILE.")
     ] = None,
     chart: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Scaling curve and misses: .html, .png, .svg or .json.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the scaling curve and the errors: .html, .png, .svg or .json."),
     ] = None,
-    suggest: Annotated[bool, typer.Option("--suggest", help="Say which further runs would tell most.")] = False,
+    suggest: Annotated[
+        bool, typer.Option("--suggest", help="Suggest the further runs that would improve the calibration.")
+    ] = False,
 ) -> None:
-    """Fit the limits of a storage system to results, with intervals, and say which of them were really seen."""
+    """Fit the limits of a storage system to results, with intervals and a verdict: which limits were reached."""
     from io_bench.calibration.calibrate import calibrate_files  # noqa: PLC0415 - the rest needs none of this
 
     terminal = Terminal(is_speaker=True)

@@ -18,15 +18,15 @@ def check(
     context: typer.Context,
     target: Target,
     bytes_per_rank: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="What each rank is to write.  [default: 256MiB]")
+        str | None, typer.Option(metavar="SIZE", help="Payload of each rank.  [default: 256MiB]")
     ] = None,
     scenario: Scenario = None,
     scale: Scale = None,
     ranks: Annotated[
-        str | None, typer.Option(metavar="N", help="How many ranks write.  [default: those that were launched, or 1]")
+        str | None, typer.Option(metavar="N", help="Ranks that write.  [default: the ranks that were launched, or 1]")
     ] = None,
 ) -> None:
-    """Look whether a target is fit for a run, by trying: 0 if so, 1 with warnings, 2 if a run cannot be.
+    """Check by trying whether a target is fit for a run. Exit code 0: yes, 1: with warnings, 2: no.
 
     Once per node: srun --ntasks-per-node=1 ckpt-bench check --target DIR --ranks 64
     """
@@ -41,13 +41,15 @@ def check(
 
 
 def clean(
-    target: Annotated[str, typer.Option(metavar="DIR_OR_URL", help="Where runs were killed.")],
+    target: Annotated[
+        str, typer.Option(metavar="DIR_OR_URL", help="Directory or URL that was the --target of the killed runs.")
+    ],
     run_id: Annotated[
-        str | None, typer.Option(metavar="ID", help="This run alone; also one whose checkpoint was kept.")
+        str | None, typer.Option(metavar="ID", help="Only this run; also one that was run with --keep.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, and change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed; remove nothing.")] = False,
 ) -> None:
-    """Remove what killed runs have left in a target, file by file as their manifests say; never a running one's."""
+    """Remove the files that killed runs have left in a target, as listed in their manifests. Running runs are kept."""
     from io_bench.cleaning.clean import cleaned  # noqa: PLC0415 - the rest needs none of this
 
     interruption.expect()

@@ -40,14 +40,14 @@ class EngineOptions:
 class EnginePlan:
     """What one rank's part of a checkpoint will take.
 
-    `most_disk_bytes` is an upper bound, container included. `host_bytes` is host memory beyond the
+    `max_disk_bytes` is an upper bound, container included. `host_bytes` is host memory beyond the
     payload, at the worst moment of write or restore; `gpu_bytes` likewise on the GPU. `block_bytes` is
     None for an engine that leaves the size of requests to a library. Any rank that saves tensors of the same shapes can
     restore from this plan and its files. `passing_files` get another name before the write returns.
     """
 
     files: tuple[str, ...]
-    most_disk_bytes: int
+    max_disk_bytes: int
     host_bytes: int
     gpu_bytes: int
     block_bytes: int | None = None
@@ -143,20 +143,20 @@ class EngineEntry:
 
 ENGINES: Mapping[str, EngineEntry] = {
     "torch-save": EngineEntry(
-        "torch_save", "TorchSave", "one torch.save file per rank, through the page cache: the classic"
+        "torch_save", "TorchSave", "one torch.save file per rank, through the page cache, in one thread"
     ),
     "direct": EngineEntry(
         "direct.engine",
         "Direct",
-        "the same file past the page cache, by several threads: what the storage can do",
+        "the same file with O_DIRECT and several threads: the bandwidth of the storage",
         is_streaming=True,
     ),
     "dcp": EngineEntry("dcp", "Dcp", "torch.distributed.checkpoint: what FSDP2 and Megatron's torch_dist write"),
     "async-dcp": EngineEntry(
-        "async_dcp", "AsyncDcp", "DCP that stalls training for a copy alone: stall and drain apart"
+        "async_dcp", "AsyncDcp", "asynchronous DCP: training stalls for the copy only; stall and drain are separate"
     ),
     "safetensors": EngineEntry(
-        "safetensors", "Safetensors", "one safetensors file per rank, in order: what inference loads"
+        "safetensors", "Safetensors", "one safetensors file per rank, in one thread: what inference loads"
     ),
 }
 """Every engine by its name on the command line, and how to make it."""

@@ -46,8 +46,8 @@ class Collectives:
             if "gloo" not in str(error):
                 raise
             self.blame(doing=doing)
-            remedy = "Does GLOO_SOCKET_IFNAME name the interface that the nodes share?"
-            raise RunFailed(f"The ranks could not talk to each other while {doing}: {error}. {remedy}") from error
+            remedy = "Set GLOO_SOCKET_IFNAME to the network interface that the nodes share."
+            raise RunFailed(f"The ranks could not communicate while {doing}: {error}. {remedy}") from error
 
     def blame(self, *, doing: str) -> None:
         """Raise PeerFailed or RanksLost for the writer at fault for work that has failed; return where none is."""

@@ -52,7 +52,7 @@ class Dcp:
         restored = 0 if device.is_gpu else inventory.num_bytes
         return EnginePlan(
             files=(*files, METADATA) if rank == 0 else tuple(files),
-            most_disk_bytes=inventory.num_bytes + inventory.num_tensors * _MOST_BYTES_PER_TENSOR + _MOST_FIXED_BYTES,
+            max_disk_bytes=inventory.num_bytes + inventory.num_tensors * _MOST_BYTES_PER_TENSOR + _MOST_FIXED_BYTES,
             host_bytes=restored + (self._num_threads + 1) * inventory.largest_tensor_bytes,
             gpu_bytes=inventory.num_bytes if device.is_gpu else 0,
             num_threads=self._num_threads,

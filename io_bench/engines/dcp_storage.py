@@ -37,7 +37,7 @@ class Writer(FileSystemWriter):
         written = super().write_data(plan, planner)
         self.streams.raise_failure()
         if len(written.value()) != len(plan.items):
-            raise RunFailed(f"DCP wrote {len(written.value())} of {len(plan.items)} tensors and did not say why.")
+            raise RunFailed(f"DCP wrote {len(written.value())} of {len(plan.items)} tensors and gave no reason.")
         return written
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:

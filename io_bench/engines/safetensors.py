@@ -42,7 +42,7 @@ class Safetensors:
         """One file per rank. A GPU's tensors pass through host memory one by one, the last one not yet freed."""
         return EnginePlan(
             files=(f"rank-{rank:05d}.safetensors",),
-            most_disk_bytes=inventory.num_bytes + inventory.num_tensors * _MOST_BYTES_PER_TENSOR + _MOST_FIXED_BYTES,
+            max_disk_bytes=inventory.num_bytes + inventory.num_tensors * _MOST_BYTES_PER_TENSOR + _MOST_FIXED_BYTES,
             host_bytes=2 * inventory.largest_tensor_bytes if device.is_gpu else inventory.num_bytes,
             gpu_bytes=inventory.num_bytes if device.is_gpu else 0,
         )

@@ -61,7 +61,7 @@ def read_into(file: BinaryIO, tensors: Mapping[str, torch.Tensor]) -> dict[str, 
             file.seek(8 + length + header[name]["data_offsets"][0])
             on_host = tensor if tensor.is_cpu else torch.empty_like(tensor, device="cpu")
             if file.readinto(bytes_of(on_host)) != tensor.nbytes:  # type: ignore[attr-defined]
-                raise ValueError(f"it ends in the middle of {name}")
+                raise ValueError(f"the file ends within {name}")
             if on_host is not tensor:
                 tensor.copy_(on_host)
     return dict(header.get("__metadata__", {}))
@@ -87,5 +87,5 @@ def _header(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) ->
 def _exactly(file: BinaryIO, count: int) -> bytes:
     data = file.read(count)
     if len(data) != count:
-        raise ValueError("it ends in its header")
+        raise ValueError("the file ends within its header")
     return data

@@ -37,7 +37,7 @@ class TorchSave:
         on_host = 2 * inventory.largest_tensor_bytes if device.is_gpu else inventory.num_bytes
         return EnginePlan(
             files=(f"rank-{rank:05d}.pt",),
-            most_disk_bytes=inventory.num_bytes + inventory.num_tensors * _MOST_BYTES_PER_RECORD + _MOST_FIXED_BYTES,
+            max_disk_bytes=inventory.num_bytes + inventory.num_tensors * _MOST_BYTES_PER_RECORD + _MOST_FIXED_BYTES,
             host_bytes=on_host,
             gpu_bytes=inventory.num_bytes if device.is_gpu else 0,
         )

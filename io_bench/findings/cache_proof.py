@@ -16,7 +16,7 @@ def cache_policy(samples: Samples, operation: Operation) -> CachePolicy:
 
 
 def resident_pages(samples: Sequence[Sample], operation: Operation) -> int | None:
-    """Pages in memory after a write or before a restore, most of any repetition.
+    """Pages in memory after a write or before a restore, max over the repetitions.
 
     None of a buffered write, which leaves its pages in memory by design.
     """

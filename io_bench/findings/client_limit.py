@@ -20,7 +20,7 @@ def limited_by(
 ) -> LimitedBy | None:
     """What limited a rate, as far as it shows; None for a restore by a client that was not busy.
 
-    The generator where writers waited for more than 5 % of their time; the client where, writing to nowhere, it is
+    The generator where writers waited for more than 5 % of their time; the client where, with writes discarded, it is
     not twice as fast, or where its CPUs are over 90 % busy; else the storage. At a ratio of two, a client that copies
     and writes by turns spends half of its time on either.
 

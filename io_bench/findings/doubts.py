@@ -22,7 +22,7 @@ _COUNTERS = {
 
 
 def warnings_about(measurement: Measurement, *, stopped_by: str = "", file_system: str = "") -> list[str]:
-    """What may be wrong with it: memory, length, starts, drift, spread, the client, late ranks, other counters.
+    """What may be wrong with it: caches, length, starts, drift, spread, the client, stragglers, other counters.
 
     Args: `file_system`, the type of the target's mount, where it has one.
     """
@@ -42,13 +42,13 @@ def warnings_about(measurement: Measurement, *, stopped_by: str = "", file_syste
 def _about_cache(measurement: Measurement) -> Iterator[str]:
     if measurement.operation == "write" and measurement.resident_pages:
         yield (
-            f"Direct writes left {measurement.resident_pages:,} pages in memory: the file system took O_DIRECT and "
-            "went through the page cache all the same. Is the target in memory (tmpfs)?"
+            f"Direct writes left {measurement.resident_pages:,} pages in the page cache: the file system accepted "
+            "O_DIRECT but did not bypass the page cache. Check whether the target is in memory (tmpfs)."
         )
     if measurement.cache_policy == "cached":
         yield (
-            "The restore read pages that stayed in memory although the kernel was asked to drop them: its rate "
-            "is not one of storage. Is the target in memory (tmpfs), or does another process hold its files?"
+            "The restore read from the page cache: the kernel did not drop all pages, so the bandwidth is not that "
+            "of the storage. Check whether the target is in memory (tmpfs) or another process holds its files open."
         )
 
 
@@ -56,27 +56,27 @@ def _about_node_caches(measurement: Measurement, file_system: str) -> Iterator[s
     keeper = cache_on_the_node(file_system, is_direct=measurement.cache_policy == "o-direct")
     if measurement.operation == "restore" and measurement.cache_policy in ("fadvise-dontneed", "o-direct") and keeper:
         yield (
-            f"The restore read none of the kernel's pages, but the target is {file_system}, {keeper}: its rate may "
-            "not be one of storage. Restore on other nodes (give two or more), or give each rank more bytes than are "
-            "kept there."
+            f"The restore read nothing from the page cache, but the target is {file_system}, {keeper}: the bandwidth "
+            "may not be that of the storage. Run on two nodes or more, so that each restores what another wrote, or "
+            "increase --bytes-per-rank beyond the size of that cache."
         )
 
 
 def cache_on_the_node(file_system: str, *, is_direct: bool) -> str:
-    """What may keep what a node has written, beside the kernel's page cache; empty where nothing is known to.
+    """What may cache written data on a node, besides the page cache; empty where nothing is known to.
 
     Clients in user space have memory of their own, and may not heed O_DIRECT. GPFS has its page pool, which O_DIRECT
     bypasses. Source: IBM Storage Scale documentation, "Considerations for the use of direct I/O (O_DIRECT)".
 
     >>> cache_on_the_node("gpfs", is_direct=False)
-    'whose page pool on each node keeps what was written'
+    'whose page pool on each node caches written data'
     >>> cache_on_the_node("gpfs", is_direct=True), cache_on_the_node("fuseblk", is_direct=True)[:12]
     ('', 'whose daemon')
     """
     if file_system.startswith("fuse"):
-        return "whose daemon on each node may keep a cache of its own"
+        return "whose daemon on each node may have its own cache"
     if file_system == "gpfs" and not is_direct:
-        return "whose page pool on each node keeps what was written"
+        return "whose page pool on each node caches written data"
     return ""
 
 
@@ -85,16 +85,20 @@ def _about_starts(measurement: Measurement) -> Iterator[str]:
     fraction = spread / statistics.median(measurement.seconds)
     if fraction <= START_SPREAD_FRACTION:
         return
-    apart = f"The ranks began the {measurement.operation} {seconds_text(spread)} apart, {percent_text(fraction)} of it"
+    apart = (
+        f"The ranks started the {measurement.operation} {seconds_text(spread)} apart, {percent_text(fraction)} of its "
+        "time"
+    )
     if measurement.num_nodes > 1:
         yield (
-            f"{apart}, by the clocks of their nodes, and each counts from its own start: the rate may be that much too "
-            "high. Give more --bytes-per-rank. Are the clocks synchronised (NTP, chrony), and are CPUs to spare?"
+            f"{apart}, by the clocks of their nodes. Each rank is timed from its own start, so the bandwidth may be "
+            "too high by this fraction. Increase --bytes-per-rank, synchronise the clocks (NTP, chrony), and leave "
+            "some CPUs idle."
         )
     else:
         yield (
-            f"{apart}, which counts in its time: the node was too busy to start them together. Give each rank its CPUs "
-            "(srun --cpus-per-task), or more --bytes-per-rank."
+            f"{apart}, and the time includes this: the node was too busy to start them together. Give each rank its "
+            "own CPUs (srun --cpus-per-task), or increase --bytes-per-rank."
         )
 
 
@@ -103,17 +107,17 @@ def _about_length(measurement: Measurement) -> Iterator[str]:
     if median < SHORT_SECONDS:
         yield (
             f"The {measurement.operation} took {seconds_text(median)}, less than {seconds_text(SHORT_SECONDS)}: "
-            f"caches and start-up weigh in it. Give {math.ceil(SHORT_SECONDS / median)} times --bytes-per-rank."
+            f"caches and start-up affect it. Multiply --bytes-per-rank by {math.ceil(SHORT_SECONDS / median)}."
         )
 
 
 def _about_drift(measurement: Measurement) -> Iterator[str]:
     drift = measurement.drift_fraction or 0.0
     if abs(drift) > DRIFT_FRACTION:
-        change = "longer" if drift > 0 else "less"
+        change = "more" if drift > 0 else "less"
         yield (
-            f"The later repetitions of the {measurement.operation} took {percent_text(abs(drift))} {change} than "
-            "the earlier: the storage was not in a steady state. Repeat with more --repetitions."
+            f"The later repetitions of the {measurement.operation} took {percent_text(abs(drift))} {change} time than "
+            "the earlier ones: the storage was not in a steady state. Increase --repetitions."
         )
 
 
@@ -123,14 +127,15 @@ def _about_spread(measurement: Measurement, stopped_by: str) -> Iterator[str]:
         return
     width = max(interval[1] - rate, rate - interval[0]) / rate
     if width > SETTLED_FRACTION or len(measurement.seconds) == 1:
-        spread = "rests on one repetition" if len(measurement.seconds) == 1 else f"is known to {percent_text(width)}"
-        yield f"{stopped_by} ended the repetitions: the rate of the {measurement.operation} {spread}."
+        is_single = len(measurement.seconds) == 1
+        spread = "comes from one repetition" if is_single else f"is accurate to {percent_text(width)} only"
+        yield f"{stopped_by} ended the repetitions: the bandwidth of the {measurement.operation} {spread}."
 
 
 def _about_client(measurement: Measurement) -> Iterator[str]:
     if measurement.limited_by == "generator":
         waited = percent_text(measurement.generator_wait_fraction or 0.0)
-        yield f"Writers waited {waited} of their time for bytes to write: the rate is that of the generator."
+        yield f"Writers waited {waited} of their time for the payload generator: the bandwidth is the generator's."
     if measurement.limited_by == "client":
         yield f"{_what_of_the_client(measurement)}, and the storage may be faster."
 
@@ -139,10 +144,12 @@ def _what_of_the_client(measurement: Measurement) -> str:
     null_sink, operation = measurement.null_sink_bytes_per_second, measurement.operation
     if null_sink is not None and null_sink < STORAGE_BOUND_RATIO * measurement.bytes_per_second:
         remedy = "use another engine, more ranks or nodes"
-        return f"Writing to nowhere, this client reaches {rate_text(null_sink)}: it limits the {operation} ({remedy})"
+        return (
+            f"With writes discarded, this client reaches {rate_text(null_sink)}: it limits the {operation} ({remedy})"
+        )
     if measurement.cache_policy == "object-store":
         return (
-            f"A rank, which talks to the store from one thread, took nearly a whole CPU in the {operation}: the client "
+            f"A rank uses one thread for the object store, and used nearly a whole CPU in the {operation}: the client "
             "may be the limit (start more ranks per node)"
         )
     busy = percent_text(measurement.client_cpu_fraction or 0.0)
@@ -152,8 +159,9 @@ def _what_of_the_client(measurement: Measurement) -> str:
 def _about_stragglers(measurement: Measurement) -> Iterator[str]:
     if measurement.stragglers:
         yield (
-            f"In the {measurement.operation} {' and '.join(measurement.stragglers)} came late: the slowest rank took "
-            f"{measurement.straggler_ratio or 1:.2f} times as long as the median rank. Look at its node and its path."
+            f"Stragglers in the {measurement.operation}: {' and '.join(measurement.stragglers)}. The slowest rank took "
+            f"{measurement.straggler_ratio or 1:.2f} times as long as the median rank. Check its node and its path to "
+            "the storage."
         )
 
 
@@ -164,5 +172,5 @@ def _about_counters(measurement: Measurement) -> Iterator[str]:
         if counted and abs(counted / measurement.total_bytes - 1) > DISAGREEMENT_FRACTION:
             yield (
                 f"The {measurement.operation} moved {bytes_text(measurement.total_bytes)}, but {title} counted "
-                f"{bytes_text(counted)}: caches, compression or others on the node take part."
+                f"{bytes_text(counted)}. Causes may be caches, compression or other processes on the node."
             )

@@ -42,7 +42,7 @@ def _zeros(_start: int, out: Bytes) -> None:
 
 
 ZEROS = ByteSource(_zeros)
-"""Nothing but zeros, as many as asked for."""
+"""As many zeros as asked for."""
 
 
 def _copied_from_gpu(data: torch.Tensor) -> ByteSource:

@@ -1,4 +1,4 @@
-"""The copy of a state dict from its device to host memory, for which training stalls at the least."""
+"""The copy of a state dict from its device to host memory, the min stall of training."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _RANKS_NAMED = 4
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much so many writers save, container aside; `largest_bytes` is what one of them saves at most."""
+    """How much so many writers save, container aside; `largest_bytes` is the max of one of them."""
 
     num_writers: int
     total_bytes: int
@@ -29,7 +29,7 @@ class Workload(Protocol):
     """What the writers of a checkpoint save, by their index among the writers."""
 
     @property
-    def most_writers(self) -> int | None:
+    def max_writers(self) -> int | None:
         """How many writers there can be; None where any number."""
 
     def inventory(self, index: int) -> Inventory:
@@ -49,7 +49,7 @@ class SizedWorkload:
     bytes_per_rank: int
 
     @property
-    def most_writers(self) -> int | None:
+    def max_writers(self) -> int | None:
         """Any number."""
         return None
 
@@ -74,7 +74,7 @@ class ScenarioWorkload:
     scale: float
 
     @property
-    def most_writers(self) -> int | None:
+    def max_writers(self) -> int | None:
         """As many as the scenario has."""
         return len(self.saved.ranks)
 
@@ -90,13 +90,14 @@ class ScenarioWorkload:
     def described(self, num_writers: int) -> str:
         """Which of the scenario's writers write here, and how much of its checkpoint that is."""
         taken = self.saved.ranks[:num_writers]
-        who = "all of them write" if len(taken) == len(self.saved.ranks) else f"the first {len(taken)} of them write"
+        who = "all of them" if len(taken) == len(self.saved.ranks) else f"the first {len(taken)} of them"
         numbers = ", ".join(str(saving.rank) for saving in taken[:_RANKS_NAMED])
         numbers += ", ..." if len(taken) > _RANKS_NAMED else ""
         return (
             f"The scenario's checkpoint has {bytes_text(sum(s.num_bytes for s in self.saved.ranks))}, from "
-            f"{len(self.saved.ranks)} writers on {len({s.node for s in self.saved.ranks})} of its nodes. Here {who} "
-            f"(its ranks {numbers}): {bytes_text(sum(s.num_bytes for s in taken))} scaled by {self.scale:g}."
+            f"{len(self.saved.ranks)} writers on {len({s.node for s in self.saved.ranks})} nodes. "
+            f"This run writes {who} (ranks {numbers} of the scenario): "
+            f"{bytes_text(sum(s.num_bytes for s in taken))} scaled by {self.scale:g}."
         )
 
     def _tensors(self, index: int) -> Iterator[TensorSpec]:

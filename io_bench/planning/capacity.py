@@ -20,10 +20,10 @@ def check_room(plan: Plan, target: Target) -> None:
     gpu_free = plan.device.free_bytes()
     if gpu_free is not None:
         _check_memory("the memory of the GPU", plan.gpu_bytes, gpu_free)
-    target.check_space(plan.most_disk_bytes)
+    target.check_space(plan.max_disk_bytes)
 
 
 def _check_memory(holder: str, needed_bytes: int, available_bytes: int) -> None:
     if needed_bytes > available_bytes:
-        rule = f"has {bytes_text(available_bytes)} available where its ranks take {bytes_text(needed_bytes)}"
+        rule = f"has {bytes_text(available_bytes)} available, but its ranks need {bytes_text(needed_bytes)}"
         raise too_small(holder, rule)

@@ -15,19 +15,17 @@ class Configuration(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    engine: str = Field(description="Way to write; `ckpt-bench engines` lists them.")
-    num_nodes: int = Field(description="Nodes that write at once.")
-    writers_per_node: int = Field(description="Ranks on each of these nodes that write at once.")
+    engine: str = Field(description="Engine that writes; `ckpt-bench engines` lists them.")
+    num_nodes: int = Field(description="Nodes that write at the same time.")
+    writers_per_node: int = Field(description="Ranks on each of these nodes that write at the same time.")
     bytes_per_rank: int | None = Field(
-        None, description="Bytes of tensors that each rank writes. Null when a scenario says what to write."
+        None, description="Bytes of tensors that each rank writes. Null when a scenario gives the payload."
     )
     block_bytes: int | None = Field(
         None, description="Bytes of one request to the file system. Null when the engine decides."
     )
-    threads_per_rank: int | None = Field(
-        None, description="Threads of one rank that move data. Null when the engine decides."
-    )
-    is_streamed: bool = Field(False, description="Whether the payload is made while it is written.")
+    threads_per_rank: int | None = Field(None, description="I/O threads of one rank. Null when the engine decides.")
+    is_streamed: bool = Field(False, description="Whether the payload is generated during the write.")
 
     @property
     def title(self) -> str:
@@ -46,11 +44,11 @@ class Configuration(BaseModel):
 
 
 def writing_ranks(
-    placements: Sequence[Placement], configuration: Configuration, *, most: int | None = None
+    placements: Sequence[Placement], configuration: Configuration, *, max_writers: int | None = None
 ) -> tuple[int, ...]:
-    """The ranks that write: the first so many on each of the first so many nodes, node by node; `most` in all."""
+    """The ranks that write: the first so many on each of the first so many nodes, node by node; max `max_writers`."""
     of_node: dict[str, list[int]] = {}
     for placement in placements:
         of_node.setdefault(placement.node, []).append(placement.rank)
     nodes = list(of_node.values())[: configuration.num_nodes]
-    return tuple(rank for ranks in nodes for rank in ranks[: configuration.writers_per_node])[:most]
+    return tuple(rank for ranks in nodes for rank in ranks[: configuration.writers_per_node])[:max_writers]

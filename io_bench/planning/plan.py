@@ -26,7 +26,7 @@ from sizing.units import bytes_text
 _Card = dict[str, Any]
 """What the writers tell each other of their plans."""
 
-_STREAMED = "made while it is written and read back into the same buffers"
+_STREAMED = "generated during the write and read back into the same buffers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +94,9 @@ class Plan:
         return 3 if any(plan.is_streamed for plan in self.engine_plans) else 2
 
     @property
-    def most_disk_bytes(self) -> int:
-        """What all writers together have on disk at most."""
-        return sum(plan.most_disk_bytes for plan in self.engine_plans)
+    def max_disk_bytes(self) -> int:
+        """Max bytes of all writers on disk."""
+        return sum(plan.max_disk_bytes for plan in self.engine_plans)
 
     @property
     def files_of_rank(self) -> list[tuple[str, ...]]:
@@ -110,14 +110,14 @@ class Plan:
         if self.own is not None:
             gpu = f" and {bytes_text(self.own.gpu_bytes)} on its GPU" if self.device.is_gpu else ""
             own_needs += (
-                f"Needs per rank {bytes_text(self.own.host_bytes)} of memory{gpu}: a payload of "
+                f"Each rank needs {bytes_text(self.own.host_bytes)} of memory{gpu}: a payload of "
                 f"{bytes_text(self.own.inventory.num_bytes)} in {self.own.inventory.num_tensors} tensors, "
-                f"{_STREAMED if self.own.engine_plan.is_streamed else 'and what it restores'}. "
+                f"{_STREAMED if self.own.engine_plan.is_streamed else 'and the restored copy'}. "
             )
         return (
-            f"{own_needs}The ranks of this node together need {bytes_text(self.node_host_bytes)}; "
+            f"{own_needs}The ranks of this node need {bytes_text(self.node_host_bytes)} in total; "
             f"{bytes_text(memory.available_bytes())} is available. "
-            f"On disk at most {bytes_text(self.most_disk_bytes)}, one checkpoint of all ranks."
+            f"Max on disk: {bytes_text(self.max_disk_bytes)}, one checkpoint of all ranks."
         )
 
 
@@ -125,7 +125,7 @@ def plan_of(
     configuration: Configuration, workload: Workload, engine: Engine, target: Target, group: ProcessGroup
 ) -> Plan:
     """The plan of this rank, which knows what the others write. Exchanges with all ranks."""
-    writers = Writers(writing_ranks(group.placements, configuration, most=workload.most_writers), group)
+    writers = Writers(writing_ranks(group.placements, configuration, max_writers=workload.max_writers), group)
     device = Device.of_local_rank(group.placement.local_rank)
     own, transfer = _own_plan(configuration, workload, engine, target, writers=writers, device=device)
     cards = writers.exchange(_card(own, device), doing="planning")
@@ -163,7 +163,7 @@ def _own_plan(
     transfer = target.transfer(
         block_bytes=configuration.block_bytes,
         num_parallel=configuration.threads_per_rank,
-        largest_file_bytes=engine_plan.most_disk_bytes,
+        largest_file_bytes=engine_plan.max_disk_bytes,
     )
     return WriterPlan.of(inventory, engine_plan, device=device, transfer=transfer), transfer
 

@@ -13,7 +13,7 @@ _ALIGNMENTS_BYTES = (1, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 
 
 def smallest_alignment_bytes(path: Path) -> int | None:
-    """The least number of which memory address, file offset and length may be multiples; None without O_DIRECT.
+    """The min number of which memory address, file offset and length may be multiples; None without O_DIRECT.
 
     Each candidate is written, synced and read back: some file systems refuse it only in fsync.
     Raises OSError for what is no refusal.

@@ -26,7 +26,7 @@ def checked(flags: Mapping[str, object], terminal: Terminal) -> int:
     options = CheckOptions.of(flags)
     size = options.size()
     findings = findings_of(options.target, size)
-    terminal.show(f"{options.target} as {socket.gethostname()} sees it, for {_title(size)}:")
+    terminal.show(f"{options.target} seen from {socket.gethostname()}, for {_title(size)}:")
     terminal.show(findings_table(findings))
     for sentence in advice(findings):
         terminal.say(sentence)
@@ -44,8 +44,8 @@ def findings_of(link: str, size: Size) -> list[Finding]:
 def _title(size: Size) -> str:
     if size.total_bytes == size.num_writers * size.largest_bytes:
         return f"{size.num_writers:,} x {bytes_text(size.largest_bytes)}"
-    most = f"the largest with {bytes_text(size.largest_bytes)}"
-    return f"{bytes_text(size.total_bytes)} from {size.num_writers:,} ranks, {most}"
+    largest = f"max {bytes_text(size.largest_bytes)}"
+    return f"{bytes_text(size.total_bytes)} from {size.num_writers:,} ranks, {largest}"
 
 
 def _of_directory(target: DirectoryTarget, size: Size) -> Iterator[Finding]:

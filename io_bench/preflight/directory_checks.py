@@ -34,12 +34,17 @@ def file_system(target: DirectoryTarget) -> Finding:
     kind, options = mount.get("type", "unknown"), mount.get("options", "").split(",")
     found = f"{kind} on {mount.get('path', '?')}, from {mount.get('device', '?')}"
     if kind in _TYPES_IN_MEMORY:
-        return Finding("file system", found, "warning", "It lives in memory: what is measured is no storage.")
+        return Finding(
+            "file system",
+            found,
+            "warning",
+            "This file system is in memory: it is not storage. Choose another --target.",
+        )
     if kind == "overlay":
-        advice = "It is a container's own layer: mount the storage into the container, and give that."
+        advice = "This is the container's own layer. Mount the storage into the container and give that path."
         return Finding("file system", found, "warning", advice)
     if kind.startswith("nfs") and "soft" in options:
-        advice = "A soft NFS mount gives up when the server is slow, and loses writes: mount it hard."
+        advice = "A soft NFS mount loses writes when the server is slow. Mount it with the option hard."
         return Finding("file system", found, "warning", advice)
     return Finding("file system", found)
 
@@ -55,7 +60,7 @@ def space(target: DirectoryTarget, *, needed_bytes: int, num_files: int) -> Find
     # Some file systems report no number of files at all.
     if system.f_files and system.f_favail < num_files:
         found = f"room for {system.f_favail:,} more files, {num_files:,} needed"
-        return Finding("space", found, "problem", "Remove files, or make a file system with more inodes.")
+        return Finding("space", found, "problem", "Remove files, or use a file system with more inodes.")
     return Finding("space", found)
 
 
@@ -71,9 +76,9 @@ def largest_file(probe: Path, *, num_bytes: int) -> Finding:
     except OSError as error:
         if error.errno != errno.EFBIG:
             raise
-        advice = "This file system takes no file as long: start more ranks that write less each."
-        return Finding("largest file", f"shorter than the {bytes_text(num_bytes)} of a rank", "problem", advice)
-    return Finding("largest file", f"{bytes_text(num_bytes)} at least")
+        advice = "The file system does not allow files of this size. Start more ranks and reduce --bytes-per-rank."
+        return Finding("largest file", f"max below the {bytes_text(num_bytes)} of a rank", "problem", advice)
+    return Finding("largest file", f"at least {bytes_text(num_bytes)}")
 
 
 def permissions(probe: Path) -> Finding:
@@ -90,19 +95,25 @@ def permissions(probe: Path) -> Finding:
 
 
 def direct_io(probe: Path) -> Finding:
-    """Whether O_DIRECT is taken, from which alignment on, and whether it is kept."""
+    """Whether O_DIRECT is accepted, with which alignment, and whether it bypasses the page cache."""
     if is_refused(probe / "direct"):
-        advice = "Engine direct will go through the page cache here."
+        advice = "The engine direct will use the page cache here."
         return Finding("O_DIRECT", "refused", "note", advice)
     alignment = smallest_alignment_bytes(probe / "direct")
     if alignment is None or alignment > ALIGNMENT_BYTES:
-        found = "taken, but no request is" if alignment is None else f"only from {binary_bytes_text(alignment)} on"
-        advice = f"Engine direct writes in units of {binary_bytes_text(ALIGNMENT_BYTES)} and fails here: give another."
+        found = (
+            "accepted, but every request fails"
+            if alignment is None
+            else f"needs {binary_bytes_text(alignment)} alignment"
+        )
+        advice = (
+            f"The engine direct aligns to {binary_bytes_text(ALIGNMENT_BYTES)} and fails here. Choose another --engine."
+        )
         return Finding("O_DIRECT", found, "warning", advice)
     found = "any alignment" if alignment == 1 else f"aligned to {binary_bytes_text(alignment)}"
     if num_cached_pages(probe / "direct", alignment_bytes=alignment):
-        advice = "Direct writes stay in the page cache all the same: compare with runs larger than memory."
-        return Finding("O_DIRECT", f"taken, {found}, but cached", "warning", advice)
+        advice = "Direct writes stay in the page cache. Compare with runs whose payload is larger than memory."
+        return Finding("O_DIRECT", f"accepted, {found}, but cached", "warning", advice)
     return Finding("O_DIRECT", f"works, {found}")
 
 
@@ -118,7 +129,9 @@ def sync_cost(probe: Path) -> Finding:
     median = statistics.median(seconds)
     found = f"{_milliseconds(median)}, from {_milliseconds(min(seconds))} to {_milliseconds(max(seconds))}"
     if median > MOST_SYNC_SECONDS:
-        return Finding("fsync", found, "warning", "Is the storage busy or broken? Every file waits that long.")
+        return Finding(
+            "fsync", found, "warning", "Every file waits this long. Check whether the storage is busy or faulty."
+        )
     return Finding("fsync", found)
 
 
@@ -127,7 +140,7 @@ def allocation(probe: Path) -> Finding:
     with (probe / "allocated").open("wb") as file:
         if allocate(file.fileno(), _ALLOCATED_BYTES):
             return Finding("fallocate", "works")
-    advice = "A full disk shows only while writing, and parallel writes to a growing file may be slower."
+    advice = "A full disk is found only during writing, and parallel writes to one file may be slower."
     return Finding("fallocate", "not supported", "note", advice)
 
 
@@ -135,11 +148,11 @@ def open_files(*, num_ranks: int) -> Finding:
     """How many files a process may have open: the one through which ranks meet has connections to all of them."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = LEAST_OPEN_FILES + CONNECTIONS_PER_RANK * num_ranks
-    found = f"{soft:,} at once, up to {hard:,} on request"
+    found = f"soft limit {soft:,}, hard limit {hard:,}"
     if hard < needed:
-        return Finding("open files", found, "warning", f"Let processes have {needed:,} (ulimit -Hn).")
+        return Finding("open files", found, "warning", f"Raise the hard limit to {needed:,} (ulimit -Hn).")
     if soft < needed:
-        return Finding("open files", found, "note", f"Under torchrun give its launcher more: ulimit -n {needed}.")
+        return Finding("open files", found, "note", f"Before torchrun, raise the soft limit: ulimit -n {needed}.")
     return Finding("open files", found)
 
 
@@ -149,9 +162,9 @@ def clock(probe: Path) -> Finding:
     stamp = _stamped(probe / "stamped")
     after = time.time()
     off = max(before - stamp, stamp - after, 0.0)
-    found = f"{_milliseconds(off)} off the file system's"
+    found = f"{_milliseconds(off)} from the file system's clock"
     if off > MOST_CLOCK_SECONDS:
-        advice = "Times in logs of nodes and storage will not match: is the time synchronised (NTP, chrony)?"
+        advice = "Times in the logs of nodes and storage will not match. Synchronise the clocks (NTP, chrony)."
         return Finding("clock", found, "warning", advice)
     return Finding("clock", found)
 

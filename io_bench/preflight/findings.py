@@ -14,7 +14,7 @@ from io_bench.errors import EXIT_FAILED
 from sizing.errors import EXIT_BAD_INPUT
 
 Severity = Literal["fine", "note", "warning", "problem"]
-"""A note is worth knowing, a warning endangers the run or its figures, a problem prevents it."""
+"""A note is information; a warning: the run or its figures are at risk; a problem: the run cannot start."""
 
 _EXIT_CODES: dict[Severity, int] = {"fine": 0, "note": 0, "warning": EXIT_FAILED, "problem": EXIT_BAD_INPUT}
 _STYLES: dict[Severity, str] = {"fine": "green", "note": "cyan", "warning": "yellow", "problem": "red"}
@@ -45,7 +45,7 @@ def tried(subject: str, look: Callable[[], Finding]) -> Finding:
         return look()
     except OSError as error:
         reason = error.strerror or str(error)
-        return Finding(subject, f"failed: {reason}", "problem", f"A run would fail here too ({reason}).")
+        return Finding(subject, f"failed: {reason}", "problem", f"A run would fail for the same reason ({reason}).")
 
 
 def findings_table(findings: Sequence[Finding]) -> Table:

@@ -21,15 +21,15 @@ def endpoint(target: UrlTarget) -> Finding:
 
 
 def space(needed_bytes: int) -> Finding:
-    """Nobody knows."""
-    found = f"not told, {bytes_text(needed_bytes)} needed"
-    return Finding("space", found, "note", "Object stores do not tell how much is free: ask who runs it for the quota.")
+    """What is needed; object stores do not report what is free."""
+    found = f"unknown, {bytes_text(needed_bytes)} needed"
+    return Finding("space", found, "note", "Object stores do not report free space. Ask the operator for the quota.")
 
 
 def put_and_get(files: RunFiles) -> Finding:
     """A small object, there and back."""
     seconds = _round_trip(files, _SMALL, bytes(_SMALL_BYTES))
-    return Finding("put and get", f"works, {1e3 * seconds:.3g} ms there and back")
+    return Finding("put and get", f"works, round trip {1e3 * seconds:.3g} ms")
 
 
 def parts(files: RunFiles, *, part_bytes: int) -> Finding:
@@ -42,9 +42,9 @@ def listing(files: RunFiles) -> Finding:
     """Whether what was put is listed."""
     missing = {_SMALL, _LARGE} - set(files.names())
     if missing:
-        advice = "Objects that are not listed cannot be found by `ckpt-bench clean`."
-        return Finding("listing", f"does not show {' and '.join(sorted(missing))}", "warning", advice)
-    return Finding("listing", "shows what was put")
+        advice = "`ckpt-bench clean` cannot find objects that are not listed."
+        return Finding("listing", f"lacks {' and '.join(sorted(missing))}", "warning", advice)
+    return Finding("listing", "lists the new objects")
 
 
 def removal(files: RunFiles, *, part_bytes: int) -> Finding:
@@ -53,9 +53,11 @@ def removal(files: RunFiles, *, part_bytes: int) -> Finding:
     files.remove_created()
     left = set(PROBE_NAMES) & set(files.names())
     if left:
-        advice = "Runs will leave objects behind: may you delete, or is the bucket versioned or locked?"
+        advice = (
+            "Runs will leave objects behind. Check the permission to delete, and versioning or locks of the bucket."
+        )
         return Finding("removal", f"leaves {', '.join(sorted(left))}", "warning", advice)
-    return Finding("removal", "objects can be deleted, and uploads aborted")
+    return Finding("removal", "objects can be deleted and uploads aborted")
 
 
 def _round_trip(files: RunFiles, name: str, data: bytes) -> float:
@@ -66,5 +68,5 @@ def _round_trip(files: RunFiles, name: str, data: bytes) -> float:
     with files.open(name) as stream:
         found = stream.read()
     if found != data:
-        raise OSError(f"what was read from {files.location(name)} is not what was written")
+        raise OSError(f"the data read from {files.location(name)} differs from the data written")
     return time.perf_counter() - started

@@ -39,10 +39,10 @@ class Delivery:
         if self.published:
             yield f"Published {', '.join(self.published)}."
         if self.already_there:
-            yield f"Published before: {', '.join(self.already_there)}."
+            yield f"Already published: {', '.join(self.already_there)}."
         yield from self.refused
         if self.waiting:
-            yield f"{self.reason} Kept in the spool until ckpt-bench publish runs again: {', '.join(self.waiting)}."
+            yield f"{self.reason} Kept in the spool for the next ckpt-bench publish: {', '.join(self.waiting)}."
 
 
 def deliver(
@@ -68,7 +68,7 @@ def deliver(
                 if error.status != HTTPStatus.INTERNAL_SERVER_ERROR:  # a defect may be met by this run alone
                     break
             except Refused as error:
-                delivery.reason = f"{error} The token is read from {TOKEN_VARIABLE}."
+                delivery.reason = f"{error} Check the token in {TOKEN_VARIABLE}."
                 break
     if delivery.reason:
         delivery.waiting = spool.waiting()
@@ -95,7 +95,7 @@ class _Patient:
                 wait = max(error.retry_after_seconds, pause * random.uniform(0.5, 1.5))  # noqa: S311
                 if time.monotonic() + wait > self.deadline:
                     raise
-                self.note(f"{error}. Trying again in {wait:.0f} s.")
+                self.note(f"{error}. Retry in {wait:.0f} s.")
                 time.sleep(wait)
                 pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
@@ -110,7 +110,7 @@ def _deliver_one(run_id: str, spool: Spool, delivery: Delivery, service: _Patien
         if _concerns_every_run(error):
             raise
         place = spool.set_aside(run_id, str(error))
-        delivery.refused.append(f"The service refuses {run_id}: {error} It lies in {place}.")
+        delivery.refused.append(f"The service refused {run_id}: {error} It was moved to {place}.")
         return
     spool.remove(run_id)
     (delivery.published if is_new else delivery.already_there).append(run_id)

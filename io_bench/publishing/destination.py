@@ -38,7 +38,7 @@ class Destination:
                 flag,
                 "must be the link of a storage system",
                 value=None if "@" in link else link,
-                remedy="write http://HOST:8000/v1/storage-systems/NAME, and put the token into " + TOKEN_VARIABLE,
+                remedy="give http://HOST:8000/v1/storage-systems/NAME, and set the token in " + TOKEN_VARIABLE,
             )
         return cls(match["url"], match["system"])
 

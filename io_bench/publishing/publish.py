@@ -71,7 +71,7 @@ def _read_result(path: Path) -> tuple[str, bytes]:
         document = path.read_bytes()
         return BenchmarkResult.model_validate_json(document).run_id, document
     except OSError as error:
-        raise UnreadableFile(f"{path} cannot be read ({error.strerror}): give the path of a result.") from None
+        raise UnreadableFile(f"{path} cannot be read ({error.strerror}): give the path of a result document.") from None
     except ValidationError as error:
         problems = explain(error, BenchmarkResult).problems
-        raise UnreadableFile(f"{path} is no result of ckpt-bench run: {InvalidInput(problems[:1])}") from None
+        raise UnreadableFile(f"{path} is not a result document of ckpt-bench: {InvalidInput(problems[:1])}") from None

@@ -41,7 +41,7 @@ class Spool:
             (folder / "link").write_text(destination.link + "\n")
         except OSError as error:
             rule = f"must be a folder that can be written ({error.strerror})"
-            raise InvalidInput.of("--spool", rule, value=root, remedy="give another folder") from None
+            raise InvalidInput.of("--spool", rule, value=root, remedy="choose another folder") from None
         return cls(folder)
 
     def put(self, run_id: str, document: bytes) -> None:
@@ -56,8 +56,10 @@ class Spool:
             _sync(self.folder)
         except OSError as error:
             draft.unlink(missing_ok=True)
-            rule = f"must have room for the result ({error.strerror})"
-            raise InvalidInput.of("--spool", rule, value=self.folder, remedy="make room, or give another") from None
+            rule = f"must have space for the result ({error.strerror})"
+            raise InvalidInput.of(
+                "--spool", rule, value=self.folder, remedy="free space, or choose another folder"
+            ) from None
 
     def waiting(self) -> list[str]:
         """The run ids that wait, the oldest first."""

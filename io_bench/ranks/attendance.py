@@ -51,8 +51,8 @@ class Attendance:
                 next_look = time.monotonic() + SECONDS_BETWEEN_LOOKS
             if time.monotonic() > deadline:
                 hanging = self._absent(key_of_rank)
-                reason = f"did not finish {doing} within {seconds_text(seconds)} of the others"
-                raise RanksLost(hanging, f"{self.titles(hanging)} {reason}: hanging, or --timeout is short.")
+                reason = f"timeout: did not finish {doing} within {seconds_text(seconds)} of the others"
+                raise RanksLost(hanging, f"{self.titles(hanging)} {reason}. It hangs, or --timeout is too short.")
             sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 

@@ -103,7 +103,7 @@ class BoundedStore:
     def __init__(self, store: TorchStore, limit_seconds: float, *, is_hosted_by_launcher: bool) -> None:
         self._store = store
         self._limit_seconds = limit_seconds
-        self._host = "The launcher of rank 0, through which the ranks meet," if is_hosted_by_launcher else "Rank 0"
+        self._host = "The launcher of rank 0 (host of the rendezvous)" if is_hosted_by_launcher else "Rank 0"
         self._hosting_ranks = () if is_hosted_by_launcher else (0,)
         self.is_lost = False
 
@@ -153,7 +153,7 @@ class BoundedStore:
         try:
             return answer.result(self._limit_seconds)
         except TimeoutError:
-            raise self._lost(f"has not answered for {seconds_text(self._limit_seconds)}: it hangs") from None
+            raise self._lost(f"did not answer within {seconds_text(self._limit_seconds)}: it hangs") from None
         except RuntimeError as error:
             raise self._lost("cannot be reached: it was killed or crashed") from error
 

@@ -88,7 +88,7 @@ def node_in(environment: Mapping[str, str]) -> str:
 def _check_no_mpi(environment: Mapping[str, str]) -> None:
     for variable in _MPI_SIZES:
         if environment.get(variable, "1") != "1":
-            rule = "must be 1: ranks that mpirun has started do not find each other here"
+            rule = "must be 1: mpirun is not supported as a launcher"
             raise InvalidInput.of(variable, rule, value=environment[variable], remedy=_REMEDY)
 
 

@@ -31,8 +31,10 @@ def store_for(placement: Placement, *, limit_seconds: float) -> Store:
     try:
         store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=limit_seconds)))
     except ValueError as error:
-        rule = f"must say where to meet ({error})"
-        raise InvalidInput.of("the environment", rule, value=None, remedy="start with torchrun") from error
+        rule = f"must have the variables of a launcher ({error})"
+        raise InvalidInput.of(
+            "the environment", rule, value=None, remedy="start the ranks with torchrun or srun"
+        ) from error
     except RuntimeError as error:
         message = f"The {placement.num_ranks} ranks did not all start within {seconds_text(limit_seconds)}."
         raise RanksLost([], message) from error
@@ -44,5 +46,5 @@ def store_for(placement: Placement, *, limit_seconds: float) -> Store:
 
 def _allow_connections() -> None:
     """Let this process open as many files as it may: where it hosts the store, every rank connects to it."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))

@@ -32,11 +32,11 @@ class Caps:
     def reached_by_one_more(self, last: Sample, group: ProcessGroup) -> str:
         """The cap that another sample like the last would exceed, the same on all ranks; empty if none."""
         exceeded = self._exceeded(last.moved_bytes, last.elapsed_seconds)
-        return str(group.exchange(exceeded, doing="looking at the caps")[0])
+        return str(group.exchange(exceeded, doing="checking the caps")[0])
 
     def reached(self, group: ProcessGroup) -> str:
         """The cap that is reached, the same on all ranks; empty if none."""
-        return str(group.exchange(self._exceeded(0, 0.0), doing="looking at the caps")[0])
+        return str(group.exchange(self._exceeded(0, 0.0), doing="checking the caps")[0])
 
     def pause(self, group: ProcessGroup) -> None:
         """Wait until the mean bandwidth so far is within its cap, in steps that let peers see a lost rank."""

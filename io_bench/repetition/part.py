@@ -91,7 +91,7 @@ class WritingPart:
     def num_bytes(self) -> int:
         """As the engine finds them."""
         plan = self._own.engine_plan
-        with explained_io_errors(f"looking at {self._names(plan)}", rank=self._rank):
+        with explained_io_errors(f"counting cached pages of {self._names(plan)}", rank=self._rank):
             return self._engine.bytes_on_disk(self._files, plan)
 
     def resident_pages(self) -> int:
@@ -117,8 +117,8 @@ class WritingPart:
         """Over every byte of every tensor."""
         if not self._is_equal(plan, expected):
             raise RunFailed(
-                f"Verification failed: what rank {self._rank} restored from {self._names(plan)} is not what was "
-                "written. Do not trust this storage with checkpoints."
+                f"Verification failed: the data that rank {self._rank} restored from {self._names(plan)} differs from "
+                "the data written. Do not use this storage for checkpoints."
             )
 
     def _refilled(self, repetition: int) -> str:

@@ -23,19 +23,19 @@ MOST_REPETITIONS = 50
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """How often: at least so many times, and on until the rates have settled where `until_settled`."""
+    """How often: at least `min_repetitions` times, and on until the rates have settled where `until_settled`."""
 
-    least: int
+    min_repetitions: int
     until_settled: bool
 
     @property
-    def most(self) -> int:
+    def max_repetitions(self) -> int:
         """Repetitions after which it ends in any case."""
-        return max(self.least, MOST_REPETITIONS) if self.until_settled else self.least
+        return max(self.min_repetitions, MOST_REPETITIONS) if self.until_settled else self.min_repetitions
 
     def is_enough(self, samples: list[Sample]) -> bool:
         """Whether both rates are as well known as was asked for."""
-        if len(samples) < self.least:
+        if len(samples) < self.min_repetitions:
             return False
         return not self.until_settled or all(
             is_settled(seconds, within_fraction=SETTLED_FRACTION)
@@ -79,7 +79,7 @@ def repeated(
         null_sink, snapshot = bench.null_sink(), bench.snapshot()
         samples: list[Sample] = []
         stopped_by = ""
-        while not (samples and (repeat.is_enough(samples) or stopped_by)) and len(samples) < repeat.most:
+        while not (samples and (repeat.is_enough(samples) or stopped_by)) and len(samples) < repeat.max_repetitions:
             caps.pause(plan.writers.group)
             samples.append(bench.sample(len(samples) + 1))
             caps.spend(samples[-1].moved_bytes)
@@ -87,7 +87,7 @@ def repeated(
         if repeat.is_enough(samples):
             stopped_by = ""
         elif not stopped_by:
-            stopped_by = f"The limit of {MOST_REPETITIONS} repetitions"
+            stopped_by = f"The max of {MOST_REPETITIONS} repetitions"
     return Samples(plan, warm_up, tuple(samples), null_sink, stopped_by, snapshot)
 
 

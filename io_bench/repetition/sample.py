@@ -50,14 +50,14 @@ class Bench:
     def sample(self, repetition: int) -> Sample:
         """Write and restore once. The files stay until the next repetition. Raises as Part, and as ProcessGroup."""
         writers, source, begun = self.plan.writers, self._source, time.monotonic()
-        written = writers.exchange(self.part.begin(repetition), doing="making the payload")
+        written = writers.exchange(self.part.begin(repetition), doing="generating the payload")
         self.progress.begin("writing")
         write_report, write = timed(self.part.write, writers, doing="writing", read=lambda: self._reading("write"))
         rank_bytes = writers.exchange(self.part.num_bytes(), doing="counting bytes on disk")
         self.progress.end(sum(rank_bytes) / write.seconds)
         left_pages = self.part.resident_pages() if write_report.is_direct else 0
-        written_pages = writers.exchange(left_pages, doing="looking for pages in memory")
-        resident_pages = writers.exchange(self.part.drop(source), doing="dropping cached pages")
+        written_pages = writers.exchange(left_pages, doing="counting cached pages")
+        resident_pages = writers.exchange(self.part.drop(source), doing="dropping the page cache")
         self.progress.begin("restoring")
         restore_report, restore = timed(
             lambda: self.part.restore(source), writers, doing="restoring", read=lambda: self._reading("restore")

@@ -80,7 +80,7 @@ def stragglers(rank_seconds: Sequence[Sequence[float]]) -> list[int]:
     """Ranks whose median time lies beyond that of all ranks by more than 3 MAD and by more than 10 %.
 
     MAD is the median of the absolute deviations of the ranks' medians from theirs. None of two ranks.
-    Source: the outlier rule of Leys et al. 2013, doi 10.1016/j.jesp.2013.03.013, with a least relevant lateness.
+    Source: the outlier rule of Leys et al. 2013, doi 10.1016/j.jesp.2013.03.013, with a min relevant lateness.
 
     >>> stragglers([[1.0, 1.01, 0.99, 1.2], [1.0, 1.0, 1.0, 1.3]])
     [3]

@@ -67,7 +67,7 @@ def scenario_document(path: str) -> dict[str, object]:
         return read_document(Path(path))
     except UnreadableFile as error:
         raise InvalidInput.of(
-            "--scenario", f"must be a scenario ({error})", value=path, remedy="give a file of ckpt-size"
+            "--scenario", f"must be a scenario ({error})", value=path, remedy="give a scenario file of ckpt-size"
         ) from error
 
 

@@ -46,11 +46,11 @@ def _known_engine(name: str) -> str:
     return name
 
 
-def _between(least: int, most: int, example: str) -> Callable[[int], int]:
+def _between(low: int, high: int, example: str) -> Callable[[int], int]:
     def checked(num_bytes: int) -> int:
-        if not least <= num_bytes <= most:
-            low, high = binary_bytes_text(least), binary_bytes_text(most)
-            raise broken_rule(f"must be from {low} to {high}", f"give a size with a unit: {example}")
+        if not low <= num_bytes <= high:
+            rule = f"must be from {binary_bytes_text(low)} to {binary_bytes_text(high)}"
+            raise broken_rule(rule, f"give a size with a unit: {example}")
         return num_bytes
 
     return checked
@@ -59,7 +59,7 @@ def _between(least: int, most: int, example: str) -> Callable[[int], int]:
 def _whole_pages(num_bytes: int) -> int:
     if num_bytes % ALIGNMENT_BYTES:
         unit = binary_bytes_text(ALIGNMENT_BYTES)
-        raise broken_rule(f"must be a multiple of {unit}, as O_DIRECT wants it", "give a size with a unit: 8MiB")
+        raise broken_rule(f"must be a multiple of {unit} for O_DIRECT", "give a size with a unit: 8MiB")
     return num_bytes
 
 
@@ -69,7 +69,7 @@ def _values(text: Any) -> Any:
         return text
     values = [part.strip() for part in text.split(",")]
     if len(set(values)) != len(values) or len(values) > _MOST_VALUES:
-        raise broken_rule(f"must be up to {_MOST_VALUES} different values", "separate them by commas: 1,2,4")
+        raise broken_rule(f"must be at most {_MOST_VALUES} different values", "separate them with commas: 1,2,4")
     return tuple(values)
 
 
@@ -112,10 +112,10 @@ class TargetOptions(BaseModel):
                 replace(problem, field=problem.field.partition(".")[0]) for problem in problems
             ) from error
         if options.scale is not None and options.scenario is None:
-            remedy = "give --scenario, or --bytes-per-rank alone"
-            raise InvalidInput.of("--scale", "belongs to --scenario", value=options.scale, remedy=remedy)
+            remedy = "add --scenario, or use --bytes-per-rank without --scale"
+            raise InvalidInput.of("--scale", "needs --scenario", value=options.scale, remedy=remedy)
         if options.scenario is not None and options.bytes_per_rank is not None:
-            rule = "must not stand beside --scenario: both say how much to write"
+            rule = "must not be combined with --scenario: both set the payload"
             raise InvalidInput.of("--bytes-per-rank", rule, value=flags["--bytes-per-rank"], remedy="keep one")
         return options
 
@@ -155,8 +155,8 @@ class RunOptions(Options):
         """As for every campaign; an engine that must stream can."""
         options = super().of(flags)
         if options.stream and options.engine not in STREAMING_ENGINES:
-            remedy = f"give --engine {' or '.join(sorted(STREAMING_ENGINES))}, or leave it out"
-            raise InvalidInput.of("--stream", "needs an engine that can", value=options.engine, remedy=remedy)
+            remedy = f"give --engine {' or '.join(sorted(STREAMING_ENGINES))}, or omit --stream"
+            raise InvalidInput.of("--stream", "needs an engine that can stream", value=options.engine, remedy=remedy)
         return options
 
     @property

@@ -44,7 +44,7 @@ class ResultFile:
 
     def _unwritable(self, text: str, reason: str) -> InvalidInput:
         rule = f"must be a file that can be written ({reason})"
-        return InvalidInput.of(self._flag, rule, value=text, remedy="give another path")
+        return InvalidInput.of(self._flag, rule, value=text, remedy="choose another path")
 
 
 @contextmanager

@@ -11,15 +11,15 @@ from io_bench.findings.software_tax import RAW_ENGINE
 from sizing.storage.measurement import BenchmarkResult, CachePolicy, Measurement
 from sizing.units import bytes_text, percent_text, rate_text, seconds_text
 
-_COLUMNS = ("operation", "first done", "last done", "min", "max", "rate")
+_COLUMNS = ("operation", "first done", "last done", "min", "max", "bandwidth")
 _CACHE_MEANINGS: dict[CachePolicy, str] = {
-    "buffered-fsync": "It counts as written once fsync of files and directory has returned.",
+    "buffered-fsync": "The write ends when fsync of files and directory has returned.",
     "o-direct": "The page cache was bypassed.",
-    "other-node": "Each rank read what another node had written; caches of disks and servers may have helped.",
-    "fadvise-dontneed": "Nothing of it was in the page cache; caches of disks and servers may have helped.",
-    "drop-caches": "The page cache was emptied before; caches of disks and servers may have helped.",
-    "object-store": "Written means that the store acknowledged complete objects; the client caches nothing.",
-    "cached": "It came from memory, at least in part: this is not the rate of the storage.",
+    "other-node": "Each rank read what another node wrote; caches of disks and servers may have served part of it.",
+    "fadvise-dontneed": "The page cache held none of it; caches of disks and servers may have served part of it.",
+    "drop-caches": "The page cache was dropped before; caches of disks and servers may have served part of it.",
+    "object-store": "The write ends when the store has acknowledged complete objects; the client has no cache.",
+    "cached": "At least part came from the page cache: this is not the bandwidth of the storage.",
 }
 _VERBS = {"write": ("wrote", "to"), "restore": ("restored", "from")}
 
@@ -32,7 +32,7 @@ def result_table(result: BenchmarkResult) -> Table:
     """
     table = Table(
         title=f"{result.run_id}: {result.measurements[0].engine}",
-        caption="medians of the fastest and slowest rank, range of the slowest",
+        caption="first done, last done: medians of the fastest and the slowest rank; min, max: of the slowest",
     )
     for name in _COLUMNS:
         table.add_column(name, justify="left" if name == "operation" else "right", no_wrap=True)
@@ -70,18 +70,18 @@ def _said(measurement: Measurement) -> Iterator[str]:
     )
     if measurement.stall_seconds is not None and measurement.drain_seconds is not None:
         yield (
-            f"Training stands still for {seconds_text(measurement.stall_seconds)} of that, while the state is copied; "
-            f"the save drains in {seconds_text(measurement.drain_seconds)} more, and only then counts."
+            f"Training stalls for {seconds_text(measurement.stall_seconds)} of this time, while the state is copied. "
+            f"The drain takes {seconds_text(measurement.drain_seconds)} more; the save is complete only after it."
         )
     if measurement.limited_by == "storage" and measurement.null_sink_bytes_per_second:
         storage = "The storage" if measurement.engine == RAW_ENGINE else f"The storage as {measurement.engine} uses it"
         yield (
-            f"{storage} was the limit, not this client: writing to nowhere, it reaches "
+            f"{storage} was the limit, not this client: with writes discarded, the client reaches "
             f"{rate_text(measurement.null_sink_bytes_per_second)}."
         )
     if measurement.num_ranks > 1:
         waited = 1 - first / last
-        yield f"The fastest rank was done {percent_text(waited)} before the slowest, for which a job waits."
+        yield f"The fastest rank finished {percent_text(waited)} before the slowest; the job waits for the slowest."
 
 
 def _interval(measurement: Measurement) -> str:

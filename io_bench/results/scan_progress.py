@@ -49,7 +49,7 @@ class ScanProgress:
             if measurement.is_of_storage and measurement.bytes_per_second > best:
                 self._best[measurement.operation] = (measurement.bytes_per_second, self._title)
         rates = ", ".join(
-            f"{each.operation} {rate_text(each.bytes_per_second)}{'' if each.is_of_storage else ' from memory'}"
+            f"{each.operation} {rate_text(each.bytes_per_second)}{'' if each.is_of_storage else ' from the page cache'}"
             for each in measurements
         )
         return f"{self._count}  {self._title}: {rates}{self._left}"

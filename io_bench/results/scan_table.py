@@ -51,13 +51,13 @@ def _title(result: BenchmarkResult, row: _Row, common: Sequence[str]) -> str:
 
 def _caption(result: BenchmarkResult, names: Sequence[str]) -> str:
     """What the columns mean."""
-    tax = "; tax: of the rate of direct, in the write" if "tax" in names else ""
-    memory = "" if all(each.is_of_storage for each in result.measurements) else "; in brackets: from memory"
-    return f"medians; limit: of the write{tax}{memory}"
+    tax = "; tax: bandwidth lost against direct, in the write" if "tax" in names else ""
+    memory = "" if all(each.is_of_storage for each in result.measurements) else "; in brackets: from the page cache"
+    return f"medians; limit: what limited the write{tax}{memory}"
 
 
 def scan_sentences(result: BenchmarkResult) -> list[str]:
-    """Where writing and restoring were fastest, and whether more ranks had still helped."""
+    """Where writing and restoring were fastest, and whether more ranks may be faster."""
     return [sentence for operation in _OPERATIONS for sentence in _said(result.measurements, operation)]
 
 
@@ -65,12 +65,12 @@ def grouped(warnings: Iterable[str]) -> list[str]:
     """Each kind of warning once: those that differ in figures and in the configuration before the colon alone.
 
     >>> grouped(["a, 1 node: It took 2 s.", "b, 2 nodes: It took 3 s.", "Look."])
-    ['a, 1 node: It took 2 s. (And 1 more like it.)', 'Look.']
+    ['a, 1 node: It took 2 s. (And 1 similar.)', 'Look.']
     """
     kinds: dict[str, list[str]] = {}
     for warning in warnings:
         kinds.setdefault(re.sub(r"^[^:]*: |\d[\d.,]*( [kMGT]?i?B)?", "", warning), []).append(warning)
-    return [f"{first} (And {len(more)} more like it.)" if more else first for first, *more in kinds.values()]
+    return [f"{first} (And {len(more)} similar.)" if more else first for first, *more in kinds.values()]
 
 
 def best_of(measurements: Sequence[Measurement], operation: Operation) -> Measurement | None:
@@ -140,7 +140,7 @@ def _said(measurements: Sequence[Measurement], operation: Operation) -> Iterator
     )
     alike = [m.num_ranks for m in measurements if m.operation == operation and _line(m) == _line(best)]
     if best.num_ranks == max(alike) > min(alike):
-        yield f"No {operation} had more ranks: more ranks or nodes may be faster still."
+        yield f"This was the max number of ranks of any {operation}: more ranks or nodes may be faster."
 
 
 def _line(measurement: Measurement) -> tuple[str | int | None, ...]:

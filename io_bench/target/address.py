@@ -18,7 +18,7 @@ def is_url(text: str) -> bool:
 
 
 def checked_target(text: str, *, is_first: bool) -> Target:
-    """The target that a path or a URL names. Raises InvalidInput where it is nowhere to write to.
+    """The target that a path or a URL names. Raises InvalidInput where it cannot be written to.
 
     Args: `is_first`, for the one rank that may ask an object store: where all list at once, a store suffers.
     """

@@ -111,7 +111,7 @@ def _save(case: Case, folder: Path) -> None:
         except subprocess.TimeoutExpired:
             launcher.terminate()  # it ends its ranks
             _, said = launcher.communicate()
-            raise RunFailed(f"{case.name} was not saved within {MOST_SECONDS} s: {said[-300:]}") from None
+            raise RunFailed(f"{case.name} timeout: not saved within {MOST_SECONDS} s: {said[-300:]}") from None
     if launcher.returncode != 0:
         reasons = [line for line in said.splitlines() if "Error" in line]
         raise RunFailed(f"{case.name} could not be saved: {reasons[0] if reasons else said[-300:]}")

@@ -45,7 +45,9 @@ class TokenWith:
         actor = holder_of(request)
         held = actor.token.scope if actor.token else None
         if self.scope is not None and (held is None or self.scope not in INCLUDED[held]):
-            raise MissingScope.of("scope", f"must include {self.scope}", value=held, remedy="use another token")
+            raise MissingScope.of(
+                "scope", f"must include {self.scope}", value=held, remedy="use a token with this scope"
+            )
         return actor
 
 
@@ -60,7 +62,7 @@ def holder_of(request: Request) -> Actor:
                 "authorization",
                 "must be a bearer token that is not expired or revoked",
                 value=None,
-                remedy="send the header Authorization: Bearer TOKEN; ckpt-serve token create makes one",
+                remedy="send the header Authorization: Bearer TOKEN; create a token with ckpt-serve token create",
             )
         known = request.state.holder = Actor(token, REQUEST_ID.get())
     return known

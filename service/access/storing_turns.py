@@ -1,4 +1,4 @@
-"""Turns for what stores: most of the threads are for the others, however long the database makes its writers wait."""
+"""Turns for requests that store: they hold few threads, however long the database makes its writers wait."""
 
 from __future__ import annotations
 

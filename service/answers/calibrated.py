@@ -74,7 +74,7 @@ def _as_documents(database: Database, named: list[Any]) -> list[Any]:
             "storage.calibration",
             f"must be at most {MOST_CALIBRATIONS} calibrations",
             value=len(ids),
-            remedy="ask for some of them at a time",
+            remedy="send fewer calibrations in one request",
         )
     documents = {each: _as_document(database, each) for each in ids}
     return [documents[each] if isinstance(each, str) else each for each in named]

@@ -13,19 +13,19 @@ from service.database import backup as database_backup
 
 def backup(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to create.")],
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Copy a SQLite database as it is at this moment, also while it is served."""
+    """Back up a SQLite database to a new file, also while the service runs."""
     database_backup.back_up(database_url_of(context, database_url), file.absolute())
     typer.echo(f"Backed up to {file}.")
 
 
 def restore(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of ckpt-serve backup.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Backup file, made by ckpt-serve backup.")],
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Put a backup in the place of a SQLite database; what was there is backed up beside it first."""
+    """Replace a SQLite database by a backup; the previous database is backed up first."""
     before = database_backup.restore(database_url_of(context, database_url), file.absolute())
-    typer.echo(f"Restored from {file}." + (f" What was there before is in {before}." if before else ""))
+    typer.echo(f"Restored from {file}." + (f" The previous database is in {before}." if before else ""))

@@ -36,7 +36,8 @@ def main() -> None:
         sys.exit(EXIT_BAD_INPUT)
     except DBAPIError as error:
         typer.echo(
-            f"error: the database failed ({reason_of(error)}): check that it is there, whole and has room.", err=True
+            f"error: the database failed ({reason_of(error)}): check that it exists, is undamaged and has free space.",
+            err=True,
         )
         sys.exit(EXIT_BAD_INPUT)
 
@@ -44,7 +45,7 @@ def main() -> None:
 @app.callback(invoke_without_command=True)
 @with_settings
 def ckpt_serve(context: typer.Context, *, version: bool, **flags: str | bool | None) -> None:
-    """Serve checkpoint sizing over REST, until stopped. The commands below do something else instead."""
+    """Serve checkpoint sizing over REST until stopped, or run one of the commands below."""
     if version:
         typer.echo(f"ckpt-serve {__version__}")
         raise typer.Exit

@@ -15,18 +15,22 @@ from service.database.schema import migrated_database
 from service.database.tables import SCOPES
 from service.errors import validated
 
-token_app = typer.Typer(help="Create, list and revoke the tokens that storing needs.", no_args_is_help=True)
+token_app = typer.Typer(
+    help="Create, list and revoke the tokens that saving and publishing need.", no_args_is_help=True
+)
 
 
 @token_app.command("create")
 def token_create(
     context: typer.Context,
-    name: Annotated[str, typer.Option(help="What the token is for; no two have the same.")],
-    scope: Annotated[str, typer.Option(metavar="|".join(SCOPES), help="What it allows.")] = "write",
-    expires: Annotated[str | None, typer.Option(metavar="TIME", help="How long it holds, such as 90d.")] = None,
+    name: Annotated[str, typer.Option(help="Unique name of the token, such as its purpose.")],
+    scope: Annotated[str, typer.Option(metavar="|".join(SCOPES), help="What the token allows.")] = "write",
+    expires: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Time until the token expires, such as 90d. Default: never.")
+    ] = None,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Create a token and print it. It is shown this once."""
+    """Create a token and print it. It is shown only once."""
     new = validated(
         tokens.NewToken, lambda: tokens.NewToken.model_validate({"name": name, "scope": scope, "expires": expires})
     )
@@ -46,10 +50,10 @@ def token_list(context: typer.Context, database_url: DatabaseUrl = None) -> None
 @token_app.command("revoke")
 def token_revoke(
     context: typer.Context,
-    name: Annotated[str, typer.Option(help="Its name.")],
+    name: Annotated[str, typer.Option(help="Name of the token.")],
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Make a token worthless, from the next request on."""
+    """Revoke a token; it is refused from the next request on."""
     tokens.revoke_token(_database(context, database_url), name)
 
 

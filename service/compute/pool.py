@@ -30,7 +30,7 @@ class ComputePool:
         self._idle = list(self._workers)
         self._turns = CapacityLimiter(len(self._workers))
         self._threads = CapacityLimiter(len(self._workers))
-        self._most_waiting = MOST_WAITING_PER_WORKER * len(self._workers)
+        self._max_waiting = MOST_WAITING_PER_WORKER * len(self._workers)
         self._num_waiting = 0
         self._metrics = metrics
 
@@ -48,7 +48,7 @@ class ComputePool:
 
         Raises Busy where too many wait already, or the turn does not come in time.
         """
-        if self._num_waiting >= self._most_waiting:
+        if self._num_waiting >= self._max_waiting:
             raise busy()
         start, outcome = time.perf_counter(), "failed"
         self._count_waiting(1)

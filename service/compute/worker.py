@@ -41,7 +41,7 @@ class ComputeWorker:
             connection.send((function, arguments))
             if not connection.poll(self._max_seconds):
                 self.stop()
-                raise _too_much(f"takes more than {self._max_seconds:g} seconds")
+                raise _too_much(f"takes longer than {self._max_seconds:g} seconds")
             answer, refusal, failure = connection.recv()
         except (EOFError, OSError):
             raise self._end() from None
@@ -70,12 +70,12 @@ class ComputeWorker:
         code, memory = process.exitcode, binary_bytes_text(self._max_bytes)
         self.stop()
         if code == _OUT_OF_MEMORY:
-            return _too_much(f"takes more than {memory} of memory")
+            return _too_much(f"needs more than {memory} of memory")
         if code is None or code >= 0:
             return RuntimeError(f"a process for heavy questions ended with exit code {code}")
         name = signal.Signals(-code).name
         _log.error("A process for heavy questions was ended by %s.", name)
-        return _too_much(f"was not answered, for its process (of at most {memory} of memory) was ended by {name}")
+        return _too_much(f"was not answered: its process (max memory {memory}) was ended by {name}")
 
     def _started(self) -> Connection[Any, Any]:
         if self._connection is None or self._process is None or not self._process.is_alive():
@@ -122,9 +122,9 @@ def _outcome(
 
 
 def busy() -> InvalidInput:
-    """The error for who may ask again in a moment."""
-    return Busy.of("the service", "is busy with other questions", value=None, remedy="try again in a moment")
+    """The error where the service is busy."""
+    return Busy.of("the service", "is busy with other questions", value=None, remedy="try again later")
 
 
 def _too_much(rule: str) -> InvalidInput:
-    return TakesTooLong.of("the question", rule, value=None, remedy="ask for less at once")
+    return TakesTooLong.of("the question", rule, value=None, remedy="split it into smaller questions")

@@ -56,9 +56,9 @@ def require_own(row: ScenarioRow | StorageSystemRow, by: Actor) -> None:
     if row.token_id != by.token_id and not by.is_admin:
         raise MissingScope.of(
             "scope",
-            "must be admin to delete what another token saved",
+            "must be admin to delete an entry of another token",
             value=by.token.scope if by.token else None,
-            remedy="use the token that saved it, or one with scope admin",
+            remedy="use the token that saved it, or a token with scope admin",
         )
 
 

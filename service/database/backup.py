@@ -18,7 +18,7 @@ from service.errors import CannotServe
 
 _SECONDS_TO_WAIT = 30.0
 _DAMAGES = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
-_REPLACE = "stop the service, move it away with its -wal and -shm, and restore a backup"
+_REPLACE = "stop the service, move the file away with its -wal and -shm, and restore a backup"
 
 
 def back_up(database_url: str, target: Path) -> None:
@@ -28,7 +28,7 @@ def back_up(database_url: str, target: Path) -> None:
     """
     source = _sqlite_file(database_url)
     if not source.is_file():
-        raise _unusable(source, "is not there", "name the database with --database-url or DATABASE_URL")
+        raise _unusable(source, "does not exist", "set --database-url or DATABASE_URL")
     if target.exists():
         raise _unusable(target, "exists already", "give the name of a new file")
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
@@ -56,9 +56,9 @@ def restore(database_url: str, backup: Path) -> Path | None:
     if target.exists() and backup.exists() and target.samefile(backup):
         raise _unusable(backup, "is the database itself", "give a file of ckpt-serve backup")
     with (
-        _explained(backup, "is no backup that can be read"),
+        _explained(backup, "is not a readable backup"),
         _opened(backup) as theirs,
-        _sound(backup, "take another backup"),
+        _sound(backup, "use another backup"),
     ):
         _check(theirs)
         _check_version(theirs, backup)
@@ -80,7 +80,7 @@ def _sqlite_file(database_url: str) -> Path:
     url = make_url(database_url)
     if url.get_backend_name() != "sqlite" or not url.database:
         raise CannotServe.of(
-            "database_url", "is not one of SQLite", value=None, remedy="use pg_dump and pg_restore for PostgreSQL"
+            "database_url", "must be a SQLite database", value=None, remedy="use pg_dump and pg_restore for PostgreSQL"
         )
     return Path(url.database).absolute()
 
@@ -96,7 +96,7 @@ def _explained(path: Path, rule: str) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        raise _unusable(path, f"{rule} ({error})", "check the file, and the space beside it") from None
+        raise _unusable(path, f"{rule} ({error})", "check the file and the free space") from None
 
 
 @contextmanager
@@ -118,10 +118,10 @@ def _check(connection: sqlite3.Connection) -> None:
 
 def _check_version(connection: sqlite3.Connection, path: Path) -> None:
     if not connection.execute("SELECT name FROM sqlite_master WHERE name = 'alembic_version'").fetchone():
-        raise _unusable(path, "is no database of this service", "give a file of ckpt-serve backup")
+        raise _unusable(path, "is not a database of this service", "give a file of ckpt-serve backup")
     revisions = connection.execute("SELECT version_num FROM alembic_version").fetchall()
     if not all(is_known(revision) for (revision,) in revisions):
-        raise _unusable(path, "was written by a later version", "use that version to restore it")
+        raise _unusable(path, "has the schema of a later version", "restore it with that version")
 
 
 def _unusable(path: Path, rule: str, remedy: str) -> Exception:

@@ -49,9 +49,9 @@ def saved_calibration(database: Database, system_name: str, calibration_id: UUID
     if row is None or row.system_id != system.id:
         raise NotFound.of(
             "id",
-            f"must be that of a calibration of {system_name}",
+            f"must be the id of a calibration of {system_name}",
             value=calibration_id,
-            remedy="see the list of calibrations",
+            remedy="list them with GET /v1/storage-systems/NAME/calibrations",
         )
     return row
 
@@ -67,7 +67,7 @@ def calibration_of_id(database: Database, text: str) -> Calibration:
             "storage.calibration",
             "must be the id of a stored calibration",
             value=text,
-            remedy="see GET /v1/storage-systems/NAME/calibrations for them",
+            remedy="list them with GET /v1/storage-systems/NAME/calibrations",
         )
     return Calibration.model_validate(found)
 

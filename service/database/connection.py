@@ -21,7 +21,7 @@ _SQLITE_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = O
 _SQLITE_LOCK = "sqlite_lock"
 _POSTGRESQL_DISK_FULL = "53100"
 _POSTGRESQL_CONNECTIONS = 10
-"""Of each worker at most; a request waits for one."""
+"""Max per worker; a request waits for a free one."""
 _SECONDS_TO_CONNECT = 10
 _CONNECTION_OPTIONS: dict[str, int] = {
     "connect_timeout": _SECONDS_TO_CONNECT,
@@ -77,8 +77,8 @@ def open_database(url: str) -> Database:
         return Database(_postgresql(parsed))
     except (ArgumentError, ValueError):
         # The value is not shown: it may hold a password.
-        remedy = "write sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"
-        raise _unusable("is not the URL of a database that the service knows", remedy) from None
+        remedy = "give sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"
+        raise _unusable("must be the URL of a SQLite or PostgreSQL database", remedy) from None
 
 
 def is_full(error: DBAPIError) -> bool:
@@ -96,12 +96,12 @@ def reason_of(error: DBAPIError) -> str:
 def _sqlite(url: URL) -> Engine:
     name = url.database or ":memory:"
     if name == ":memory:" or name.startswith("file:") or not name.isprintable():
-        raise _unusable("must name a file", "write sqlite:///FILE")
+        raise _unusable("must name a file", "give sqlite:///FILE")
     path = Path(name).absolute()
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise _unusable(f"names a directory that cannot be made ({error.strerror})", "choose another file") from None
+        raise _unusable(f"is in a directory that cannot be created ({error.strerror})", "choose another file") from None
     engine = create_engine(url.set(drivername="sqlite", database=str(path)), hide_parameters=True)
     event.listen(engine, "connect", _set_up_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
@@ -133,7 +133,9 @@ def _postgresql(url: URL) -> Engine:
             connect_args={name: value for name, value in _CONNECTION_OPTIONS.items() if name not in url.query},
         )
     except ModuleNotFoundError:
-        raise _unusable("is one of PostgreSQL, whose driver is missing", "run: pip install 'psycopg[binary]'") from None
+        raise _unusable(
+            "needs the PostgreSQL driver, which is not installed", "run: pip install 'psycopg[binary]'"
+        ) from None
 
 
 def _unusable(rule: str, remedy: str) -> InvalidInput:

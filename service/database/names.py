@@ -14,7 +14,7 @@ LONGEST_DESCRIPTION = 2000
 
 def _one_line(name: str) -> str:
     if not name.isprintable() or name != name.strip():
-        raise broken_rule("must be one line with no blank at either end", "give a name such as Llama on H100")
+        raise broken_rule("must be one line without spaces at its start and end", "give a name such as Llama on H100")
     return name
 
 

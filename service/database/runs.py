@@ -83,10 +83,15 @@ def published_run(database: Database, system_name: str, run_id: str, *, with_doc
     with database.reading() as session:
         row = session.scalar(query.options(undefer(RunRow.document)) if with_document else query)
     if row is None:
-        raise NotFound.of("run_id", "must be that of a published run", value=run_id, remedy="see the list of runs")
+        raise NotFound.of(
+            "run_id",
+            "must be the id of a published run",
+            value=run_id,
+            remedy="list them with GET /v1/storage-systems/NAME/runs",
+        )
     if row.system.name != system_name:
         rule = f"was published for the storage system {row.system.name}"
-        raise Conflict.of("run_id", rule, value=run_id, remedy="one run measures one storage system")
+        raise Conflict.of("run_id", rule, value=run_id, remedy="a run belongs to one storage system")
     return row
 
 
@@ -120,7 +125,10 @@ def runs_with_documents(database: Database, system_name: str, run_ids: Sequence[
     missing = set(run_ids or ()) - {row.run_id for row in rows}
     if missing:
         raise NotFound.of(
-            "run_ids", f"must be those of runs of {system_name}", value=min(missing), remedy="see the list of runs"
+            "run_ids",
+            f"must be ids of runs of {system_name}",
+            value=min(missing),
+            remedy="list them with GET /v1/storage-systems/NAME/runs",
         )
     return rows
 
@@ -162,7 +170,7 @@ def _too_many_runs(num_runs: int, num_characters: int) -> InvalidInput:
         "run_ids",
         f"must be at most {MOST_RUNS:,} runs with {binary_bytes_text(MOST_DOCUMENT_BYTES)} of documents",
         value=f"{num_runs:,} with {binary_bytes_text(num_characters)}",
-        remedy="name the runs to use",
+        remedy="give fewer run_ids",
     )
 
 
@@ -174,8 +182,8 @@ def _same(row: RunRow, digest: bytes) -> RunRow:
     if row.digest != digest:
         raise Conflict.of(
             "run_id",
-            "was published with another body",
+            "was already published with different content",
             value=row.run_id,
-            remedy="keep what was published; a new measurement has a new run id",
+            remedy="measure again: a new run has a new id",
         )
     return row

@@ -57,7 +57,7 @@ def delete_scenario(database: Database, scenario_id: UUID, *, by: Actor) -> None
 def no_scenario(scenario_id: object) -> InvalidInput:
     """The error for an id of nothing."""
     return NotFound.of(
-        "id", "must be that of a saved scenario", value=scenario_id, remedy="see GET /v1/scenarios for them"
+        "id", "must be the id of a saved scenario", value=scenario_id, remedy="list them with GET /v1/scenarios"
     )
 
 

@@ -47,12 +47,12 @@ def migrate(database: Database) -> None:
             f"the database {database.name}",
             f"cannot be used ({reason_of(error)})",
             value=None,
-            remedy="check that it exists and may be written",
+            remedy="check that it exists and is writable",
         ) from None
     except CommandError:
         raise CannotServe.of(
             f"the database {database.name}",
-            "was written by a later version",
+            "has the schema of a later version",
             value=None,
             remedy="use that version, or another database",
         ) from None

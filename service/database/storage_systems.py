@@ -28,8 +28,8 @@ def save_storage_system(database: Database, name: str, description: str, *, by: 
     except IntegrityError:
         known = storage_system(database, name)
         if known.description != description:
-            rule = "is the name of a storage system with another description"
-            raise Conflict.of("name", rule, value=name, remedy="choose another") from None
+            rule = "is already the name of a storage system with another description"
+            raise Conflict.of("name", rule, value=name, remedy="choose another name") from None
         return known, False
     return row, True
 
@@ -48,7 +48,7 @@ def system_named(session: Session, name: str) -> StorageSystemRow:
     row = session.scalar(select(StorageSystemRow).filter_by(name=name))
     if row is None:
         raise NotFound.of(
-            "name", "must be that of a storage system", value=name, remedy="see GET /v1/storage-systems for them"
+            "name", "must be the name of a storage system", value=name, remedy="list them with GET /v1/storage-systems"
         )
     return row
 
@@ -74,5 +74,5 @@ def delete_storage_system(database: Database, name: str, *, by: Actor) -> None:
             session.delete(row)
             by.record(session, "delete", f"storage system {name}")
     except IntegrityError:  # its runs refer to it, also one that arrived this moment
-        remedy = "keep it; what was published stays"
+        remedy = "keep it: published runs cannot be deleted"
         raise Conflict.of("name", "must be a storage system without runs", value=name, remedy=remedy) from None

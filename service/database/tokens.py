@@ -51,7 +51,9 @@ def create_token(database: Database, new: NewToken) -> str:
     )
     with database.writing() as session:
         if session.scalar(select(TokenRow).filter_by(name=new.name)):
-            raise InvalidInput.of("name", "is taken", value=new.name, remedy="choose another")
+            raise InvalidInput.of(
+                "name", "is already the name of a token", value=new.name, remedy="choose another name"
+            )
         session.add(row)
         TERMINAL.record(session, f"create token with scope {new.scope}", new.name)
     return f"{_PREFIX}_{row.id}_{secret}"
@@ -84,7 +86,9 @@ def revoke_token(database: Database, name: str) -> None:
     with database.writing() as session:
         row = session.scalar(select(TokenRow).filter_by(name=name))
         if row is None:
-            raise NotFound.of("name", "must be the name of a token", value=name, remedy="see ckpt-serve token list")
+            raise NotFound.of(
+                "name", "must be the name of a token", value=name, remedy="list them with ckpt-serve token list"
+            )
         row.revoked_at = row.revoked_at or now()
         TERMINAL.record(session, "revoke token", name)
 

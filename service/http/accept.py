@@ -23,7 +23,7 @@ def preferred(header: str | None, offers: Sequence[str]) -> str:
     best = max(offers, key=lambda offer: _liking(offer, ranges))
     if _liking(best, ranges) == 0:
         raise NotAcceptable.of(
-            "accept", f"must allow one of {', '.join(offers)}", value=header, remedy="ask for one of them"
+            "accept", f"must allow one of {', '.join(offers)}", value=header, remedy="accept one of these"
         )
     return best
 

@@ -19,8 +19,8 @@ _GZIP = zlib.MAX_WBITS | 16
 
 
 class _Unpacker(Protocol):
-    def feed(self, chunk: bytes, *, most: int) -> bytes:
-        """What the next bytes unpack to, cut at `most` bytes."""
+    def feed(self, chunk: bytes, *, max_bytes: int) -> bytes:
+        """What the next bytes unpack to, cut at `max_bytes`."""
 
     def check_end(self) -> None:
         """Raise InvalidJson where the body ends too early."""
@@ -39,20 +39,20 @@ async def body_of(request: Request, *, max_bytes: int, max_seconds: float) -> by
     try:
         async with asyncio.timeout(max_seconds):
             async for chunk in request.stream():
-                body += unpacker.feed(chunk, most=max_bytes + 1 - len(body))
+                body += unpacker.feed(chunk, max_bytes=max_bytes + 1 - len(body))
                 _limit(len(body), max_bytes)
     except ClientDisconnect:
         raise _incomplete() from None
     except TimeoutError:
         rule = f"must arrive within {max_seconds:g} seconds"
-        raise BodyTooSlow.of("body", rule, value=None, remedy="send it at once") from None
+        raise BodyTooSlow.of("body", rule, value=None, remedy="send it faster") from None
     unpacker.check_end()
     return bytes(body)
 
 
 class _Plain:
-    def feed(self, chunk: bytes, *, most: int) -> bytes:
-        return chunk[:most]
+    def feed(self, chunk: bytes, *, max_bytes: int) -> bytes:
+        return chunk[:max_bytes]
 
     def check_end(self) -> None:
         pass
@@ -63,14 +63,14 @@ class _Gzip:
         self._decompressor = zlib.decompressobj(_GZIP)
         self._started = False
 
-    def feed(self, chunk: bytes, *, most: int) -> bytes:
+    def feed(self, chunk: bytes, *, max_bytes: int) -> bytes:
         self._started = self._started or bool(chunk)
         try:
-            unpacked = self._decompressor.decompress(chunk, most)
+            unpacked = self._decompressor.decompress(chunk, max_bytes)
         except zlib.error as error:
             raise _no_gzip(str(error)) from None
         if self._decompressor.unused_data:
-            raise _no_gzip("there is more behind its end")
+            raise _no_gzip("data after its end")
         return unpacked
 
     def check_end(self) -> None:
@@ -83,7 +83,9 @@ def _unpacker_for(encoding: str) -> _Unpacker:
         return _Plain()
     if encoding == "gzip":
         return _Gzip()
-    raise UnsupportedMediaType.of("content-encoding", "must be gzip or identity", value=encoding, remedy="use one")
+    raise UnsupportedMediaType.of(
+        "content-encoding", "must be gzip or identity", value=encoding, remedy="use one of these"
+    )
 
 
 def _limit(num_bytes: int, max_bytes: int) -> None:
@@ -94,8 +96,10 @@ def _limit(num_bytes: int, max_bytes: int) -> None:
 
 
 def _incomplete() -> Exception:
-    return InvalidJson.of("body", "must be complete", value=None, remedy="send all of it")
+    return InvalidJson.of("body", "must be complete", value=None, remedy="send the whole body")
 
 
 def _no_gzip(reason: str) -> Exception:
-    return InvalidJson.of("body", f"must be gzip ({reason})", value=None, remedy="pack it again, or send it plain")
+    return InvalidJson.of(
+        "body", f"must be gzip ({reason})", value=None, remedy="compress it again, or send it without compression"
+    )

@@ -38,7 +38,7 @@ def parse_json(body: bytes) -> Any:
     try:
         pydantic_core.from_json(body, allow_inf_nan=False)  # the depth is limited here, and only here
         if b"\\u0000" in body and _NUL.search(body):
-            raise ValueError(r"a text with \u0000 cannot be kept")
+            raise ValueError(r"a text must not contain \u0000")
         return json.loads(body, object_pairs_hook=_object, parse_float=_finite)
     except ValueError as error:
         raise InvalidJson.of(
@@ -78,7 +78,7 @@ class JsonRequest(Request):
         media_type = (given or "").partition(";")[0].strip().lower()
         if media_type != "application/json" and not media_type.endswith("+json"):
             raise UnsupportedMediaType.of(
-                "content-type", "must be application/json", value=given, remedy="send this header"
+                "content-type", "must be application/json", value=given, remedy="set this header"
             )
 
 
@@ -86,7 +86,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document = dict(pairs)
     if len(document) != len(pairs):
         repeated, _ = collections.Counter(name for name, _ in pairs).most_common(1)[0]
-        raise ValueError(f"the field {shown(repeated)} stands twice in one object")
+        raise ValueError(f"the field {shown(repeated)} occurs twice in one object")
     if any(len(name) > LONGEST_FIELD_NAME for name in document):
         raise ValueError(f"a field name is longer than {LONGEST_FIELD_NAME} characters")
     return document

@@ -36,9 +36,9 @@ MEDIA_TYPE = "application/problem+json"
 class FieldProblem(Problem):
     """One thing that is wrong: which field, its rule, the value found, the remedy; and all in a sentence."""
 
-    field: str = Field(description="Dotted path of what is wrong; empty for the whole document.")
-    rule: str = Field(description="What the field must be, as a phrase that follows its name.")
-    value: str = Field(description="What was found; empty when nothing was.")
+    field: str = Field(description="Dotted path of the wrong field; empty for the whole document.")
+    rule: str = Field(description="Rule for the field, as a phrase that follows its name.")
+    value: str = Field(description="Value that was found; empty when there was none.")
     remedy: str = Field(description="What to do about it.")
     sentence = computed_field(description="Field, rule, value and remedy as one sentence for people.")(Problem.sentence)
 
@@ -46,11 +46,11 @@ class FieldProblem(Problem):
 class ProblemDocument(BaseModel):
     """An error as RFC 9457 has it. `code` is stable: programs branch on it. `detail` is for people."""
 
-    type: str = Field(description="URN of the kind of error; it ends with code.")
-    title: str = Field(description="Kind of error in a few words, the same for all errors of its code.")
+    type: str = Field(description="URN of the kind of error; code is its last part.")
+    title: str = Field(description="Kind of error in a few words; the same for all errors with this code.")
     status: int = Field(description="HTTP status of the answer.")
-    detail: str = Field(description="Every problem as a sentence for people, one per line.")
-    code: str = Field(description="Kind of error for programs to branch on; it does not change between versions.")
+    detail: str = Field(description="All problems as sentences for people, one per line.")
+    code: str = Field(description="Kind of error for programs; it does not change between versions.")
     errors: list[FieldProblem] = Field(description="What is wrong, one entry per field.")
 
 
@@ -79,24 +79,27 @@ class Kind:
 
 KINDS: dict[type[InvalidInput], Kind] = {
     InvalidJson: Kind(400, "invalid-json", "The body is not JSON"),
-    NotAuthenticated: Kind(401, "unauthorized", "A token is needed", {"WWW-Authenticate": "Bearer"}),
+    NotAuthenticated: Kind(401, "unauthorized", "Token missing or invalid", {"WWW-Authenticate": "Bearer"}),
     MissingScope: Kind(
-        403, "missing-scope", "The token does not allow this", {"WWW-Authenticate": 'Bearer error="insufficient_scope"'}
+        403,
+        "missing-scope",
+        "The scope of the token is not sufficient",
+        {"WWW-Authenticate": 'Bearer error="insufficient_scope"'},
     ),
-    NotFound: Kind(404, "not-found", "There is no such thing"),
-    NotAcceptable: Kind(406, "not-acceptable", "There is no such form"),
-    BodyTooSlow: Kind(408, "too-slow", "The body did not arrive in time", {"Connection": "close"}),
-    Conflict: Kind(409, "conflict", "The name stands for something else"),
+    NotFound: Kind(404, "not-found", "Not found"),
+    NotAcceptable: Kind(406, "not-acceptable", "Format not available"),
+    BodyTooSlow: Kind(408, "too-slow", "Timeout: the body did not arrive in time", {"Connection": "close"}),
+    Conflict: Kind(409, "conflict", "Conflict with what is stored"),
     BodyTooLarge: Kind(413, "too-large", "The body is too large", {"Connection": "close"}),
-    UnsupportedMediaType: Kind(415, "unsupported-media-type", "The body must be declared as JSON"),
-    InvalidInput: Kind(422, "invalid-input", "The input breaks a rule"),
-    TakesTooLong: Kind(422, "takes-too-long", "The question takes too long"),
-    TooManyRequests: Kind(429, "too-many-requests", "The client asks too often", {"Retry-After": "1"}),
+    UnsupportedMediaType: Kind(415, "unsupported-media-type", "The body must have the content type JSON"),
+    InvalidInput: Kind(422, "invalid-input", "Invalid input"),
+    TakesTooLong: Kind(422, "takes-too-long", "The question needs too much time or memory"),
+    TooManyRequests: Kind(429, "too-many-requests", "Too many requests", {"Retry-After": "1"}),
     Busy: Kind(503, "busy", "The service is busy", {"Retry-After": "5"}),
     NotReady: Kind(503, "not-ready", "The service is not ready"),
 }
-METHOD_NOT_ALLOWED = Kind(405, "method-not-allowed", "The route does not know this method")
-INTERNAL_ERROR = Kind(500, "internal", "The service failed")
+METHOD_NOT_ALLOWED = Kind(405, "method-not-allowed", "Method not allowed")
+INTERNAL_ERROR = Kind(500, "internal", "Internal error of the service")
 DATABASE_UNAVAILABLE = Kind(503, "database-unavailable", "The database is unavailable", {"Retry-After": "5"})
 DATABASE_FULL = Kind(507, "storage-full", "The database is full")
 
@@ -112,7 +115,7 @@ def responses(*statuses: int) -> Responses:
 
 def already_there(model: type[BaseModel]) -> Responses:
     """What OpenAPI says of a route that answers 200 where the thing to make is there already."""
-    return {200: {"model": model, "description": "It was there already"}}
+    return {200: {"model": model, "description": "It existed already"}}
 
 
 def refusal(error: InvalidInput) -> Response:

@@ -50,7 +50,7 @@ async def _refusal(_: Request, error: InvalidInput) -> Response:
 async def _invalid_request(_: Request, error: RequestValidationError) -> Response:
     """What `explained` has not seen: that there is no body."""
     return KINDS[InvalidInput].response(
-        Problem(".".join(map(str, details["loc"])), f"is invalid ({details['msg']})", "", "send what /docs shows")
+        Problem(".".join(map(str, details["loc"])), f"is invalid ({details['msg']})", "", "see /docs for the body")
         for details in error.errors()
     )
 
@@ -58,7 +58,9 @@ async def _invalid_request(_: Request, error: RequestValidationError) -> Respons
 async def _http_error(request: Request, error: HTTPException) -> Response:
     path = shown(request.url.path)
     if error.status_code == HTTPStatus.NOT_FOUND:
-        return KINDS[NotFound].response([Problem("path", "must be a route", path, "see /docs for the routes")])
+        return KINDS[NotFound].response(
+            [Problem("path", "must be a route of the service", path, "see /docs for the routes")]
+        )
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         allowed = (error.headers or {}).get("Allow", "")
         kind = dataclasses.replace(METHOD_NOT_ALLOWED, headers={"Allow": allowed})
@@ -72,18 +74,20 @@ async def _http_error(request: Request, error: HTTPException) -> Response:
 async def _database_failure(_: Request, error: SQLAlchemyError) -> Response:
     _log.error("The database failed: %s", str(error).partition("\n")[0])
     if isinstance(error, DBAPIError) and is_full(error):
-        return DATABASE_FULL.response([Problem("database", "is full", "", "free space, or delete scenarios")])
+        return DATABASE_FULL.response(
+            [Problem("database", "is full", "", "free space on its disk, or delete scenarios")]
+        )
     return DATABASE_UNAVAILABLE.response([Problem("database", "is unavailable", "", "try again later")])
 
 
 async def _unstorable(_: Request, __: DataError) -> Response:
     """What no column can be compared with: a NUL in the path or the query, where PostgreSQL is asked."""
-    problem = Problem("the address", "must be text that a database can hold", "", "remove control characters")
+    problem = Problem("the address", "must not contain NUL characters", "", "remove them")
     return KINDS[InvalidInput].response([problem])
 
 
 async def _internal_error(_: Request, __: Exception) -> Response:
     """The outermost handler. The server logs the exception; the client learns nothing of it."""
-    problem = Problem("the service", "failed", "", "try again; its log says why")
+    problem = Problem("the service", "failed", "", "try again; see the log of the service for the cause")
     headers = SECURITY_HEADERS | {"X-Request-Id": REQUEST_ID.get() or ""}
     return dataclasses.replace(INTERNAL_ERROR, headers=headers).response([problem])

@@ -73,7 +73,7 @@ def _client(scope: Scope) -> str:
 
 
 def _refusal(per_second: float, wait: float) -> ASGIApp:
-    rule = f"may ask {per_second:g} times per second"
+    rule = f"may send {per_second:g} requests per second"
     response = refusal(TooManyRequests.of("the client", rule, value=None, remedy=f"wait {math.ceil(wait)} s"))
     response.headers["Retry-After"] = str(math.ceil(wait))
     return response

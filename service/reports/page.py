@@ -67,7 +67,7 @@ def pdf(html_page: str) -> bytes:
         import weasyprint  # noqa: PLC0415 - loads system libraries that nothing else needs
     except OSError:
         raise NotReady.of(
-            "the PDF", "cannot be set without its text libraries", value=None, remedy=f"install {_MISSING_LIBRARY}"
+            "the PDF", "cannot be made: text libraries are missing", value=None, remedy=f"install {_MISSING_LIBRARY}"
         ) from None
     only_what_it_holds = weasyprint.urls.URLFetcher(allowed_protocols=("data",), fail_on_errors=True)
     document: bytes = weasyprint.HTML(string=html_page, url_fetcher=only_what_it_holds).write_pdf()

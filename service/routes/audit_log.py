@@ -25,7 +25,7 @@ class AuditPage(Page[AuditEntry]):
 def list_audit_log(
     page: Annotated[PageWanted, explained(PageWanted), Query()], database: OpenDatabase, _: Admin
 ) -> AuditPage:
-    """Who changed what and when, the newest first."""
+    """Who changed what and when, newest first."""
     rows = audit.list_audit_log(database, limit=page.limit + 1, before=page.cursor)
     return page_of(AuditPage, rows, page.limit, _entry, lambda row: str(row.id))
 

@@ -38,7 +38,7 @@ class NewCalibration(BaseModel):
     )
 
     run_ids: Annotated[tuple[RunId, ...], Field(min_length=1, max_length=MOST_RUNS)] | None = Field(
-        None, description="Ids of published runs to fit. Default: all runs of the storage system."
+        None, description="Ids of the published runs to fit. Default: all runs of the storage system."
     )
     engine: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
         None,
@@ -57,7 +57,10 @@ def id_in_path(calibration_id: Annotated[str, Path(description="Id of a calibrat
         return UUID(calibration_id)
     except ValueError:
         raise NotFound.of(
-            "id", "must be that of a calibration", value=calibration_id, remedy="see the list of calibrations"
+            "id",
+            "must be the id of a calibration",
+            value=calibration_id,
+            remedy="list them with GET /v1/storage-systems/NAME/calibrations",
         ) from None
 
 
@@ -75,7 +78,7 @@ async def create_calibration(
     compute: Compute,
     response: Response,
 ) -> StoredCalibration:
-    """Fit a profile to published runs and keep it. A scenario takes it as `{"storage": {"calibration": ID}}`."""
+    """Fit a profile to published runs and save it. A scenario uses it with `{"storage": {"calibration": ID}}`."""
     async with compute.turn() as ask:  # documents of all runs are large: those of one calibration at a time
         chosen = await run_in_threadpool(runs.runs_with_documents, database, name, new.run_ids)
         fitted = await ask(heavy.calibration_json, [run.document for run in chosen], new.engine)
@@ -88,7 +91,7 @@ async def create_calibration(
 def list_calibrations(
     name: SystemName, page: Annotated[PageWanted, explained(PageWanted), Query()], database: OpenDatabase
 ) -> CalibrationPage:
-    """A page of the calibrations, the newest first."""
+    """A page of the calibrations, newest first."""
     rows = calibrations.list_calibrations(database, name, limit=page.limit + 1, before=page.cursor)
     return page_of(CalibrationPage, rows, page.limit, _summary, lambda row: str(row.id))
 

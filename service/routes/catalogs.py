@@ -24,9 +24,9 @@ from sizing.training.techniques import Technique, techniques
 router = APIRouter(prefix="/v1", tags=["catalogs"])
 
 IfNoneMatch = Annotated[
-    str | None, Header(description="ETag of an earlier answer. The answer is 304 when that is still current.")
+    str | None, Header(description="ETag of an earlier answer. The answer is 304 when the catalog has not changed.")
 ]
-EntryName = Annotated[str, Path(description="Name of an entry, as the list of the catalog has it.")]
+EntryName = Annotated[str, Path(description="Name of an entry, as in the list of the catalog.")]
 NOT_MODIFIED: Responses = {304: {"description": "Not Modified"}}
 
 
@@ -55,7 +55,7 @@ class Document:
 async def list_models(if_none_match: IfNoneMatch = None) -> Response:
     """Every model of the catalog, with its source and the parameters of its tensors, counted.
 
-    `num_parameters_source` has published the same count, where there is one.
+    `num_parameters_source` is where the count was published, if it was.
     """
     return _model_list().response(if_none_match)
 

@@ -46,7 +46,7 @@ _REFUSALS = responses(400, 408, 413, 415, 422, 503)
     "/requirements",
     response_model=RequirementsReport,
     responses=_REFUSALS,
-    summary="Solve for what meets the targets",
+    summary="Find the storage that meets the targets",
 )
 async def create_requirements(
     scenario: Annotated[
@@ -57,7 +57,7 @@ async def create_requirements(
     compute: Compute,
     database: OpenDatabase,
 ) -> Response:
-    """The least bandwidth and capacity, and the shortest and longest interval, that meet the scenario's targets."""
+    """The min bandwidth and capacity, and the min and max interval, that meet the targets of the scenario."""
     calibrated = await run_in_threadpool(with_calibration, database, scenario)
     return _json(await compute.run(heavy.requirements_json, calibrated))
 
@@ -66,7 +66,7 @@ async def create_requirements(
     "/comparisons",
     response_model=ComparisonReport,
     responses=_REFUSALS,
-    summary="Set scenarios side by side",
+    summary="Compare scenarios",
 )
 async def create_comparison(
     request: Annotated[
@@ -86,7 +86,7 @@ async def create_comparison(
     "/layouts",
     response_model=LayoutsReport,
     responses=_REFUSALS,
-    summary="Find the layouts that fit",
+    summary="Find the layouts that fit the GPUs",
 )
 async def create_layouts(
     request: Annotated[
@@ -97,7 +97,7 @@ async def create_layouts(
     compute: Compute,
     database: OpenDatabase,
 ) -> Response:
-    """All degrees by which a model fits `cluster.num_gpus`, the best by an objective first, with what each asks."""
+    """All degrees with which a model fits `cluster.num_gpus`, ranked by an objective, with their storage needs."""
     calibrated = await run_in_threadpool(question_with_calibration, database, request)
     return _json(await compute.run(heavy.layouts_json, calibrated))
 
@@ -117,7 +117,7 @@ async def create_cluster(
     compute: Compute,
     database: OpenDatabase,
 ) -> Response:
-    """What many jobs on one storage system do to each other: stalls, peak, restore storms, what to buy."""
+    """Many jobs on one storage system: stalls under contention, peak, restore storms, bandwidth to buy."""
     calibrated = await run_in_threadpool(cluster_with_calibration, database, scenario)
     return _json(await compute.run(heavy.cluster_json, calibrated))
 
@@ -137,7 +137,7 @@ async def create_simulation(
     compute: Compute,
     database: OpenDatabase,
 ) -> Response:
-    """The goodput that random failures leave, its standard error and its spread over runs, beside the formula's."""
+    """Goodput under random failures, its standard error and its spread over runs, next to the formula's."""
     calibrated = await run_in_threadpool(question_with_calibration, database, question)
     return _json(await compute.run(heavy.simulation_json, calibrated))
 
@@ -146,7 +146,7 @@ async def create_simulation(
     "/sweeps",
     response_model=SweepReport,
     responses={200: {"content": {CSV: {}}}, **responses(400, 406, 408, 413, 415, 422, 503)},
-    summary="Answer many scenarios at once",
+    summary="Sweep fields of a scenario",
 )
 async def create_sweep(
     request: Annotated[
@@ -158,7 +158,7 @@ async def create_sweep(
     database: OpenDatabase,
     accept: Annotated[str | None, Header(include_in_schema=False)] = None,
 ) -> Response:
-    """A scenario in which any field is a list or a range: a row for each combination, and the rows no other beats.
+    """A scenario in which any field is a list or a range: a row for each combination, and the Pareto front.
 
     As JSON, or as CSV by `Accept`.
     """

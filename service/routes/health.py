@@ -18,18 +18,16 @@ router = APIRouter(tags=["health"])
 class Health(BaseModel):
     """That all is well."""
 
-    status: Literal["ok"] = Field(
-        "ok", description="Always ok; a service that is not well answers with an error or not at all."
-    )
+    status: Literal["ok"] = Field("ok", description="Always ok; a failed service answers with an error or not at all.")
 
 
-@router.get("/healthz", summary="Is the process alive?")
+@router.get("/healthz", summary="Liveness")
 async def healthz() -> Health:
-    """The process answers. Asks nothing of the database."""
+    """The process answers. The database is not used."""
     return Health()
 
 
-@router.get("/readyz", responses=responses(503), summary="Can it serve?")
+@router.get("/readyz", responses=responses(503), summary="Readiness")
 def readyz(database: OpenDatabase) -> Health:
     """The database is reachable and has the schema of this version."""
     with database.reading() as session:

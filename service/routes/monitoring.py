@@ -19,13 +19,16 @@ router = APIRouter(tags=["health"])
     "/metrics",
     response_class=Response,
     responses={200: {"content": {"text/plain": {"example": "ckpt_sizings_total 12.0\n"}}}, **responses(404)},
-    summary="Figures for Prometheus",
+    summary="Metrics for Prometheus",
 )
 def metrics(request: Request) -> Response:
-    """How many requests of which kind, how long they took, and what is in use. Not for who comes through a proxy."""
+    """Requests, their durations, and what is in use. 404 through a proxy."""
     if any(header in request.headers for header in SET_BY_PROXIES):
         raise NotFound.of(
-            "path", "must be asked of the instance itself", value="/metrics", remedy="scrape each instance directly"
+            "path",
+            "must be requested from the instance, not through a proxy",
+            value="/metrics",
+            remedy="scrape each instance directly",
         )
     counted: Metrics = request.app.state.metrics
     return Response(counted.exposition(), media_type=CONTENT_TYPE)

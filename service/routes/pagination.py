@@ -23,7 +23,7 @@ class PageWanted(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     limit: Limit = 50
-    cursor: UUID | None = Field(None, description="Value of `next` on the page before. Default: the first page.")
+    cursor: UUID | None = Field(None, description="Value of `next` on the previous page. Default: the first page.")
 
 
 def page_of(

@@ -62,13 +62,11 @@ class RunsWanted(PageWanted):
         None, max_length=64, description="Engine that wrote the checkpoints, such as direct. Default: any."
     )
     min_num_nodes: int | None = Field(
-        None, ge=1, le=1_000_000, description="Min nodes that wrote at once. Default: any number."
+        None, ge=1, le=1_000_000, description="Min nodes that wrote at the same time. Default: any number."
     )
-    published_since: AwareDatetime | None = Field(
-        None, description="Moment at which or after which the run was published. Default: any time."
-    )
+    published_since: AwareDatetime | None = Field(None, description="Earliest time of publication. Default: any time.")
     published_before: AwareDatetime | None = Field(
-        None, description="Moment before which the run was published. Default: any time."
+        None, description="Time before which the run was published. Default: any time."
     )
 
 
@@ -90,16 +88,16 @@ def publish_run(
     request: JsonRequest,
     response: Response,
 ) -> RunSummary:
-    """Keep the result document of `ckpt-bench`, plain or with `Content-Encoding: gzip`.
+    """Save a result document of `ckpt-bench`, plain or with `Content-Encoding: gzip`.
 
-    The same run sent again is found and not doubled (200); another body under its run id is refused (409).
+    The same run sent again is stored once (200); other content under its run id is refused (409).
     """
     if len(result.measurements) > MOST_MEASUREMENTS:
         raise InvalidInput.of(
             "measurements",
             f"must be at most {MOST_MEASUREMENTS:,}",
             value=f"{len(result.measurements):,}",
-            remedy="publish several runs",
+            remedy="publish it as several runs",
         )
     row, is_new = runs.publish_run(database, name, result, request.content, by=by)
     metrics: Metrics = request.app.state.metrics
@@ -114,7 +112,7 @@ def publish_run(
 def list_runs(
     name: SystemName, wanted: Annotated[RunsWanted, explained(RunsWanted), Query()], database: OpenDatabase
 ) -> RunPage:
-    """A page of the runs, the newest first."""
+    """A page of the runs, newest first."""
     chosen = RunFilter(**wanted.model_dump(exclude={"limit", "cursor"}))
     rows = runs.list_runs(database, name, chosen, limit=wanted.limit + 1, before=wanted.cursor)
     return page_of(RunPage, rows, wanted.limit, RunSummary.model_validate, lambda row: str(row.id))
@@ -125,7 +123,7 @@ def list_runs(
 )
 def get_run(
     name: SystemName,
-    run_id: Annotated[str, Path(description="Id that the agent gave the run.")],
+    run_id: Annotated[str, Path(description="Id that the agent gave the run when it started.")],
     database: OpenDatabase,
 ) -> Response:
     """The result document as it was sent."""

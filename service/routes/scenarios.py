@@ -39,14 +39,14 @@ class NewScenario(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [_EXAMPLE]})
 
     name: Name = Field(description="Title for people, on one line; several scenarios may have the same.")
-    scenario: Scenario = Field(description="Question to keep; it must have an answer.")
+    scenario: Scenario = Field(description="Scenario to save; it must have an answer.")
 
 
 class ScenarioPage(Page[ScenarioSummary]):
     """Some of the saved scenarios, the newest first."""
 
 
-def id_in_path(scenario_id: Annotated[str, Path(description="Id of a saved scenario; it stands in its link.")]) -> UUID:
+def id_in_path(scenario_id: Annotated[str, Path(description="Id of a saved scenario, from its link.")]) -> UUID:
     """The id of a scenario. What is no id is that of nothing."""
     try:
         return UUID(scenario_id)
@@ -67,7 +67,7 @@ def save_scenario(
     request: JsonRequest,
     response: Response,
 ) -> SavedScenario:
-    """Keep a scenario that has an answer. Anyone with its link can read it."""
+    """Save a scenario that has an answer. Anyone with its link can read it."""
     try:
         answer(with_calibration(database, new.scenario))
     except InvalidInput as error:
@@ -79,7 +79,7 @@ def save_scenario(
 
 @router.get("", responses=responses(422, 503), summary="List the saved scenarios")
 def list_scenarios(page: Annotated[PageWanted, explained(PageWanted), Query()], database: OpenDatabase) -> ScenarioPage:
-    """A page of the saved scenarios, the newest first."""
+    """A page of the saved scenarios, newest first."""
     rows = scenarios.list_scenarios(database, limit=page.limit + 1, before=page.cursor)
     return page_of(ScenarioPage, rows, page.limit, ScenarioSummary.model_validate, lambda row: str(row.id))
 
@@ -96,7 +96,8 @@ class ReportWanted(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     form: ReportForm | None = Field(
-        None, description="File format of the report. Default: what the Accept header asks for, JSON without one."
+        None,
+        description="File format of the report. Default: what the Accept header asks for, JSON without that header.",
     )
 
 
@@ -113,7 +114,7 @@ async def get_report(
     compute: Compute,
     accept: Annotated[str | None, Header(include_in_schema=False)] = None,
 ) -> Response:
-    """The answer of today as JSON, as a page, as PDF or as a table: 422 should this version no longer take it."""
+    """The current answer as JSON, HTML page, PDF or CSV; 422 if this version does not accept the scenario."""
     saved, scenario = await run_in_threadpool(_saved, database, saved_id)
     form = form_wanted(wanted.form, accept)
     beside = compute.run if FORMS[form].has_charts else run_in_threadpool
@@ -125,7 +126,7 @@ async def get_report(
     "/{scenario_id}", status_code=204, responses=responses(401, 403, 404, 503, 507), summary="Delete a scenario"
 )
 def delete_scenario(saved_id: ScenarioId, by: Writer, database: OpenDatabase) -> None:
-    """Delete a scenario: with the token that saved it, or one with scope admin."""
+    """Delete a scenario. Needs the token that saved it, or a token with scope admin."""
     scenarios.delete_scenario(database, saved_id, by=by)
 
 

@@ -32,7 +32,7 @@ async def create_sizing(
     ],
     request: Request,
 ) -> Response:
-    """What the scenario's checkpoints weigh, take, cost and need. Nothing is stored."""
+    """Size, times, overhead, costs and requirements of the scenario's checkpoints. Nothing is stored."""
     quick: QuickAnswers = request.app.state.quick_answers
     metrics: Metrics = request.app.state.metrics
     report = await quick.answer(scenario)

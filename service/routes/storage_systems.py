@@ -19,7 +19,7 @@ from service_client.documents import Page, StorageSystem
 
 router = APIRouter(prefix="/v1/storage-systems", tags=["storage systems"], route_class=JsonRoute)
 
-SystemName = Annotated[str, Path(description="Name of a storage system, as the list has it.")]
+SystemName = Annotated[str, Path(description="Name of a storage system, as in the list.")]
 
 _EXAMPLE: dict[str, Any] = {"name": "scratch", "description": "Lustre, 40 OSTs, hall 2"}
 
@@ -30,11 +30,9 @@ class NewStorageSystem(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [_EXAMPLE]})
 
     name: Slug = Field(
-        description="Name that stands in links: lower-case letters, digits, dots, underscores and hyphens."
+        description="Unique name, part of its links: lower-case letters, digits, dots, underscores and hyphens."
     )
-    description: Description = Field(
-        "", description="What people should know of it, such as vendor, size and place. Default: nothing."
-    )
+    description: Description = Field("", description="Notes such as vendor, size and place. Default: empty.")
 
 
 class StorageSystemPage(Page[StorageSystem]):
@@ -47,7 +45,7 @@ class StorageSystemPageWanted(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     limit: Limit = 50
-    cursor: Slug | None = Field(None, description="Value of `next` on the page before. Default: the first page.")
+    cursor: Slug | None = Field(None, description="Value of `next` on the previous page. Default: the first page.")
 
 
 @router.post(
@@ -62,7 +60,7 @@ def create_storage_system(
     database: OpenDatabase,
     response: Response,
 ) -> StorageSystem:
-    """Add a storage system. The same again is found and not doubled (200)."""
+    """Add a storage system. The same again is stored once (200)."""
     row, is_new = storage_systems.save_storage_system(database, new.name, new.description, by=by)
     response.status_code = 201 if is_new else 200
     response.headers["Location"] = f"{router.prefix}/{row.name}"
@@ -91,5 +89,5 @@ def get_storage_system(name: SystemName, database: OpenDatabase) -> StorageSyste
     summary="Delete a storage system that has no runs",
 )
 def delete_storage_system(name: SystemName, by: Writer, database: OpenDatabase) -> None:
-    """Delete a storage system: with the token that added it, or one with scope admin. What has runs stays."""
+    """Delete a storage system without runs. Needs the token that added it, or a token with scope admin."""
     storage_systems.delete_storage_system(database, name, by=by)

@@ -20,7 +20,7 @@ router = APIRouter(prefix="/v1", tags=["validation"])
 async def get_validation(if_none_match: IfNoneMatch = None) -> Response:
     """Every comparison with something published, in three parts, each counted.
 
-    Observations are the real world; other tools' figures and arithmetic done again are not. Misses say why.
+    The parts are observations of real systems, figures of other tools, and recomputed arithmetic. Misses have a reason.
     """
     document = await run_in_threadpool(_document)
     return document.response(if_none_match)

@@ -35,9 +35,9 @@ def listen(host: str, port: int) -> socket.socket:
         reason = str(error.strerror).partition(" (while")[0]  # the rest repeats the address
         raise CannotServe.of(
             "the address",
-            f"cannot be listened on ({reason})",
+            f"cannot be used to listen ({reason})",
             value=f"{host} port {port}",
-            remedy="choose another with --host or --port",
+            remedy="choose another one with --host or --port",
         ) from None
 
 

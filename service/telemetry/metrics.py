@@ -27,7 +27,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.request_seconds = Histogram(
             "ckpt_http_request_duration_seconds",
-            "Time from the request's first line to the answer's last byte",
+            "Time from the first line of the request to the last byte of the answer",
             ["method", "route", "status"],
             buckets=_SECONDS,
             registry=self.registry,
@@ -40,10 +40,12 @@ class Metrics:
         self.run_bytes = Counter("ckpt_ingested_bytes", "Bytes of new result documents", registry=self.registry)
         self.connections_in_use = self._gauge("ckpt_database_connections_in_use", "Database connections in use")
         self.compute_running = self._gauge("ckpt_compute_tasks_running", "Heavy questions being computed")
-        self.compute_waiting = self._gauge("ckpt_compute_tasks_waiting", "Heavy questions that wait for a process")
+        self.compute_waiting = self._gauge(
+            "ckpt_compute_tasks_waiting", "Heavy questions that wait for a process, running ones included"
+        )
         self.compute_seconds = Histogram(
             "ckpt_compute_duration_seconds",
-            "Time of heavy questions, waiting included",
+            "Time of heavy questions, including waiting",
             ["result"],
             buckets=_SECONDS,
             registry=self.registry,

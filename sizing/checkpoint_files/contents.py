@@ -51,7 +51,7 @@ class CheckpointContents(BaseModel):
     )
     part_bytes: dict[Part, int] = Field(description="Bytes of tensors by part of the state.")
     num_aliases: int = Field(description="Further names of data that is counted already, such as tied weights.")
-    largest_file: CheckpointFile = Field(description="Largest file.")
+    largest_file: CheckpointFile = Field(description="File that takes the max of bytes on disk.")
     tensors: tuple[TensorTotal, ...] = Field(description="Totals by part and dtype.")
     files: tuple[CheckpointFile, ...] = Field(description="Every file of the checkpoint, tensors or not.")
     absent_files: tuple[str, ...] = Field(

@@ -37,7 +37,7 @@ def manifest_text(report: SizingReport) -> RenderableType:
 
 def _rows(section: Section) -> Table:
     table = Table(title=section.title, title_justify="left", title_style="bold cyan", box=None, show_header=False)
-    table.add_column(style="dim", min_width=18)
+    table.add_column(style="dim", min_width=19)
     table.add_column(justify="right", min_width=24, no_wrap=True)
     table.add_column()
     for row in section.rows:

@@ -56,7 +56,7 @@ class Layout(BaseModel):
     )
     num_writers: int = Field(description="Ranks that write at least one file.")
     num_writing_nodes: int = Field(description="Nodes that hold at least one writer.")
-    max_writers_per_node: int = Field(description="Max number of writers on one node.")
+    max_writers_per_node: int = Field(description="Number of writers that share the busiest node.")
     max_rank_bytes: int = Field(description="Bytes that the busiest writer writes per save.")
     mean_rank_bytes: int = Field(description="Bytes that a writer writes per save, as the mean over all writers.")
     largest_over_mean: float = Field(

@@ -66,20 +66,6 @@ def file_latency_seconds(num_files: Numbers, *, num_streams: Numbers, seconds_pe
     return np.multiply(np.maximum(1.0, np.divide(num_files, num_streams)), seconds_per_file)
 
 
-def file_efficiency_fraction(
-    file_bytes: Numbers, *, stream_bytes_per_second: Numbers, seconds_per_file: Numbers
-) -> Numbers:
-    """Share of a stream's rate that files of s bytes reach: e = s / (s + r l); half of it at s = r l.
-
-    Args: `file_bytes` s; `stream_bytes_per_second` r of one stream; `seconds_per_file` l.
-    Source: definition; s / r of transfer beside l of latency, as in `file_latency_seconds`.
-
-    >>> float(file_efficiency_fraction(1e9, stream_bytes_per_second=1e9, seconds_per_file=0.25))
-    0.8
-    """
-    return np.divide(file_bytes, np.add(file_bytes, np.multiply(stream_bytes_per_second, seconds_per_file)))
-
-
 def planning_seconds(num_ranks: Numbers, *, seconds_per_rank: Numbers) -> Numbers:
     """Time to gather the plans of all ranks on one and to deal out the global plan: t = n p.
 

@@ -14,6 +14,7 @@ from tests.service.conftest import result_document
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
+TOUR = (ROOT / "docs" / "tour.md").read_text()
 PROGRAMS = {
     "ckpt-size": "from sizing.cli.main import main; main()",
     "ckpt-serve": "from service.cli.main import main; main()",
@@ -48,9 +49,9 @@ def test_the_readmes_question_gets_the_readmes_answer() -> None:
         assert line.rstrip() in printed
 
 
-def python_of_readme(text: str) -> str:
+def python_of_tour(text: str) -> str:
     """The block of Python that holds a text."""
-    (code,) = (block for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if text in block)
+    (code,) = (block for block in re.findall(r"```python\n(.*?)```", TOUR, re.DOTALL) if text in block)
     return str(code)
 
 
@@ -59,24 +60,24 @@ def python(code: str) -> list[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.split()
 
 
-def test_the_readmes_python_runs() -> None:
-    assert python(python_of_readme("import answer")) == ["5682353668096", "128"]
+def test_the_tours_python_runs() -> None:
+    assert python(python_of_tour("import answer")) == ["5682353668096", "128"]
 
 
-def test_what_the_readme_asks_and_publishes_over_rest_is_done(server: str, database_url: str, tmp_path: Path) -> None:
-    asks, saves, publishes = re.findall(r"```sh\n([^`]*curl .*?)```", README, re.DOTALL)
+def test_what_the_tour_asks_and_publishes_over_rest_is_done(server: str, database_url: str, tmp_path: Path) -> None:
+    asks, saves, publishes = re.findall(r"```sh\n([^`]*curl .*?)```", TOUR, re.DOTALL)
     found = shell(asks.replace("http://127.0.0.1:8000", server))
     assert json.loads(found.stdout)["layout"]["num_writers"] == 512
-    (tmp_path / "result.json").write_text(json.dumps(result_document("of-the-readme")))
+    (tmp_path / "result.json").write_text(json.dumps(result_document("of-the-tour")))
     programs = "\n".join(f"{name}() {{ {sys.executable} -c '{code}' \"$@\"; }}" for name, code in PROGRAMS.items())
     script = f"set -e; cd {tmp_path}\n{programs}\n{saves}\n{publishes}".replace("http://127.0.0.1:8000", server)
     found = shell(script, DATABASE_URL=database_url, XDG_STATE_HOME=str(tmp_path))
     assert found.returncode == 0, found.stderr
     assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF-")
-    assert "Published of-the-readme." in found.stdout
-    assert json.loads(found.stdout.splitlines()[-1])["items"][0]["run_id"] == "of-the-readme"
-    client = python_of_readme("import Client").replace("http://127.0.0.1:8000", server)
-    assert python(client)[1:] == ["['of-the-readme']"]
+    assert "Published of-the-tour." in found.stdout
+    assert json.loads(found.stdout.splitlines()[-1])["items"][0]["run_id"] == "of-the-tour"
+    client = python_of_tour("import Client").replace("http://127.0.0.1:8000", server)
+    assert python(client)[1:] == ["['of-the-tour']"]
 
 
 def test_links_between_documents_lead_somewhere() -> None:

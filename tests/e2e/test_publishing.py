@@ -80,7 +80,7 @@ def test_results_are_published_once_and_leave_the_spool(agent: Agent, tmp_path: 
     done = agent.publish(*results)
     assert (done.returncode, done.stdout) == (0, "Published run-0, run-1, run-2.\n")
     again = agent.publish(*results)
-    assert (again.returncode, again.stdout) == (0, "Published before: run-0, run-1, run-2.\n")
+    assert (again.returncode, again.stdout) == (0, "Already published: run-0, run-1, run-2.\n")
     assert agent.published() == ["run-0", "run-1", "run-2"]
     assert agent.waiting() == []
     with Client(agent.address) as client:
@@ -99,10 +99,10 @@ def test_what_cannot_be_sent_waits_and_a_publisher_outlasts_a_restart(tmp_path: 
     kept = agent.publish(write_result(tmp_path, "early"), patience="1s")
     assert kept.returncode == 1
     assert "cannot be reached" in kept.stdout
-    assert "Kept in the spool until ckpt-bench publish runs again: early." in kept.stdout
+    assert "Kept in the spool for the next ckpt-bench publish: early." in kept.stdout
     assert agent.waiting() == ["early"]
     publishing = agent.publishing(write_result(tmp_path, "late"))
-    assert any("Trying again in" in line for line in publishing.stderr or ())
+    assert any("Retry in" in line for line in publishing.stderr or ())
     with serving(tmp_path / "log", "--port", address.rpartition(":")[2], "--database-url", url):
         said, _ = publishing.communicate(timeout=SECONDS_UNTIL_STUCK)
         assert agent.published() == ["early", "late"]
@@ -124,7 +124,7 @@ def test_a_result_that_the_service_never_takes_is_set_aside(agent: Agent, tmp_pa
     done = agent.publish(write_result(tmp_path, "twice", seconds=3.0), write_result(tmp_path, "good"))
     assert done.returncode == 1
     assert "Published good." in done.stdout
-    assert "The service refuses twice: run_id was published with another body" in done.stdout
+    assert "The service refused twice: run_id was already published with different content" in done.stdout
     (aside,) = agent.spool.glob("*/refused/*.json")
     assert json.loads(aside.read_text())["measurements"][0]["seconds"] == [3.0]
     assert agent.waiting() == []
@@ -201,7 +201,7 @@ def test_a_file_that_is_no_result_is_bad_input_and_nothing_is_sent(agent: Agent,
     (tmp_path / "x.json").write_text("{}")
     done = agent.publish(write_result(tmp_path, "fine"), tmp_path / "x.json")
     assert done.returncode == 2
-    assert f"{tmp_path}/x.json is no result of ckpt-bench run" in done.stderr
+    assert f"{tmp_path}/x.json is not a result document of ckpt-bench" in done.stderr
     assert agent.waiting() == []
 
 

@@ -114,7 +114,7 @@ def group() -> Iterator[ProcessGroup]:
 Tree = dict[str, tuple[int, int, int]]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tree() -> Callable[[Path], Tree]:
     """Everything below a directory by relative path: inode, size, time of change to the nanosecond."""
 

@@ -46,11 +46,11 @@ def one_sentence(stderr: str) -> str:
         (["--engine", "warp"], "--engine must be a known engine, got 'warp': choose torch-save"),
         (
             ["--engine", "torch-save", "--stream"],
-            "--stream needs an engine that can, got 'torch-save': give --engine direct, or leave it out",
+            "--stream needs an engine that can stream, got 'torch-save': give --engine direct, or omit --stream",
         ),
         (
             ["--block-size", "1000001"],
-            "--block-size must be a multiple of 4.000 KiB, as O_DIRECT wants it, got '1000001'",
+            "--block-size must be a multiple of 4.000 KiB for O_DIRECT, got '1000001'",
         ),
         (["--seed", "-1"], "--seed must be at least 0"),
         (["--timeout", "1s"], "--timeout must be at least 5"),
@@ -122,7 +122,7 @@ def test_what_does_not_fit_into_memory_is_refused_before_it_is_tried(bench: Benc
     assert done.returncode == 2
     sentence = one_sentence(done.stderr)
     assert sentence.startswith("the memory of this node has ")
-    assert "available where its ranks take 17.59 TB (16.00 TiB): " in sentence
+    assert "available, but its ranks need 17.59 TB (16.00 TiB): " in sentence
 
 
 def test_every_wrong_flag_has_its_sentence(bench: Bench, target: Path) -> None:

@@ -52,7 +52,7 @@ def test_further_runs_are_suggested_with_their_command(tmp_path: Path) -> None:
     cells = [(nodes, 8, size * GB) for nodes in (1, 2) for size in (1, 2, 4)]
     path.write_text(result(cells, operations=["write"], noise=0.02, outliers=0).model_dump_json())
     ended = ckpt_bench(path, "--suggest")
-    assert "cannot tell it from writer" in ended.stdout
+    assert "cannot separate it from writer" in ended.stdout
     assert "torchrun --nnodes 4 --nproc-per-node 8 -m io_bench run --target DIR" in ended.stdout
     assert "ckpt-bench run --target DIR --engine direct --bytes-per-rank 4000000000" in ended.stdout
 
@@ -81,7 +81,7 @@ def test_a_complete_scan_is_told_what_would_narrow_its_widest_interval(runs: lis
         (["RUN", "--chart", "chart.pdf"], "--chart must end in"),
         (["RUN", "--output", "/nowhere/calibration.json"], "--output must be a file that can be written"),
         (["RUN", "--engine", "nope"], "are of engine direct"),
-        (["OTHER"], "is no result of ckpt-bench"),
+        (["OTHER"], "is not a result document of ckpt-bench"),
     ],
 )
 def test_bad_input_ends_with_one_sentence_and_exit_code_2(

@@ -81,4 +81,4 @@ def test_repetitions_go_on_until_both_rates_have_settled() -> None:
     assert not Repeat(6, until_settled=True).is_enough(steady)
     assert not Repeat(5, until_settled=True).is_enough(wild)
     assert Repeat(5, until_settled=False).is_enough(wild)
-    assert (Repeat(5, until_settled=False).most, Repeat(99, until_settled=True).most) == (5, 99)
+    assert (Repeat(5, until_settled=False).max_repetitions, Repeat(99, until_settled=True).max_repetitions) == (5, 99)

@@ -101,7 +101,7 @@ def test_what_a_run_of_which_all_ranks_were_killed_has_left_is_removed(
 
 
 def test_a_target_without_leftovers_is_said_to_be_clean(target: Path, clean: Clean) -> None:
-    assert clean(target) == (0, f"No run has left anything in {target}.\n", "")
+    assert clean(target) == (0, f"No files of runs in {target}.\n", "")
 
 
 def test_a_dry_run_changes_nothing(
@@ -127,7 +127,7 @@ def test_a_file_that_the_manifest_does_not_name_keeps_its_directory(
     path = left("one", "rank-00000.pt", "rank-00001.pt", "diary.txt")
     code, _, said = clean(target)
     assert code == 1
-    assert f"{path} is left in place: it holds diary.txt, which this run did not make." in said
+    assert f"{path} was not removed: it holds diary.txt, which this run did not create." in said
     assert {file.name for file in path.iterdir()} == {MANIFEST, "diary.txt"}
 
 
@@ -136,7 +136,7 @@ def test_a_kept_checkpoint_goes_only_when_asked_for(target: Path, left: Callable
     code, out, said = clean(target)
     assert (code, path.exists()) == (0, True)
     assert "Nothing to remove." in out
-    assert "it was asked to be kept. Remove it with --run-id kept." in said
+    assert "it was run with --keep. Remove it with --run-id kept." in said
     assert clean(target, "--run-id", "kept")[0] == 0
     assert not path.exists()
 
@@ -149,7 +149,7 @@ def test_a_run_that_cannot_be_seen_counts_as_alive_until_it_is_silent(
     silent = left("silent", seconds_ago=SECONDS_UNTIL_PRESUMED_DEAD + 60, **elsewhere)
     code, _, said = clean(target)
     assert (code, fresh.exists(), silent.exists()) == (0, True, False)
-    assert "on n7 cannot be seen from here" in said
+    assert "on n7 is not visible from here" in said
     code, _, said = clean(target, "--run-id", "fresh")
     assert (code, fresh.exists()) == (2, True)
     assert "must be a run whose files may be removed" in said
@@ -192,7 +192,7 @@ def test_a_manifest_that_is_none_saves_all_files_beside_it(content: str, target:
     (path / "rank-00000.pt").write_bytes(b"precious")
     code, _, said = clean(target)
     assert code == 0
-    assert "it has no manifest that says whose its files are" in said
+    assert "it has no manifest" in said
     assert len(list(path.iterdir())) == 2
 
 
@@ -220,7 +220,7 @@ def test_links_are_not_followed(target: Path, left: Callable[..., Path], clean: 
     elsewhere = tmp_path / "elsewhere"
     left("one").rename(elsewhere)
     (target / "ckpt-bench-one").symlink_to(elsewhere)
-    assert "No run has left anything" in clean(target)[1]
+    assert "No files of runs" in clean(target)[1]
     assert len(list(elsewhere.iterdir())) == 2
 
 
@@ -243,9 +243,7 @@ def test_a_directory_that_cannot_be_changed_is_said_to_stay(
     assert f"{path} could not be removed: Operation not permitted." in said
 
 
-@pytest.mark.parametrize(
-    ("run_id", "words"), [("nobody", "must be a run that has files in"), ("../..", "must be a run")]
-)
+@pytest.mark.parametrize(("run_id", "words"), [("nobody", "must be a run with files in"), ("../..", "must be a run")])
 def test_a_run_that_is_not_there_is_refused(run_id: str, words: str, target: Path, clean: Clean) -> None:
     code, out, said = clean(target, "--run-id", run_id)
     assert (code, out) == (2, "")

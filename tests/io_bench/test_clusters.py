@@ -163,7 +163,7 @@ def test_a_batch_script_ends_where_a_node_finds_the_target_unfit(cluster: Cluste
     path = REPOSITORY / "deploy/slurm/ckpt-bench.sbatch"
     command = ("--ntasks-per-node=1", path, "/dev/shm", *SMALL)  # noqa: S108 - to be refused
     log = cluster.slurm.batch_log(*command, directory=tmp_path)
-    assert "It lives in memory" in log
+    assert "This file system is in memory" in log
     assert "wrote" not in log
     assert list(tmp_path.glob("*.json")) == []
 

@@ -225,7 +225,9 @@ def test_where_o_direct_is_refused_the_page_cache_is_used_and_named(
     report = engine.write()
     assert not report.is_direct
     (notice,) = report.notices
-    assert notice == f"The file system of {engine.directory.path} refuses O_DIRECT: direct went through the page cache."
+    assert (
+        notice == f"The file system of {engine.directory.path} refuses O_DIRECT: the engine direct used the page cache."
+    )
     assert engine.restored_checksum() == checksum(engine.payload.state)
     assert not engine.engine.restore(engine.directory, engine.plan, CPU).report.is_direct
 
@@ -414,7 +416,7 @@ def test_a_run_is_direct_and_says_with_what(
     assert set(restore.phase_seconds or {}) == {"open", "read", "close"}
     assert write.null_sink_bytes_per_second is not None
     assert (write.generator_wait_fraction is not None) == bool(stream)
-    assert ("made while it is written" in run.said) == bool(stream)
+    assert ("generated during the write" in run.said) == bool(stream)
 
 
 @pytest.mark.parametrize(("stream", "num_kept"), [([], 2), (["--stream"], 1)])
@@ -431,7 +433,7 @@ def test_a_payload_that_memory_cannot_hold_is_streamed(run: Run, target: Path, m
     assert run(target, size="64MiB") == 0
     assert run.measurements[0].generator_wait_fraction is None
     assert run(target, size="160MiB") == 0
-    assert "made while it is written" in run.said
+    assert "generated during the write" in run.said
     assert run.measurements[0].generator_wait_fraction is not None
 
 
@@ -476,7 +478,7 @@ def test_o_direct_that_goes_through_memory_is_called_buffered(run: Run, testbed:
 
 def test_a_run_where_o_direct_is_refused_says_so_once(run: Run, testbed: Testbed, tmp_path: Path) -> None:
     assert run(testbed(buffered_disk(tmp_path))) == 0
-    assert run.said.count("refuses O_DIRECT: direct went through the page cache.") == 1
+    assert run.said.count("refuses O_DIRECT: the engine direct used the page cache.") == 1
     assert run.measurements[0].cache_policy == "buffered-fsync"
 
 

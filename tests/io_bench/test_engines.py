@@ -157,9 +157,9 @@ class EngineContract:
         self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
     ) -> None:
         engine.write(payload, directory, plan)
-        assert INVENTORY.num_bytes <= engine.bytes_on_disk(directory, plan) <= plan.most_disk_bytes
+        assert INVENTORY.num_bytes <= engine.bytes_on_disk(directory, plan) <= plan.max_disk_bytes
         large = inventory_of(1 << 30)
-        assert engine.plan(large, rank=0, device=CPU).most_disk_bytes < large.num_bytes * 1.001
+        assert engine.plan(large, rank=0, device=CPU).max_disk_bytes < large.num_bytes * 1.001
 
     def test_it_takes_the_bytes_on_disk_that_sizing_predicts(
         self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
@@ -410,7 +410,7 @@ class TestSafetensors(EngineContract):
         path = directory.path / plan.files[0]
         for size in (path.stat().st_size - 1, 100, 3):
             os.truncate(path, size)
-            with pytest.raises(RunFailed, match="cannot be read back: it ends in"):
+            with pytest.raises(RunFailed, match="cannot be read back: the file ends within"):
                 engine.restore(directory, plan, CPU)
 
 

@@ -227,6 +227,6 @@ def test_a_directory_of_somebody_else_is_not_taken(target: Path, tree: Callable[
     (target / "ckpt-bench-mine").mkdir()
     (target / "ckpt-bench-mine" / "rank-00000.pt").write_bytes(b"precious")
     before = tree(target)
-    with pytest.raises(InvalidInput, match="it is there already, and not from this run"):
+    with pytest.raises(InvalidInput, match="it exists already, from another run"):
         DirectoryTarget.checked(str(target)).made("mine")
     assert tree(target) == before

@@ -122,7 +122,7 @@ def test_one_resident_page_of_one_rank_in_one_repetition_makes_the_restore_cache
     write, restore = measured([cold, warm])
     assert (write.cache_policy, restore.cache_policy, restore.resident_pages) == ("buffered-fsync", "cached", 1)
     assert warnings_about(write) == []
-    assert "stayed in memory" in " ".join(warnings_about(restore))
+    assert "read from the page cache" in " ".join(warnings_about(restore))
 
 
 def test_only_ranks_that_all_bypassed_the_page_cache_count_as_direct() -> None:
@@ -135,7 +135,7 @@ def test_a_direct_write_that_left_pages_in_memory_was_not_direct() -> None:
     clean, silent = sample(write=(6.0, 6.0), direct=True), sample(write=(6.0, 6.0), direct=True, written=7)
     write, _ = measured([clean, silent, clean])
     assert (write.cache_policy, write.resident_pages) == ("buffered-fsync", 7)
-    assert "Direct writes left 7 pages in memory" in " ".join(warnings_about(write))
+    assert "Direct writes left 7 pages in the page cache" in " ".join(warnings_about(write))
     assert measured([clean, clean])[0].resident_pages == 0
     assert measured([sample(write=(6.0, 6.0))])[0].resident_pages is None
 
@@ -147,7 +147,7 @@ def test_a_client_of_an_object_store_is_as_fast_as_one_cpu() -> None:
         assert (write.limited_by, write.block_bytes, write.equivalent_commands) == (limit, 8 << 20, None)
     busy, _ = measured([sample(write=(10.0, 10.0), cpu=9.5)], of=in_parts)
     in_the_store = busy.model_copy(update={"cache_policy": "object-store"})
-    assert any("talks to the store from one thread" in warning for warning in warnings_about(in_the_store))
+    assert any("uses one thread for the object store" in warning for warning in warnings_about(in_the_store))
     on_a_mount, _ = measured([sample(write=(10.0, 10.0), cpu=8.5)])
     assert on_a_mount.limited_by == "storage"
 
@@ -189,14 +189,14 @@ def test_drift_is_warned_about_beyond_ten_percent() -> None:
     drifting = [sample(write=(t, t)) for t in (10.0, 10.0, 11.1, 11.1)]
     assert warnings_about(measured(steady)[0]) == []
     (warning,) = warnings_about(measured(drifting)[0])
-    assert "11.0 % longer" in warning
+    assert "11.0 % more time" in warning
 
 
 @pytest.mark.parametrize(
     ("nodes", "words"),
     [
-        (["n0", "n1"], "by the clocks of their nodes, and each counts from its own start: the rate may be that much"),
-        (["n0", "n0"], "which counts in its time: the node was too busy"),
+        (["n0", "n1"], "by the clocks of their nodes. Each rank is timed from its own start"),
+        (["n0", "n0"], "and the time includes this: the node was too busy"),
     ],
 )
 def test_ranks_that_begin_apart_by_more_than_a_twentieth_of_the_time_are_warned_about(
@@ -209,7 +209,7 @@ def test_ranks_that_begin_apart_by_more_than_a_twentieth_of_the_time_are_warned_
 
     assert apart(0.5) == []
     (warning,) = apart(0.6)
-    assert warning.startswith("The ranks began the write 600.0 ms apart, 6.00 % of it, ")
+    assert warning.startswith("The ranks started the write 600.0 ms apart, 6.00 % of its time, ")
     assert words in warning
 
 
@@ -267,7 +267,7 @@ def test_a_busy_client_is_not_told_that_it_is_slow_without_storage() -> None:
     busy, _ = measured([sample(write=(10.0, 10.0), cpu=9.5)])
     slow, _ = measured([sample(write=(10.0, 10.0))], null_sink_seconds=6.0)
     assert next(w for w in warnings_about(busy) if "client" in w).startswith("The CPUs of a node were 95.0 % busy")
-    assert next(w for w in warnings_about(slow) if "client" in w).startswith("Writing to nowhere")
+    assert next(w for w in warnings_about(slow) if "client" in w).startswith("With writes discarded")
 
 
 def test_counters_that_disagree_by_more_than_ten_percent_are_flagged() -> None:
@@ -285,7 +285,7 @@ def test_a_late_rank_is_named_with_its_node() -> None:
     write, restore = measured(late, of=of)
     assert (write.stragglers, write.straggler_ratio) == (["rank 3 on host (n1)"], 1.3)
     assert restore.stragglers == []
-    assert any("rank 3 on host (n1) came late" in warning for warning in warnings_about(write))
+    assert any("Stragglers in the write: rank 3 on host (n1)." in warning for warning in warnings_about(write))
 
 
 def test_a_rate_that_a_cap_left_unsettled_is_doubted() -> None:
@@ -293,9 +293,9 @@ def test_a_rate_that_a_cap_left_unsettled_is_doubted() -> None:
     write = measured(spread)[0]
     assert warnings_about(write) == []
     (warning,) = warnings_about(write, stopped_by="--max-bytes")
-    assert warning == "--max-bytes ended the repetitions: the rate of the write is known to 25.0 %."
+    assert warning == "--max-bytes ended the repetitions: the bandwidth of the write is accurate to 25.0 % only."
     (alone,) = warnings_about(measured(spread[:1])[0], stopped_by="--max-seconds")
-    assert alone.endswith("the rate of the write rests on one repetition.")
+    assert alone.endswith("the bandwidth of the write comes from one repetition.")
 
 
 def test_the_interval_holds_the_rate_and_shrinks_with_repetitions() -> None:

@@ -44,7 +44,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused_before_anything_is_written(
     assert done.returncode == 2
     (sentence,) = done.stderr.splitlines()
     # 60 MiB, container and 5 % on top.
-    assert "free where one checkpoint of all ranks and 5.00 % more take 66." in sentence
+    assert "free, but one checkpoint of all ranks and 5.00 % reserve need 66." in sentence
     assert "got" not in sentence
     assert tree(small_filesystem) == before
 

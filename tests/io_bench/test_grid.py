@@ -58,7 +58,11 @@ def test_the_seed_alone_decides_the_order() -> None:
 
 @pytest.mark.parametrize(
     ("flags", "words"),
-    [(("--nodes", "1,4"), "the 3 nodes"), (("--writers", "3"), "the 2 ranks on each"), (("--writers", "0"), "least 1")],
+    [
+        (("--nodes", "1,4"), "at most 3, the nodes"),
+        (("--writers", "3"), "at most 2, the ranks on each"),
+        (("--writers", "0"), "least 1"),
+    ],
 )
 def test_more_than_was_started_is_refused(flags: tuple[str, str], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
@@ -69,4 +73,4 @@ def test_the_first_ranks_of_the_first_nodes_write_node_by_node() -> None:
     placements = Group(num_nodes=3, ranks_per_node=4).placements
     two_by_two = Configuration(engine="direct", num_nodes=2, writers_per_node=2)
     assert writing_ranks(placements, two_by_two) == (0, 1, 4, 5)
-    assert writing_ranks(placements, two_by_two, most=3) == (0, 1, 4)
+    assert writing_ranks(placements, two_by_two, max_writers=3) == (0, 1, 4)

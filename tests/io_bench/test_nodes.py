@@ -97,4 +97,4 @@ def test_a_number_of_ranks_that_the_launcher_did_not_start_is_refused(bench: Ben
     arguments = ("run", "--target", str(target), "--ranks", "3")
     done = on_nodes(bench, *arguments, num_nodes=1, ranks_per_node=2)
     assert done.returncode == 2
-    assert "--ranks must be the 2 that were launched, got 3" in done.stderr
+    assert "--ranks must be 2, the ranks that were launched, got 3" in done.stderr

@@ -209,7 +209,7 @@ def test_a_prefix_that_is_there_is_left_alone(store: Store) -> None:
     files.create("rank-00000.pt").close()
     with pytest.raises(FileExistsError):
         files.create("rank-00000.pt")
-    with pytest.raises(InvalidInput, match="it is there already, and not from this run"):
+    with pytest.raises(InvalidInput, match="it exists already, from another run"):
         place.made("mine")
     files.remove_created()
     store.assert_only_the_neighbour_is_left()

@@ -158,5 +158,5 @@ def test_reading_on_fetches_every_block_once() -> None:
 
 def test_a_range_that_comes_short_is_an_error() -> None:
     stream = reader_of(bytes(PART), get=lambda start, end: bytes(end - start - 1))
-    with stream, pytest.raises(OSError, match="7 bytes came where 8 were asked for"):
+    with stream, pytest.raises(OSError, match="7 bytes received, 8 requested"):
         stream.read()

@@ -46,7 +46,7 @@ def test_variables_that_no_launcher_sets_are_refused(environment: dict[str, str]
 
 
 def test_ranks_of_mpirun_do_not_run_each_for_itself() -> None:
-    with pytest.raises(InvalidInput, match="OMPI_COMM_WORLD_SIZE must be 1: ranks that mpirun has started"):
+    with pytest.raises(InvalidInput, match="OMPI_COMM_WORLD_SIZE must be 1: mpirun is not supported"):
         placement_in({"OMPI_COMM_WORLD_SIZE": "8", "OMPI_COMM_WORLD_RANK": "3"})
     assert placement_in({"OMPI_COMM_WORLD_SIZE": "1"}).num_ranks == 1
     under_srun_with_pmi = {"PMI_SIZE": "8", "RANK": "3", "WORLD_SIZE": "8"}

@@ -59,7 +59,7 @@ def test_the_words_say_how_sure_the_rate_is_and_that_the_client_was_not_the_limi
     assert "8.000 GB/s (95 % interval 7.000 GB/s to 9.000 GB/s), 2.000 GB/s per rank" in first
     assert (
         second
-        == "The storage as torch-save uses it was the limit, not this client: writing to nowhere, it reaches 30.00 GB/s."
+        == "The storage as torch-save uses it was the limit, not this client: with writes discarded, the client reaches 30.00 GB/s."
     )
 
 
@@ -69,10 +69,10 @@ def test_the_words_say_who_moved_what_how_fast_and_who_waited() -> None:
         "4 ranks on 2 nodes restored 80.00 GB (74.51 GiB) from the target in 10.00 s, the median of "
         "3 repetitions: 8.000 GB/s, 2.000 GB/s per rank."
     )
-    assert second == "The fastest rank was done 25.0 % before the slowest, for which a job waits."
+    assert second == "The fastest rank finished 25.0 % before the slowest; the job waits for the slowest."
 
 
 def test_an_asynchronous_save_says_how_long_training_stands_still() -> None:
     write = RESULT.measurements[0].model_copy(update={"operation": "write", "stall_seconds": 0.5, "drain_seconds": 9.5})
     said = sentences(RESULT.model_copy(update={"measurements": [write]}))
-    assert any("stands still for 500.0 ms" in sentence and "drains in 9.50 s more" in sentence for sentence in said)
+    assert any("stalls for 500.0 ms" in sentence and "drain takes 9.50 s more" in sentence for sentence in said)

@@ -28,9 +28,10 @@ from io_bench.target.lifecycle.manifest import MANIFEST
 from io_bench.target.run_files import RunFiles
 from sizing.errors import InvalidInput
 from sizing.storage.measurement import BenchmarkResult
+from tests.io_bench.conftest import Bench
 
 if TYPE_CHECKING:
-    from tests.io_bench.conftest import Bench, Tree
+    from tests.io_bench.conftest import Tree
 
 SMALL = ("--engine", "torch-save", "--bytes-per-rank", "4MiB", "--repetitions", "2")
 
@@ -65,8 +66,10 @@ class Finished:
         return BenchmarkResult.model_validate_json(self.files[0].read_text())
 
 
-@pytest.fixture
-def finished(bench: Bench, target: Path, tree: Callable[[Path], Tree]) -> Finished:
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, tree: Callable[[Path], Tree]) -> Finished:
+    bench, target = Bench(tmp_path_factory.mktemp("working-directory")), tmp_path_factory.mktemp("target")
+    (target / "not-ours.bin").write_bytes(b"precious")
     before = tree(target)
     done = bench.run("run", "--target", str(target), *SMALL, "--seed", "7")
     assert done.returncode == 0, done.stderr
@@ -224,8 +227,8 @@ def test_a_restore_from_pages_that_cannot_be_dropped_is_called_cached(
     assert code == 0
     result = BenchmarkResult.model_validate_json(output.read_text())
     assert result.measurements[1].cache_policy == "cached"
-    assert any("stayed in memory" in warning for warning in result.warnings)
-    assert "stayed in memory" in capsys.readouterr().err
+    assert any("read from the page cache" in warning for warning in result.warnings)
+    assert "read from the page cache" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="needs a tmpfs")  # noqa: S108 - to be read back
@@ -252,7 +255,7 @@ def test_a_foreign_file_in_the_run_directory_is_left_and_said(
     assert code == 0
     (directory,) = target.glob("ckpt-bench-*")
     assert {file.name for file in directory.iterdir()} == {MANIFEST, "diary.txt"}
-    sentence = f"{directory} is left in place: it holds diary.txt, which this run did not make."
+    sentence = f"{directory} was not removed: it holds diary.txt, which this run did not create."
     assert sentence in capsys.readouterr().err
     assert sentence in json.loads(output.read_text())["warnings"]
 

@@ -76,8 +76,8 @@ def test_an_interrupted_scan_keeps_what_it_measured_and_goes_on_from_there(
     process.send_signal(signal.SIGINT)
     done = bench.finish(process)
     assert done.returncode == 128 + signal.SIGINT
-    assert "Rank 0 was told to end by SIGINT" in done.stderr
-    assert "repeat the command with --resume --output" in done.stderr
+    assert "Rank 0 was interrupted by SIGINT" in done.stderr
+    assert "Repeat the command with --resume --output" in done.stderr
     assert tree(target) == before
     partial = result_in(bench.directory / "s.json")
     num_measured = len(partial.measurements)
@@ -92,7 +92,7 @@ def test_an_interrupted_scan_keeps_what_it_measured_and_goes_on_from_there(
     assert result.measurements[:num_measured] == partial.measurements
     assert len({(m.num_ranks, m.payload_bytes_per_rank, m.operation) for m in result.measurements}) == 8
     assert len(result.measurements) == 8
-    assert any("earlier sitting, run " + partial.run_id in warning for warning in result.warnings)
+    assert any("measured by run " + partial.run_id in warning for warning in result.warnings)
     assert result.started_at == partial.started_at
     assert not journal.exists()
 
@@ -115,12 +115,12 @@ def test_a_scan_is_not_begun_over_an_unfinished_one_nor_resumed_as_another(
 ) -> None:
     output = tmp_path / "s.json"
     assert scan_here(target, output, "--resume") == 2
-    assert "--resume must have an unfinished scan beside --output" in capsys.readouterr().err
+    assert "--resume needs the journal of an unfinished scan next to --output" in capsys.readouterr().err
     assert scan_here(target, output, "--max-bytes", "1MB") == 0
     assert scan_here(target, output) == 2
-    assert "continue it with --resume" in capsys.readouterr().err
+    assert "continue the scan with --resume" in capsys.readouterr().err
     assert scan_here(target, output, "--resume", "--engine", "torch-save") == 2
-    assert "--engine must be as it was when the scan began" in capsys.readouterr().err
+    assert "--engine must be unchanged since the scan started" in capsys.readouterr().err
     assert len(result_in(output).measurements) == 2
 
 
@@ -167,7 +167,7 @@ def test_a_scan_is_not_resumed_with_another_scenario_nor_silently_on_another_hos
     assert scan_it("--max-bytes", "1MB") == 0
     scenario.write_text('{"model": {"preset": "gpt2-medium"}}')
     assert scan_it("--resume") == 2
-    assert "--scenario must hold what it held when the scan began" in capsys.readouterr().err
+    assert "--scenario must be unchanged since the scan started" in capsys.readouterr().err
     scenario.write_text('{"model": {"preset": "gpt2"}}')
     journal = journal_path(str(output))
     journal.write_text(journal.read_text().replace(f'"hosts":["{socket.gethostname()}"]', '"hosts":["dgx07"]'))
@@ -203,15 +203,15 @@ def test_a_scan_of_a_scenario_writes_the_tensors_of_its_ranks(target: Path, tmp_
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--writers", "2"], "--writers must be at most the 1 ranks on each node"),
-        (["--nodes", "1,2"], "--nodes must be at most the 1 nodes that were started, got 2"),
-        (["--writers", "1,1"], "--writers must be up to 32 different values"),
+        (["--writers", "2"], "--writers must be at most 1, the ranks on each node"),
+        (["--nodes", "1,2"], "--nodes must be at most 1, the nodes that were started, got 2"),
+        (["--writers", "1,1"], "--writers must be at most 32 different values"),
         (["--bytes-per-rank", "1MiB,2"], "--bytes-per-rank"),
         (["--chart", "s.pdf"], "--chart must end in"),
         (["--chart", "no/place.html"], "--chart must be a file that can be written"),
-        (["--scale", "0.5"], "--scale belongs to --scenario"),
-        (["--scenario", "none.json"], "must not stand beside --scenario"),
-        (["--resume"], "--resume must have an unfinished scan"),
+        (["--scale", "0.5"], "--scale needs --scenario"),
+        (["--scenario", "none.json"], "must not be combined with --scenario"),
+        (["--resume"], "--resume needs the journal of an unfinished scan"),
         (["--block-size", "3"], "--block-size must be from 64.00 KiB to 1.000 GiB"),
     ],
 )

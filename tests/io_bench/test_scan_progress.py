@@ -36,5 +36,5 @@ def test_the_view_says_how_far_how_long_what_runs_and_what_was_best() -> None:
     assert "best restore 8.000 GB/s: direct, 1 node x 1" in shown(progress)
     progress.begin_configuration("warm")
     warm = slower.model_copy(update={"bytes_per_second": 9e9, "cache_policy": "cached"})
-    assert progress.end_configuration([warm]).endswith("warm: restore 9.000 GB/s from memory")
+    assert progress.end_configuration([warm]).endswith("warm: restore 9.000 GB/s from the page cache")
     assert "best restore 8.000 GB/s: direct, 1 node x 1" in shown(progress)

@@ -58,8 +58,8 @@ def test_a_row_has_write_and_restore_of_a_configuration_sorted_by_engine_and_ran
         ["direct", "2", "3.000 GB/s", "4.000 GB/s", "storage", ""],
         ["torch-save", "2", "600.0 MB/s", "(9.000 GB/s)", "client", "80.0 %"],
     ]
-    assert str(scan_table(SCAN).caption).endswith("; in brackets: from memory")
-    assert "memory" not in str(scan_table(scan_of(*SCAN.measurements[:4])).caption)
+    assert str(scan_table(SCAN).caption).endswith("; in brackets: from the page cache")
+    assert "page cache" not in str(scan_table(scan_of(*SCAN.measurements[:4])).caption)
     assert str(scan_table(SCAN).title) == "Scan r, nodes 1, per rank 1.000 GiB"
 
 
@@ -78,7 +78,7 @@ def test_what_is_varied_has_a_column() -> None:
 def test_the_words_name_the_fastest_that_came_from_storage_and_whether_more_ranks_might_help() -> None:
     assert scan_sentences(SCAN) == [
         "The fastest write was 3.000 GB/s: direct, 2 ranks on 1 node.",
-        "No write had more ranks: more ranks or nodes may be faster still.",
+        "This was the max number of ranks of any write: more ranks or nodes may be faster.",
         "The fastest restore was 5.000 GB/s: direct, 1 rank on 1 node.",
     ]
 

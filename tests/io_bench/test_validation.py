@@ -1,10 +1,8 @@
 """Predicted against real: the files that torch really writes have the predicted names and sizes."""
 
-import subprocess
-import sys
-
 import pytest
 
+from io_bench.cli.main import main
 from io_bench.errors import RunFailed
 from io_bench.validation import comparison
 from io_bench.validation.cases import CASES, DEEPSPEED_CASES, Case, available_cases
@@ -12,6 +10,7 @@ from io_bench.validation.comparison import TOLERANCE, FileComparison, compared
 from io_bench.validation.tiny_llama import TINY, TinyLlama
 from sizing.model import num_parameters
 from sizing.model.inventory import inventory_of
+from tests.testbed.terminal import typed
 
 QUICK = "FSDP2, DCP, fp32, 2 ranks"
 
@@ -60,11 +59,17 @@ def test_a_missing_file_and_a_wrong_size_do_not_agree(predicted: int | None, rea
     assert not FileComparison("case", "file", predicted, real).agrees
 
 
-@pytest.mark.long
-def test_ckpt_bench_validate_shows_every_file() -> None:
-    found = subprocess.run(
-        [sys.executable, "-m", "io_bench", "validate"], capture_output=True, text=True, timeout=900, check=False
-    )
-    assert found.returncode == 0, found.stderr
-    assert found.stdout.count("within 0.5 %") >= 22
-    assert "differs" not in found.stdout
+@pytest.mark.parametrize(("real", "exit_code", "verdict"), [(1_004_000, 0, "within 0.5 %"), (1_006_000, 1, "differs")])
+def test_ckpt_bench_validate_shows_every_file_of_every_case(
+    monkeypatch: pytest.MonkeyPatch, real: int, exit_code: int, verdict: str
+) -> None:
+    def files_of(case: Case) -> list[FileComparison]:
+        return [FileComparison(case.name, f"rank-{rank}.pt", 10**6, size) for rank, size in enumerate((10**6, real))]
+
+    monkeypatch.setattr(comparison, "compared", files_of)
+    shown = typed(main, "ckpt-bench", "validate")
+    assert shown.returncode == exit_code
+    rows = [line for line in shown.stdout.splitlines() if "rank-" in line]
+    assert [case.name for case in available_cases() for _ in range(2)] == [row.strip().split("  ")[0] for row in rows]
+    assert all(verdict in row for row in rows[1::2])
+    assert all("within 0.5 %" in row for row in rows[::2])

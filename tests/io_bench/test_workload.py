@@ -61,7 +61,7 @@ def test_scaling_by_one_changes_nothing_and_every_tensor_keeps_a_value() -> None
 
 def test_fewer_ranks_than_writers_write_what_the_first_write_and_say_so() -> None:
     some = workload(0.01, tensor=2, pipeline=4)
-    assert some.most_writers == 8
+    assert some.max_writers == 8
     of_rank = {row.rank: row.bytes for row in manifest_of(scenario(tensor=2, pipeline=4))}
     assert some.described(3) == (
         f"The scenario's checkpoint has {bytes_text(sum(of_rank.values()))}, from 8 writers on 1 of its nodes. "
@@ -74,4 +74,4 @@ def test_fewer_ranks_than_writers_write_what_the_first_write_and_say_so() -> Non
 def test_a_size_is_the_same_for_every_writer() -> None:
     sized = SizedWorkload(5 << 20)
     assert sized.inventory(0) == sized.inventory(7) == inventory_of(5 << 20)
-    assert (sized.most_writers, sized.described(3)) == (None, "")
+    assert (sized.max_writers, sized.described(3)) == (None, "")

@@ -105,7 +105,7 @@ def test_a_database_that_is_not_there_is_named_and_not_made(terminal: Terminal, 
     code, _, errors = terminal("backup", str(tmp_path / "a"), "--database-url", f"sqlite:///{missing}")
     assert (code, errors) == (
         2,
-        f"error: {missing} is not there: name the database with --database-url or DATABASE_URL.\n",
+        f"error: {missing} does not exist: set --database-url or DATABASE_URL.\n",
     )
     assert not list(tmp_path.iterdir())
 
@@ -114,7 +114,7 @@ def test_a_database_that_is_not_there_is_named_and_not_made(terminal: Terminal, 
     ("content", "sentence"),
     [
         (b"no database" * 100, "file is not a database"),
-        (b"", "is no database of this service"),
+        (b"", "is not a database of this service"),
         (None, "unable to open"),
     ],
 )
@@ -149,7 +149,7 @@ def test_a_damaged_database_is_named_and_restored_once_it_is_out_of_the_way(
         code, _, errors = terminal(*command, "--database-url", url)
         assert (code, errors.count("\n")) == (2, 1)
         assert errors.startswith(f"error: {file} is damaged (")
-        assert "move it away" in errors
+        assert "move the file away" in errors
     file.rename(tmp_path / "damaged")
     assert terminal("restore", str(copy), "--database-url", url)[0] == 0
     assert "kept" in terminal("token", "list", "--database-url", url)[1]
@@ -166,7 +166,7 @@ def test_neither_a_backup_of_a_later_version_nor_the_database_itself_is_restored
     connection.execute("UPDATE alembic_version SET version_num = 'later'")
     connection.commit()
     connection.close()
-    for backup, sentence in ((later, "was written by a later version"), (file, "is the database itself")):
+    for backup, sentence in ((later, "has the schema of a later version"), (file, "is the database itself")):
         code, _, errors = terminal("restore", str(backup), "--database-url", url)
         assert (code, errors.count("\n")) == (2, 1)
         assert sentence in errors

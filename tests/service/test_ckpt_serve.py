@@ -74,15 +74,15 @@ def test_a_flag_goes_before_the_environment(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--database-url", "nonsense"], "database_url is not the URL of a database"),
-        (["--database-url", "mysql://a/b"], "database_url is not the URL of a database"),
+        (["--database-url", "nonsense"], "database_url must be the URL of a SQLite or PostgreSQL database"),
+        (["--database-url", "mysql://a/b"], "database_url must be the URL of a SQLite or PostgreSQL database"),
         (["--database-url", "sqlite://"], "database_url must name a file"),
         (["--database-url", "sqlite:///a%00b"], "database_url must name a file"),
-        (["--database-url", "sqlite:////proc/nowhere/x.sqlite3"], "names a directory that cannot be made"),
+        (["--database-url", "sqlite:////proc/nowhere/x.sqlite3"], "is in a directory that cannot be created"),
         (["--database-url", "sqlite:////proc/x.sqlite3"], "unable to open database file"),
         (["--database-url", ""], "database_url must have 1 or more characters, got ''"),
         (["token", "list", "--database-url", ""], "database_url must have 1 or more characters, got ''"),
-        (["--host", "256.1.1.1"], "cannot be listened on"),
+        (["--host", "256.1.1.1"], "cannot be used to listen"),
         (["--host", ""], "host must have 1 or more characters, got ''"),  # which would be every address there is
         (
             ["--trusted-proxies", "10.0.0.1/8"],
@@ -130,7 +130,9 @@ def test_a_variable_that_sets_nothing_is_refused(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, variable: str, nearest: str
 ) -> None:
     monkeypatch.setenv(variable, "true")
-    sentence = f"the environment must set what there is, got '{variable}': the nearest is {nearest}."
+    sentence = (
+        f"the environment has a variable that is not a setting, got '{variable}': the closest setting is {nearest}."
+    )
     assert terminal() == (2, "", f"error: {sentence}\n")
 
 
@@ -150,7 +152,7 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
         port = str(taken.getsockname()[1])
         found = ckpt_serve("--port", port, "--database-url", f"sqlite:///{tmp_path}/x.db")
     assert found.returncode == 2
-    assert f"cannot be listened on (Address already in use), got '127.0.0.1 port {port}'" in found.stderr
+    assert f"cannot be used to listen (Address already in use), got '127.0.0.1 port {port}'" in found.stderr
 
 
 @pytest.mark.parametrize("url", ["postgresql+nodriver://u:secret@h:1/x", "postgresql://u:secret@h:port/x"])
@@ -167,14 +169,18 @@ def test_a_database_that_fails_is_one_sentence_too(terminal: Terminal, tmp_path:
     connection.execute("CREATE TRIGGER full BEFORE INSERT ON tokens BEGIN SELECT RAISE(ABORT, 'no space'); END")
     connection.close()
     found = terminal("token", "create", "--name", "a", *flag)
-    assert found == (2, "", "error: the database failed (no space): check that it is there, whole and has room.\n")
+    assert found == (
+        2,
+        "",
+        "error: the database failed (no space): check that it exists, is undamaged and has free space.\n",
+    )
 
 
 def test_two_tokens_cannot_have_one_name(terminal: Terminal, tmp_path: Path) -> None:
     arguments = ("token", "create", "--name", "a", "--database-url", f"sqlite:///{tmp_path}/x.db")
     assert terminal(*arguments)[0] == 0
     code, _, errors = terminal(*arguments)
-    assert (code, errors) == (2, "error: name is taken, got 'a': choose another.\n")
+    assert (code, errors) == (2, "error: name is already the name of a token, got 'a': choose another name.\n")
 
 
 def test_the_limit_of_a_body_can_be_set(tmp_path: Path) -> None:

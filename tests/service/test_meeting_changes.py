@@ -79,7 +79,7 @@ def test_a_run_for_a_storage_system_that_is_being_deleted_has_none(
         until_one_waits(client)
     refused = publishing.result()
     assert refused.status_code == 404
-    assert "name must be that of a storage system, got 'leaving'" in refused.json()["detail"]
+    assert "name must be the name of a storage system, got 'leaving'" in refused.json()["detail"]
 
 
 def test_a_scenario_is_deleted_once(

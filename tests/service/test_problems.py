@@ -93,7 +93,7 @@ def test_a_body_that_is_no_json_is_a_bad_request(client: httpx.Client, body: str
 def test_a_field_that_stands_twice_is_refused(client: httpx.Client) -> None:
     body = '{"model": {"preset": "gpt2"}, "parallelism": {"data": 1, "data": 2}}'
     document = problem(client.post(SIZINGS, content=body, headers=JSON), 400, "invalid-json")
-    assert "the field 'data' stands twice" in document["detail"]
+    assert "the field 'data' occurs twice" in document["detail"]
 
 
 @pytest.mark.parametrize("body", ["[" * 100_000, '{"a":' * 100_000, "[" * 300 + "]" * 300])

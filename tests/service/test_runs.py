@@ -99,7 +99,7 @@ def test_another_body_under_the_same_run_id_is_refused(
     assert publish(client, runs, publisher, result_document("taken")).status_code == 201
     refused = publish(client, runs, publisher, result_document("taken", seconds=3.0))
     assert problem(refused) == (409, "conflict")
-    assert "was published with another body" in refused.json()["detail"]
+    assert "was already published with different content" in refused.json()["detail"]
     assert client.get(f"{runs}/taken").json() == result_document("taken")
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
-from sizing.provenance import Provenance, Runs, provenance_at
+from sizing.provenance import Provenance, Runs
 from sizing.report import SizingReport, answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.storage.calibration import Calibration, calibrate
@@ -32,6 +32,14 @@ def figures(value: object, path: str = "") -> Iterator[str]:
             yield from figures(inner, f"{path}.{number}")
     elif isinstance(value, int | float):
         yield path
+
+
+def provenance_at(path: str, provenance: Sequence[Provenance]) -> Provenance:
+    """The provenance of the longest path that leads to a figure; that of the empty path for all others."""
+    by_path = {figure: found for found in provenance for figure in found.figures}
+    while path not in by_path:
+        path = path.rpartition(".")[0]
+    return by_path[path]
 
 
 def kind(report: SizingReport, path: str) -> str:

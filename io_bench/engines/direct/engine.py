@@ -54,12 +54,12 @@ class Direct:
 
     def plan(self, inventory: Inventory, *, rank: int, device: Device) -> EnginePlan:
         """One file per rank; a buffer per thread, and a restored file where the payload lives."""
-        most_disk_bytes = inventory.num_bytes + inventory.num_tensors * _MOST_BYTES_PER_RECORD + _MOST_FIXED_BYTES
-        image_bytes = 0 if self._is_streamed else most_disk_bytes
-        num_threads = min(self._num_threads, -(-most_disk_bytes // self._block_bytes))
+        max_disk_bytes = inventory.num_bytes + inventory.num_tensors * _MOST_BYTES_PER_RECORD + _MOST_FIXED_BYTES
+        image_bytes = 0 if self._is_streamed else max_disk_bytes
+        num_threads = min(self._num_threads, -(-max_disk_bytes // self._block_bytes))
         return EnginePlan(
             files=(f"rank-{rank:05d}.pt",),
-            most_disk_bytes=most_disk_bytes,
+            max_disk_bytes=max_disk_bytes,
             host_bytes=2 * num_threads * self._block_bytes + (0 if device.is_gpu else image_bytes),
             gpu_bytes=image_bytes if device.is_gpu else 0,
             block_bytes=self._block_bytes,
@@ -112,7 +112,7 @@ class Direct:
             with phases.phase("read"):
                 image = self._image_for(file.num_bytes, device)
                 if not self._read(file, image):
-                    raise RunFailed(f"{files.location(name)} cannot be read back: it ended while it was read.")
+                    raise RunFailed(f"{files.location(name)} cannot be read back: the file is shorter than expected.")
             with phases.phase("close"):
                 file.close()
         state = None if image is None else with_data(described, image)

@@ -152,4 +152,4 @@ def _notices_of_refusal(error: OSError, files: RunFiles) -> tuple[str, ...]:
     """What to say where O_DIRECT is refused. Raises any other error again."""
     if not is_refusal(error):
         raise error
-    return (f"The file system of {files.title} refuses O_DIRECT: direct went through the page cache.",)
+    return (f"The file system of {files.title} refuses O_DIRECT: the engine direct used the page cache.",)

@@ -54,5 +54,5 @@ def _after(pieces: Sequence[memoryview], num_bytes: int) -> Iterator[memoryview]
 
 def _aligned_part(num_bytes: int) -> int:
     if num_bytes < ALIGNMENT_BYTES:
-        raise OSError(errno.EIO, f"only {num_bytes} bytes of a request were written")
+        raise OSError(errno.EIO, f"short write: only {num_bytes} bytes of a request were written")
     return num_bytes // ALIGNMENT_BYTES * ALIGNMENT_BYTES

@@ -32,7 +32,7 @@ class DirectoryTarget:
             mode = Path(text).stat().st_mode if text else 0
         except OSError as error:
             rule = f"must be a directory that exists ({error.strerror})"
-            raise InvalidInput.of("--target", rule, value=text, remedy="create it, or give another one") from error
+            raise InvalidInput.of("--target", rule, value=text, remedy="create it, or choose another") from error
         if not stat.S_ISDIR(mode):
             raise InvalidInput.of("--target", "must be a directory", value=text, remedy="give a directory")
         if not os.access(text, os.W_OK | os.X_OK):
@@ -62,8 +62,8 @@ class DirectoryTarget:
         free = system.f_bavail * system.f_frsize
         # Some network file systems report no size at all.
         if system.f_blocks and free < needed:
-            checkpoint = f"one checkpoint of all ranks and {percent_text(_SPARE_FRACTION)} more"
-            rule = f"has {bytes_text(free)} free where {checkpoint} take {bytes_text(needed)}"
+            checkpoint = f"one checkpoint of all ranks and {percent_text(_SPARE_FRACTION)} reserve"
+            rule = f"has {bytes_text(free)} free, but {checkpoint} need {bytes_text(needed)}"
             raise too_small("--target", rule)
 
     def description(self) -> dict[str, str]:
@@ -85,7 +85,7 @@ class DirectoryTarget:
         try:
             path.mkdir()
         except FileExistsError as error:
-            raise unwritable(path, "it is there already, and not from this run") from error
+            raise unwritable(path, "it exists already, from another run") from error
         except OSError as error:
             raise unwritable(self.path, str(error.strerror)) from error
         try:

@@ -42,7 +42,7 @@ def dismantled(files: RunFiles, orphans: Collection[str]) -> list[str]:
         foreign = _others(files)
         if foreign:
             names = ", ".join(foreign[:_NAMES_SHOWN]) + (", ..." if len(foreign) > _NAMES_SHOWN else "")
-            return [f"{files.title} is left in place: it holds {names}, which this run did not make."]
+            return [f"{files.title} was not removed: it holds {names}, which this run did not create."]
         files.remove([MANIFEST])
         files.unmake()
     except OSError as error:
@@ -70,7 +70,7 @@ def dismantled_by_survivors(files: RunFiles, files_of_rank: Sequence[Sequence[st
         is_gone = True
     except OSError:
         is_gone = False
-    return [] if is_gone else [f"{files.title} is left in place: some of its ranks are gone. {_REMEDY}"]
+    return [] if is_gone else [f"{files.title} was not removed: some of its ranks are lost. {_REMEDY}"]
 
 
 def _others(files: RunFiles) -> list[str]:

@@ -30,15 +30,13 @@ class Manifest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    run_id: str = Field(description="Id of the run, which also names its folder.")
-    user: str = Field(description="Account under which the run's first process runs.")
-    host: str = Field(description="Machine of that process.")
-    process_table: str = Field(
-        description="Where pid means the process that it meant: one boot of one machine, or one container."
-    )
+    run_id: str = Field(description="Id of the run; part of the name of its folder.")
+    user: str = Field(description="User of the run's first process.")
+    host: str = Field(description="Host of that process.")
+    process_table: str = Field(description="Scope in which pid is valid: one boot of one machine, or one container.")
     pid: int = Field(description="Process id of the run's first process.")
-    created: AwareDatetime = Field(description="Moment at which the run began to write.")
-    is_kept: bool = Field(description="Whether the last checkpoint stays after the run.")
+    created: AwareDatetime = Field(description="Time at which the run began to write.")
+    is_kept: bool = Field(description="Whether the last checkpoint is kept after the run (--keep).")
     files: tuple[Annotated[str, AfterValidator(_plain_name)], ...] = Field(
         description="Every file that the run may write."
     )

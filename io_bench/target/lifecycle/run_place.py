@@ -100,4 +100,6 @@ def _seen(target: Target, run_id: str, group: ProcessGroup) -> RunFiles:
 
 def _unshared(place: str, group: ProcessGroup, reason: str) -> RunFailed:
     title = group.placement.title
-    return RunFailed(f"{title} does not see {place} as rank 0 made it: is the target shared? ({reason})")
+    return RunFailed(
+        f"{title} does not see {place} as rank 0 created it ({reason}). Check that all nodes mount the same --target."
+    )

@@ -82,5 +82,5 @@ class ParallelDownload(io.RawIOBase):
         end = min(start + self._block_bytes, self._num_bytes)
         data = self._get(start, end)
         if len(data) != end - start:
-            raise OSError(f"{len(data)} bytes came where {end - start} were asked for")
+            raise OSError(f"{len(data)} bytes received, {end - start} requested")
         return data

@@ -45,7 +45,7 @@ class RunPrefix:
     def create(self, name: str) -> BinaryIO:
         """A new object to write to, which is there once it is closed. Raises OSError, also where it exists."""
         if self.exists(name):
-            raise FileExistsError(f"there is an object {self.location(name)} already")
+            raise FileExistsError(f"the object {self.location(name)} exists already")
         self._created.add(name)
         stream = self._store.open_to_write(self._key(name), self._transfer)
         if isinstance(stream, ParallelUpload):
@@ -113,7 +113,7 @@ class RunPrefix:
         self._uploads = unfinished
         self.remove(self._created)
         if unfinished:
-            raise OSError(f"the store does not let uploads of {', '.join(unfinished)} be aborted")
+            raise OSError(f"the store does not abort the uploads of {', '.join(unfinished)}")
         self._created.clear()
 
     def remove(self, names: Iterable[str]) -> None:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import s3fs
-from aiohttp import ClientError as ConnectionBroken
+from aiohttp import ClientError as ConnectionFailed
 from botocore.exceptions import BotoCoreError
 
 from io_bench.target.object_store.store import ObjectStore
@@ -33,8 +33,8 @@ _SECONDS_TO_ANSWER = 30
 class S3Store(ObjectStore):
     """Buckets of one endpoint, with parts uploaded in any order."""
 
-    least_part_bytes = 5 << 20
-    most_parts = 10_000
+    min_part_bytes = 5 << 20
+    max_parts = 10_000
 
     def __init__(self) -> None:
         # asyncio logs, traceback and all, what happens to tasks that nobody awaits any more (Python, "Developing with
@@ -168,6 +168,6 @@ def _as_os_errors() -> Iterator[None]:
     """What goes wrong before the store could answer, as OSError; its own answers s3fs has translated."""
     try:
         yield
-    except (BotoCoreError, ConnectionBroken) as error:
+    except (BotoCoreError, ConnectionFailed) as error:
         without_query = re.sub(r'\?[^"\s]*', "", str(error) or type(error).__name__)
         raise OSError(errno.EIO, without_query) from error

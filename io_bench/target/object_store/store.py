@@ -16,8 +16,8 @@ from io_bench.target.transfer import Transfer
 class ObjectStore:
     """A file system that fsspec reaches by URL. Paths begin with the bucket; errors are OSErrors."""
 
-    least_part_bytes = 1
-    most_parts = sys.maxsize
+    min_part_bytes = 1
+    max_parts = sys.maxsize
 
     def __init__(self, file_system: AbstractFileSystem) -> None:
         self._fs: Any = file_system
@@ -31,7 +31,7 @@ class ObjectStore:
         """Raise OSError where there is no such bucket, or it may not be listed."""
         bucket = path.partition("/")[0]
         if bucket and not self._fs.exists(bucket):
-            raise FileNotFoundError(f"there is no {bucket}")
+            raise FileNotFoundError(f"{bucket} does not exist")
 
     def put(self, path: str, data: bytes) -> None:
         """Write a small object in one request."""

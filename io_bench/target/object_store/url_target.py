@@ -60,10 +60,11 @@ class UrlTarget:
         Raises InvalidInput for parts that the store does not take.
         """
         part_bytes = block_bytes or DEFAULT_PART_BYTES
-        least = max(self.store.least_part_bytes, -(-largest_file_bytes // self.store.most_parts))
-        if part_bytes < least:
-            rule = f"must be at least {binary_bytes_text(least)} for objects of {binary_bytes_text(largest_file_bytes)}"
-            raise InvalidInput.of("--block-size", rule, value=binary_bytes_text(part_bytes), remedy="give more")
+        min_bytes = max(self.store.min_part_bytes, -(-largest_file_bytes // self.store.max_parts))
+        if part_bytes < min_bytes:
+            objects = f"objects of {binary_bytes_text(largest_file_bytes)}"
+            rule = f"must be at least {binary_bytes_text(min_bytes)} for {objects}"
+            raise InvalidInput.of("--block-size", rule, value=binary_bytes_text(part_bytes), remedy="increase it")
         return Transfer(part_bytes, num_parallel or DEFAULT_NUM_PARALLEL)
 
     def check_space(self, needed_bytes: int) -> None:
@@ -93,7 +94,7 @@ class UrlTarget:
         except OSError as error:
             raise unwritable(self.title, reason_of(error)) from error
         if found:
-            raise unwritable(files.title, "it is there already, and not from this run")
+            raise unwritable(files.title, "it exists already, from another run")
         return files
 
     def seen(self, run_id: str) -> RunPrefix:
@@ -105,7 +106,7 @@ class UrlTarget:
         try:
             self.store.check(self.path)
         except OSError as error:
-            rule = f"must be a bucket that can be reached ({reason_of(error).rstrip('.')})"
+            rule = f"must be a reachable bucket ({reason_of(error).rstrip('.')})"
             remedy = "check name and credentials"
             if self.store.endpoint:
                 remedy = f"check name, credentials and AWS_ENDPOINT_URL (requests go to {self.store.endpoint})"
@@ -123,5 +124,7 @@ def _store_of(scheme: str, url: str) -> ObjectStore:
     try:
         return ObjectStore(fsspec.filesystem(scheme))
     except (ValueError, ImportError) as error:
-        rule = f"must be a path, or a URL of a protocol that is installed ({str(error).rstrip('.')})"
-        raise InvalidInput.of("--target", rule, value=url, remedy="install it, or give a path or s3://") from error
+        rule = f"must be a path or a URL of an installed protocol ({str(error).rstrip('.')})"
+        raise InvalidInput.of(
+            "--target", rule, value=url, remedy="install the protocol's package, or give a path or s3://"
+        ) from error

@@ -45,7 +45,7 @@ class FoundLayout(BaseModel):
         description="Seconds for which training waits in each save. Null without a write rate."
     )
     restore_seconds: float | None = Field(
-        description="Seconds to read the checkpoint and pass it on. Null without a read rate."
+        description="Seconds to read the checkpoint, exchange included. Null without a read rate."
     )
     required_write_bytes_per_second: float | None = Field(
         description="Min write rate that meets the targets, in bytes per second. Null when no rate does."

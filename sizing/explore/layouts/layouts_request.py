@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sizing.errors import explain
+from sizing.former_names import with_new_names
 from sizing.layout.parallelism import Degree
 from sizing.scenario import Scenario
 from sizing.training.memory_question import HEADROOM_FRACTION
@@ -54,9 +55,13 @@ class LayoutsRequest(BaseModel):
     even_stages: bool = Field(False, description="Whether only pipeline degrees that divide the layers are tried.")
     max_layouts: Annotated[int, Field(ge=1, le=1000)] = Field(
         20,
-        validation_alias=AliasChoices("max_layouts", "most_layouts"),
         description="Max layouts in the report, the best first.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_former_names(cls, document: object) -> object:
+        return with_new_names(document, {"most_layouts": "max_layouts"})
 
 
 def layouts_request_from(document: object) -> LayoutsRequest:

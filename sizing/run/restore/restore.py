@@ -37,10 +37,8 @@ class RestoreAlternative(Figures):
     strategy: RestoreStrategy = Field(description="Way to read what replicas share.")
     read_bytes: int = Field(description="Bytes that all ranks together read from storage.")
     read_seconds: float = Field(description="Seconds of reading from storage.")
-    exchange_seconds: float = Field(
-        description="Seconds in which nodes pass on what they read, over the compute network."
-    )
-    seconds: float = Field(description="Seconds of reading and passing on together.")
+    exchange_seconds: float = Field(description="Seconds of exchange between nodes over the compute network.")
+    seconds: float = Field(description="Seconds of reading and exchange together.")
 
 
 class Restore(Figures):
@@ -54,10 +52,10 @@ class Restore(Figures):
     parts: dict[str, RestoredPart] = Field(
         description="Readings of each part of the state: weights, master copy, moments, EMA, .metadata."
     )
-    seconds: float | None = Field(description="Seconds of reading and passing on. Null without a read rate.")
+    seconds: float | None = Field(description="Seconds of reading and exchange. Null without a read rate.")
     read_seconds: float | None = Field(description="Seconds of reading from storage. Null without a read rate.")
     exchange_seconds: float | None = Field(
-        description="Seconds in which nodes pass on what they read, over the compute network. Null without a read rate."
+        description="Seconds of exchange between nodes over the compute network. Null without a read rate."
     )
     time_to_first_step_seconds: float | None = Field(
         description="Seconds from a failure to the first step (RTO): detection, relaunch and restore, or a measured "

@@ -44,7 +44,7 @@ class TierRow(Figures):
         description="Fraction of the time for which saves to it stall training: stall / interval."
     )
     restore_seconds: float | None = Field(
-        description="Seconds to read a checkpoint back from it and pass it on. Null without a read rate."
+        description="Seconds to read a checkpoint back from it, exchange included. Null without a read rate."
     )
     recovery_seconds: float | None = Field(
         description="Seconds from a failure until training goes on from it (RTO). Null without reliability."

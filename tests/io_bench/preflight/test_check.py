@@ -71,7 +71,7 @@ def test_a_file_longer_than_the_file_system_takes_is_a_problem(bench: Bench, sma
     done = bench.run_here("check", "--target", str(small_disk.path), "--bytes-per-rank", "16TiB")
     assert done.returncode == 2
     assert verdicts(done.stdout)["largest file"] == "problem"
-    assert "Problem: largest file: This file system takes no file as long: start more ranks" in done.stderr
+    assert "Problem: largest file: The file system does not allow files of this size. Start more ranks" in done.stderr
 
 
 def test_the_checkpoint_of_a_scenario_is_what_is_looked_for(bench: Bench, small_disk: Disk) -> None:
@@ -82,7 +82,7 @@ def test_the_checkpoint_of_a_scenario_is_what_is_looked_for(bench: Bench, small_
     done = bench.run_here("check", *flags)
     assert done.returncode == 0, done.stderr
     of_rank = [round(0.01 * row.bytes) for row in sorted(manifest_of(scenario), key=lambda row: row.rank)][:4]
-    size = f"{bytes_text(sum(of_rank))} from 4 ranks, the largest with {bytes_text(max(of_rank))}:"
+    size = f"{bytes_text(sum(of_rank))} from 4 ranks, max {bytes_text(max(of_rank))}:"
     assert size in done.stdout.replace("\n", " ")
     assert bench.run_here("check", *flags[:4], "--ranks", "4").returncode == 2
 
@@ -98,7 +98,7 @@ def test_a_file_system_in_memory_is_a_warning(bench: Bench, tmp_path: Path, test
     done = bench.run_here("check", "--target", str(target), "--bytes-per-rank", "1MiB")
     assert done.returncode == 1
     assert verdicts(done.stdout)["file system"] == "warning"
-    assert "Warning: file system: It lives in memory" in done.stderr
+    assert "Warning: file system: This file system is in memory" in done.stderr
     assert list(target.iterdir()) == []
 
 
@@ -133,9 +133,9 @@ def test_direct_io_that_engine_direct_cannot_keep_to_is_a_warning(
     """As on hosts whose pages are of 64 KiB, for an agent that knew only smaller ones."""
     monkeypatch.setattr(directory_checks, "ALIGNMENT_BYTES", 256)
     finding = directory_checks.direct_io(small_disk.path)
-    assert (finding.severity, "units of 256 B and fails here" in finding.advice) == ("warning", True)
+    assert (finding.severity, "aligns to 256 B and fails here" in finding.advice) == ("warning", True)
     monkeypatch.setattr(directory_checks, "smallest_alignment_bytes", lambda _path: None)
-    assert directory_checks.direct_io(small_disk.path).found == "taken, but no request is"
+    assert directory_checks.direct_io(small_disk.path).found == "accepted, but every request fails"
 
 
 def test_nothing_stays_of_a_check_that_is_interrupted(target: Path, tree: Callable[[Path], Tree]) -> None:
@@ -181,9 +181,9 @@ def test_an_object_store_is_tried_and_left_as_it_was(bench: Bench, tmp_path: Pat
         (["--ranks", "0"], "--ranks must be at least 1"),
         (["--ranks", "all"], "--ranks must be a whole number"),
         (["--bytes-per-rank", "1B"], "--bytes-per-rank must be from 1.000 MiB to 16.00 TiB"),
-        (["--scale", "0.5"], "--scale belongs to --scenario"),
+        (["--scale", "0.5"], "--scale needs --scenario"),
         (["--scenario", "none.json"], "--scenario must be a scenario"),
-        (["--scenario", "none.json", "--bytes-per-rank", "1GiB"], "must not stand beside --scenario"),
+        (["--scenario", "none.json", "--bytes-per-rank", "1GiB"], "must not be combined with --scenario"),
         (["--target", "/nowhere"], "--target must be a directory that exists"),
     ],
 )
