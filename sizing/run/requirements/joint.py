@@ -36,13 +36,15 @@ _FREED = (DRAINED,)
 _SECTIONS = 256
 _SEARCHED_SECTIONS = 16
 """Of the bracket, in each round; fewer where every one of them needs a search of its own for the best interval."""
+_BELOW = 1 - 1e-12
+"""Keeps the slowest rate at or above 1 B/s after rounding."""
 _ROUNDING = 1 + 1e-12
 _TINY = 1e-30
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """Values that together meet targets; `is_any` where the targets are met at every rate, and `values` is empty."""
+    """Values that together meet targets; where they are met at every rate, `is_any`, `values` holds no rate."""
 
     values: dict[str, float]
     is_any: bool = False
@@ -69,6 +71,12 @@ def joint_solution(asked: Asked, targets: tuple[str, ...], *, first: Direction =
         return _at_longer_interval(asked, targets, bases["read"])
     both = bases["write"].values | bases["read"].values
     return Solution(both, is_any=not both)
+
+
+def values_for_all_targets(asked: Asked) -> dict[str, float]:
+    """The values that together meet every target that the scenario sets; none where no storage does."""
+    solution = joint_solution(asked, all_targets(asked))
+    return solution.values if solution else {}
 
 
 def free_interval_solution(asked: Asked, targets: tuple[str, ...]) -> Solution | None:
@@ -200,8 +208,9 @@ def _slowest(
     fast, slow = bounds
     if not meets(np.array([fast]))[0]:
         return None
-    if not is_free and meets(np.array([slow]))[0]:
-        return Solution({}, is_any=True)
+    if meets(np.array([slow]))[0]:
+        values_there = tried(slow)[0]
+        return Solution({INTERVAL: float(values_there[INTERVAL])} if is_free else {}, is_any=True)
     sections = _SEARCHED_SECTIONS if is_free and asked.inputs.checkpoint.tiers else _SECTIONS
     edge = last_that_meets(meets, good=fast, bad=slow, num_sections=sections)
     return Solution(_floats(tried(edge)[0]))
@@ -241,7 +250,7 @@ def _met(asked: Asked, targets: tuple[str, ...], figures: RunReport, num_rows: i
 def _bounds(scaled: list[tuple[JointRates, float]]) -> tuple[float, float]:
     """Factors from which every file system rate is at most the highest that a scenario takes, and every rate 1 B/s."""
     fast = max(float(joint.total_bytes) / (MOST_BYTES * scale) for joint, scale in scaled)
-    slow = min(float(size) / scale for joint, scale in scaled for size in joint.unit_bytes.values())
+    slow = _BELOW * min(float(size) / scale for joint, scale in scaled for size in joint.unit_bytes.values())
     return fast, slow
 
 
