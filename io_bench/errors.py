@@ -19,6 +19,7 @@ from io_bench.interruption import Interrupted
 from sizing.errors import EXIT_BAD_INPUT, InvalidInput, SizingError
 
 EXIT_FAILED = 1
+"""A run that began and failed; bad input is 2."""
 
 _SPACE_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 

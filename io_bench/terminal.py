@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from sizing.units import rate_text
 
 WIDTH_WITHOUT_TERMINAL = 130
+"""Of what goes into a log: the widest table of one run."""
 # Drawing costs the GIL now and then, also under the clock.
 _REDRAWS_PER_SECOND = 2
 

@@ -30,6 +30,7 @@ from pydantic import BaseModel, ValidationError, ValidatorFunctionWrapHandler, W
 from sizing.errors import InvalidInput, explain
 
 MOST_PROBLEMS = 100
+"""Named one by one; a list of a million wrong values would make an answer larger than the question."""
 
 _Result = TypeVar("_Result")
 

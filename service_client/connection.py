@@ -14,6 +14,7 @@ from service_client.documents import Page
 from service_client.errors import Unavailable, raise_for
 
 SECONDS_TO_ANSWER = 60.0
+"""The service gives up a question after half a minute of computing and 20 s of waiting."""
 
 _Answer = TypeVar("_Answer")
 

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 LONGEST_VALUE_SHOWN = 60
+"""Characters: an error stays a line, whatever was sent."""
 
 EXIT_BAD_INPUT = 2
 """Exit code of every command line for input that breaks a rule."""

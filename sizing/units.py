@@ -17,8 +17,12 @@ from sizing.errors import broken_rule
 
 SECONDS_PER_HOUR = 3_600
 SECONDS_PER_DAY = 24 * SECONDS_PER_HOUR
+BYTES_PER_GIGABYTE = 1e9
+BYTES_PER_TERABYTE = 1e12
 MOST_BYTES = 10**21
+"""A zettabyte: more than any site stores, so a number above is a typing error."""
 MOST_SECONDS = 100.0 * 366 * SECONDS_PER_DAY
+"""A century: no run lasts so long, so a number above is a typing error."""
 
 _DECIMAL_PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 _BINARY_PREFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
@@ -45,7 +49,9 @@ _SECONDS_PER_UNIT = {
 _TERM = re.compile(r"\s*([0-9][0-9_,]*\.?[0-9]*(?:[eE][+-]?[0-9]{1,3})?|\.[0-9]+)\s*([A-Za-z]*)\s*")
 _RATE_ENDINGS = ("/s", "ps")
 _MOST_CHARACTERS = 64
+"""Of a number with its unit; a text without end takes time to match."""
 _LEAST_PERCENT = 1e-4
+"""Below, digits of a share say nothing."""
 
 
 def parse_bytes(value: Any) -> Any:

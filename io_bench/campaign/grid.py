@@ -24,6 +24,7 @@ from sizing.errors import InvalidInput
 from sizing.units import parse_bytes
 
 MOST_CONFIGURATIONS = 10_000
+"""A day of ten seconds each: more is a typing error."""
 
 
 def configurations_of(options: ScanOptions, group: ProcessGroup, *, seed: int) -> list[Configuration]:

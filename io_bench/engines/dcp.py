@@ -23,10 +23,12 @@ from io_bench.payload.payload import Payload
 from io_bench.ranks.writers import Writers
 from io_bench.target.run_files import RunFiles
 
-# Of a tensor: its own zip container in the .distcp file, and its lines in .metadata, which grow with its name.
 _MOST_BYTES_PER_TENSOR = 4 * 1024
+"""Its zip container in the .distcp file, 1,577 as measured, and its lines in .metadata, which grow with its name."""
 _MOST_FIXED_BYTES = 64 * 1024
+"""Of a rank: pickled values that are no tensors, and the beginning of .metadata."""
 _DEFAULT_THREADS = 1
+"""FileSystemWriter's own default."""
 
 
 class Dcp:

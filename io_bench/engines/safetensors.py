@@ -21,9 +21,10 @@ from io_bench.payload.payload import Payload
 from io_bench.ranks.writers import Writers
 from io_bench.target.run_files import RunFiles
 
-# A line of the header: name, dtype, shape, offsets.
 _MOST_BYTES_PER_TENSOR = 512
+"""A line of the header: name, dtype, shape, offsets; 114 as measured, with names of 45 characters."""
 _MOST_FIXED_BYTES = 4 * 1024
+"""Of a file: the header's length and padding, and the plain values."""
 
 
 class Safetensors:

@@ -14,7 +14,9 @@ from typing import BinaryIO
 import torch
 
 MOST_HEADER_BYTES = 100_000_000
+"""The format's own limit: safetensors, `MAX_HEADER_SIZE`."""
 _ALIGNMENT = 8
+"""Data begins at a multiple of 8, as safetensors writes it."""
 _DTYPES = {
     torch.float64: "F64",
     torch.float32: "F32",

@@ -16,9 +16,10 @@ from io_bench.payload.payload import Payload
 from io_bench.ranks.writers import Writers
 from io_bench.target.run_files import RunFiles
 
-# A record of the zip container: two headers, the name, alignment to 64 bytes, and its line in the pickle.
 _MOST_BYTES_PER_RECORD = 1024
+"""Of the zip container: two headers, the name, alignment to 64 bytes, a line in the pickle; about 320 as measured."""
 _MOST_FIXED_BYTES = 16 * 1024
+"""Of a file: its records that are no tensors, and the pickle's beginning and end; 1,350 as measured."""
 
 
 class TorchSave:

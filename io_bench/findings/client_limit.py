@@ -10,7 +10,9 @@ from io_bench.repetition.stopwatch import Timing
 from sizing.storage.measurement import LimitedBy
 
 GENERATOR_BOUND_FRACTION = 0.05
+"""A choice: below, the rate is at most that much too low, which is about the noise of storage."""
 CLIENT_BOUND_CPU_FRACTION = 0.9
+"""A choice: the rest of a CPU goes to interrupts and to what else runs on a node, so that no process sees all of it."""
 STORAGE_BOUND_RATIO = 2.0
 """The client without storage is this much faster where storage takes more of the time than the client does."""
 

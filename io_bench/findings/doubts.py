@@ -12,9 +12,14 @@ from sizing.storage.measurement import Measurement
 from sizing.units import bytes_text, percent_text, rate_text, seconds_text
 
 SHORT_SECONDS = 5.0
+"""A choice: caches of drives and controllers hold a few seconds of writes, and starting takes a tenth of one."""
 DRIFT_FRACTION = 0.10
+"""Of the later repetitions' time over the earlier ones'. A choice, twice the width at which a run counts as settled."""
 DISAGREEMENT_FRACTION = 0.10
+"""Between bytes written and bytes that the kernel counted. A choice: file systems add journals and padding of a few
+percent, while doubled or missing writes differ by far more."""
 START_SPREAD_FRACTION = 0.05
+"""Of the time measured. A choice: ranks that start so much apart make the rate that much too low at most."""
 _COUNTERS = {
     "process": "/proc/self/io of the ranks",
     "disk": "/proc/diskstats of the target's device",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shlex
 
+from io_bench.engines import DEFAULT_BLOCK_BYTES
 from sizing.storage.measurement import Operation
-
-_DEFAULT_BLOCK_BYTES = 8 << 20
 
 
 def equivalent_commands(
@@ -29,7 +28,7 @@ def equivalent_commands(
     >>> lines["elbencho"]
     'elbencho --write --dirs 0 --files 1 --threads 2 --size 1073741824 --block 8388608 --iodepth 4 --direct /mnt/x'
     """
-    block = block_bytes or _DEFAULT_BLOCK_BYTES
+    block = block_bytes or DEFAULT_BLOCK_BYTES
     depth = threads_per_rank if is_direct else 1
     size = -(-bytes_per_rank // block) * block
     place = shlex.quote(directory)

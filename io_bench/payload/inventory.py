@@ -25,7 +25,9 @@ _DTYPE_OF_PART = {
 BYTES_PER_PARAMETER = sum(BYTES_PER_DTYPE[dtype] for dtype in _DTYPE_OF_PART.values())
 
 _MOST_HIDDEN = 8192
+"""The width of the largest dense layers of models of 70B; wider, a rank would hold few tensors."""
 _LEAST_LAYERS = 4
+"""So that the payload has dozens of tensors of a model's shapes; only the smallest have fewer."""
 # A whole number of 8-byte words in every dtype, so that payload can be made of words.
 _PARAMETER_MULTIPLE = 4
 

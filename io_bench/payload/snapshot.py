@@ -11,6 +11,7 @@ from io_bench.payload.device import Device
 from io_bench.payload.payload import tensors_of
 
 SNAPSHOT_BYTES = 256 << 20
+"""Large enough that a copy over PCIe is at full speed, small beside a node's memory for each of its GPUs."""
 
 
 class Snapshot:

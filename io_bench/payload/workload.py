@@ -14,6 +14,7 @@ from sizing.sized import saved_by_rank_of
 from sizing.units import bytes_text
 
 _RANKS_NAMED = 4
+"""In a sentence; the others are dots."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from sizing.scenario import scenario_from
 from sizing.units import parse_bytes
 
 MOST_RANKS = 10_000_000
+"""A hundred times the largest published training: a number above is a typing error."""
 
 
 class CheckOptions(TargetOptions):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from io_bench.preflight.alignment import is_refused, num_cached_pages, smallest_alignment_bytes
 from io_bench.preflight.findings import Finding
+from io_bench.preflight.probe import SMALL_BYTES
 from io_bench.ranks.bounded_store import CONNECTIONS_PER_RANK
 from io_bench.target.directory.allocation import allocate
 from io_bench.target.directory.direct_io import ALIGNMENT_BYTES
@@ -20,11 +21,15 @@ from sizing.units import binary_bytes_text, bytes_text
 
 PROBE_NAMES = ("allocated", "created", "direct", "long", "renamed", "stamped", "synced")
 LEAST_OPEN_FILES = 512
+"""What Python, torch and the threads of an engine have open, with room to spare."""
 MOST_CLOCK_SECONDS = 1.0
+"""A choice: synchronised clocks are milliseconds apart. A wrong one only makes logs hard to compare."""
 MOST_SYNC_SECONDS = 0.5
+"""A choice: a hundred times what a drive with a cache takes, so that only what is broken or overloaded is named."""
 _NUM_SYNCS = 9
-_SMALL_BYTES = 4096
+"""The median of so many; the check stays under a few seconds even where each takes half of one."""
 _ALLOCATED_BYTES = 1 << 20
+"""Enough that the file system must reserve blocks."""
 _TYPES_IN_MEMORY = ("tmpfs", "ramfs")
 
 
@@ -122,7 +127,7 @@ def sync_cost(probe: Path) -> Finding:
     seconds = []
     with (probe / "synced").open("wb", buffering=0) as file:
         for _ in range(_NUM_SYNCS):
-            file.write(bytes(_SMALL_BYTES))
+            file.write(bytes(SMALL_BYTES))
             started = time.perf_counter()
             os.fsync(file.fileno())
             seconds.append(time.perf_counter() - started)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 
 from io_bench.preflight.findings import Finding
+from io_bench.preflight.probe import SMALL_BYTES
 from io_bench.target.object_store.url_target import UrlTarget
 from io_bench.target.run_files import RunFiles
 from sizing.units import bytes_text
 
 _SMALL, _LARGE, _BEGUN = "small", "large", "begun"
 PROBE_NAMES = (_SMALL, _LARGE, _BEGUN)
-_SMALL_BYTES = 4096
 
 
 def endpoint(target: UrlTarget) -> Finding:
@@ -28,7 +28,7 @@ def space(needed_bytes: int) -> Finding:
 
 def put_and_get(files: RunFiles) -> Finding:
     """A small object, there and back."""
-    seconds = _round_trip(files, _SMALL, bytes(_SMALL_BYTES))
+    seconds = _round_trip(files, _SMALL, bytes(SMALL_BYTES))
     return Finding("put and get", f"works, round trip {1e3 * seconds:.3g} ms")
 
 

@@ -13,6 +13,9 @@ from io_bench.target.lifecycle.run_place import made
 from io_bench.target.run_files import RunFiles
 from io_bench.target.target import Target
 
+SMALL_BYTES = 4096
+"""What is tried as a small file or object: a page."""
+
 
 @contextmanager
 def probe_in(target: Target, *, names: Collection[str]) -> Iterator[RunFiles]:

@@ -14,7 +14,10 @@ from service_client.client import Client
 from service_client.errors import Refused, Unavailable
 
 FIRST_PAUSE_SECONDS = 0.5
+"""A service that restarts is back in a second or two."""
 LONGEST_PAUSE_SECONDS = 30.0
+"""So that a service which was away for an hour is not asked by a thousand nodes at once, and not much later than
+needed."""
 
 _WRONG_ADDRESS_OR_TOKEN = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 

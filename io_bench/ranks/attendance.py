@@ -11,7 +11,9 @@ from io_bench.ranks.placement import Placement
 from sizing.units import seconds_text
 
 SECONDS_BETWEEN_LOOKS = 0.3
+"""A dead rank is named within a second, and the store is asked little by thousands of ranks."""
 _LONGEST_PAUSE_SECONDS = 0.05
+"""Between two questions whether all have come: what ranks wait at a barrier beyond the slowest."""
 
 Sleep = Callable[[float], object]
 """Pauses for so many seconds, or less."""

@@ -15,6 +15,7 @@ from io_bench.ranks.bounded_store import Store
 from sizing.errors import SizingError
 
 MOST_FAREWELL_SECONDS = 10.0
+"""Schedulers kill what has not ended about 30 s after they asked: Slurm's KillWait, Kubernetes' grace period."""
 _FAILURE, _SPEAKER = "failure", "speaker"
 
 

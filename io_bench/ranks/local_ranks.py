@@ -15,6 +15,7 @@ from io_bench.errors import RunEnded
 from io_bench.ranks.placement import placement_in
 
 LONGEST_GOODBYE_SECONDS = 30.0
+"""Longer than the ranks' own farewell and the removal of their files."""
 
 
 def is_launched() -> bool:

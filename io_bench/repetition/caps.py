@@ -9,6 +9,7 @@ from io_bench.ranks.process_group import ProcessGroup
 from io_bench.repetition.sample import Sample
 
 _LONGEST_PAUSE_SECONDS = 1.0
+"""Between two looks whether the run was told to end."""
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ Counter = Literal["process", "disk", "network"]
 device that holds the target. `network`: all adapters, InfiniBand too. The last two are a node's."""
 
 _SECTOR_BYTES = 512
+"""The unit of /proc/diskstats, whatever the drive: kernel, Documentation/admin-guide/iostats.rst."""
 # InfiniBand counts words of four bytes: linux, Documentation/ABI/stable/sysfs-class-infiniband.
 _INFINIBAND_WORD_BYTES = 4
 # linux, include/uapi/linux/if_arp.h

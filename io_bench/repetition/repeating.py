@@ -18,7 +18,9 @@ from io_bench.target.run_files import RunFiles
 from io_bench.terminal import StepProgress
 
 SETTLED_FRACTION = 0.05
+"""A choice: the width falls with the root of the repetitions, so half of it takes four times as many."""
 MOST_REPETITIONS = 50
+"""Storage that has not settled by then does not: its spread is the result."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,17 @@ from collections.abc import Sequence
 import numpy as np
 
 CONFIDENCE = 0.95
+"""The usual 95 %."""
 LATE_FRACTION = 0.10
+"""A choice: ranks that are less late cost the checkpoint less than the noise of storage."""
 _LATE_DEVIATIONS = 3
+"""The rule of Leys et al. 2013, as in `stragglers`."""
 _NUM_RESAMPLES = 2_000
+"""A bootstrap's 95 % interval rests on the outer 50 on either side."""
 _LEAST_REPETITIONS_FOR_DRIFT = 4
+"""Two on either side."""
 _LEAST_RANKS_FOR_STRAGGLERS = 3
+"""Of two, nobody can say which one is late."""
 
 
 def median_interval(samples: Sequence[float]) -> tuple[float, float]:

@@ -22,20 +22,33 @@ from sizing.units import (
 )
 
 LEAST_BYTES_PER_RANK: int = parse_bytes("1 MiB")
+"""Less measures the opening of files."""
 MOST_BYTES_PER_RANK: int = parse_bytes("16 TiB")
+"""The largest file of ext4, and beyond every shard."""
 LEAST_BLOCK_BYTES: int = parse_bytes("64 KiB")
+"""The largest unit that O_DIRECT asks for."""
 MOST_BLOCK_BYTES: int = parse_bytes("1 GiB")
+"""Each thread holds two in memory."""
 MOST_THREADS = 256
+"""Beyond the queue of a drive; each has two blocks in memory."""
 MOST_WRITERS_PER_NODE = 1024
+"""More processes than CPUs of a node."""
 MOST_NODES = 100_000
+"""Above the largest clusters by far: a typing error."""
 DEFAULT_ENGINE = "direct"
 MOST_DEFAULT_WRITERS = 16
+"""Twice the GPUs of a node; a scan by powers of two has five steps up to there."""
 DEFAULT_BYTES_PER_RANK = "256MiB"
 DEFAULT_REPETITIONS = 5
+"""The median leaves out two on either side."""
 DEFAULT_MAX_SECONDS: float = parse_seconds("5min")
+"""What people wait for without having asked for more."""
 DEFAULT_TIMEOUT = "10min"
 DEFAULT_TIMEOUT_SECONDS: float = parse_seconds(DEFAULT_TIMEOUT)
+"""A guess: longer than any step of one repetition. Too short breaks off runs on slow storage, too long only names a
+rank that hangs later."""
 _MOST_VALUES = 32
+"""Of one flag; the grid multiplies them."""
 
 _Value = TypeVar("_Value")
 

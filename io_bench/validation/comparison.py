@@ -21,8 +21,12 @@ from sizing.sized import manifest_of
 from sizing.units import parse_bytes
 
 TOLERANCE = 0.005
+"""Step counters of optimizers and pickled settings, which are not predicted, weigh so much in models as small as
+these."""
 MOST_SECONDS = 600
+"""A tiny model takes seconds; starting DeepSpeed may compile for minutes."""
 EMPTY_BYTES: int = container_bytes(CONTAINERS["torch-zip"], num_files=1, num_tensors=0)
+"""A file that holds no tensor."""
 MOST_BYTES_WITHOUT_TENSORS: int = parse_bytes("64 kB")
 """What a framework puts into a file without tensors: its configuration, names and shapes."""
 

@@ -21,6 +21,7 @@ QUICK_SECONDS = 0.005
 """Of processor time. Others wait so long for a quick answer at most."""
 
 _MOST_LAYOUTS = 10_000
+"""Remembered: a few megabytes. Then they are learned anew."""
 
 
 class QuickAnswers:

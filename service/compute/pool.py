@@ -15,6 +15,7 @@ from service.settings import Settings
 from service.telemetry.metrics import Metrics
 
 MOST_WAITING_PER_WORKER = 8
+"""Of questions of 2.5 s each the last one's turn still comes within SECONDS_TO_WAIT; more are refused at once."""
 SECONDS_TO_WAIT = 20.0
 """For a turn; with the time to compute it is less than clients and proxies wait (60 s), who would be gone."""
 

@@ -18,7 +18,9 @@ from sizing.errors import InvalidInput, Problem
 from sizing.units import binary_bytes_text
 
 SECONDS_TO_START = 60.0
+"""Importing takes seconds; on a machine that swaps, far longer."""
 SECONDS_TO_END = 5.0
+"""Between asking a process to end and killing it."""
 _OUT_OF_MEMORY = errno.ENOMEM
 """The exit code of a process that reached its limit of memory."""
 

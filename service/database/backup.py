@@ -17,6 +17,7 @@ from service.database.schema import is_known, migrated_database
 from service.errors import CannotServe
 
 _SECONDS_TO_WAIT = 30.0
+"""For a writer of a running service to finish; its transactions take milliseconds."""
 _DAMAGES = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 _REPLACE = "stop the service, move the file away with its -wal and -shm, and restore a backup"
 

@@ -23,6 +23,8 @@ _POSTGRESQL_DISK_FULL = "53100"
 _POSTGRESQL_CONNECTIONS = 10
 """Max per worker; a request waits for a free one."""
 _SECONDS_TO_CONNECT = 10
+"""To the server, and for a connection of the pool to become free. A guess: a server in reach answers in milliseconds;
+too short fails requests during a failover, too long lets them pile up."""
 _CONNECTION_OPTIONS: dict[str, int] = {
     "connect_timeout": _SECONDS_TO_CONNECT,
     "tcp_user_timeout": 10_000,

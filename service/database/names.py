@@ -9,7 +9,9 @@ from pydantic import AfterValidator, Field
 from sizing.errors import broken_rule
 
 LONGEST_NAME = 100
+"""A line of a list."""
 LONGEST_DESCRIPTION = 2000
+"""A page."""
 
 
 def _one_line(name: str) -> str:

@@ -25,6 +25,7 @@ from sizing.storage.measurement import BenchmarkResult, Measurement
 from sizing.units import binary_bytes_text
 
 MOST_RUNS = 1000
+"""What a calibration may name, as MOST_POINTS bounds its rows."""
 MOST_DOCUMENT_BYTES = 256 * 1024**2
 """Of the runs that are looked at together."""
 

@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect
 from service.errors import BodyTooLarge, BodyTooSlow, InvalidJson, UnsupportedMediaType
 
 _GZIP = zlib.MAX_WBITS | 16
+"""zlib's flag for a gzip header."""
 
 
 class _Unpacker(Protocol):

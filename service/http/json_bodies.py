@@ -21,6 +21,7 @@ from service.http.bodies import body_of
 from sizing.errors import shown
 
 LONGEST_FIELD_NAME = 200
+"""The longest field has 50 characters; names are repeated in problems."""
 MOST_BYTES_AT_ONCE = 64 * 1024
 """Larger bodies are parsed in a thread, so that others need not wait."""
 

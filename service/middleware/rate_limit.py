@@ -16,8 +16,10 @@ SECONDS_OF_BURST = 10
 """A client that has been quiet may ask as much at once as otherwise in this time."""
 
 _MOST_CLIENTS = 10_000
+"""Remembered: a megabyte. Those who may ask again are forgotten first."""
 _UNLIMITED = ("/healthz", "/readyz", "/metrics")
 _IPV6_NETWORK_BITS = 64
+"""The network of one link (RFC 4291, 2.5.1): a client may take any address in it."""
 
 
 @dataclass(slots=True)

@@ -25,6 +25,7 @@ from sizing.storage.measurement import BenchmarkResult
 router = APIRouter(prefix="/v1/storage-systems/{name}/runs", tags=["runs"], route_class=ResultRoute)
 
 MOST_MEASUREMENTS = 1000
+"""As many as a scan of 500 configurations has. Each is listed by itself."""
 
 RESULT_EXAMPLE: dict[str, Any] = {
     "schema_version": 1,

@@ -29,8 +29,11 @@ SECONDS_TO_FINISH = 5
 """How long requests in progress may take after the service was told to stop."""
 
 _SECONDS_TO_END = SECONDS_TO_FINISH + 5
+"""Until workers that have not ended are killed."""
 _SECONDS_BETWEEN_STARTS = 0.5
+"""So that one that cannot even start does not keep a CPU busy."""
 _SECONDS_TO_NOTICE_A_SIGNAL = 0.2
+"""Python handles a signal between two waits."""
 
 _log = logging.getLogger(__name__)
 

@@ -18,6 +18,7 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 WORKERS_DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+"""Bounds of the buckets: an answer takes a millisecond, a heavy question up to 30 s."""
 
 
 class Metrics:

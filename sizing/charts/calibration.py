@@ -9,13 +9,16 @@ import numpy as np
 from sizing.charts.chart import Spec, chart, quantity, series
 from sizing.charts.theme import BAND_OPACITY, HEIGHT, WIDTH
 from sizing.storage.calibration import Calibration, predicted
+from sizing.storage.calibration.calibrate import LEAST_RATIO_OF_SIZES
 from sizing.storage.calibration.calibration import DirectionFit, FittedPoint
 from sizing.storage.rates import DIRECTIONS, Direction
 from sizing.storage.terms import Demand
 from sizing.units import bytes_text, percent_text
 
 _MOST_SERIES = 5
+"""Lines that a reader can still tell apart; more numbers of ranks are thinned out evenly."""
 _STEPS_PER_DOUBLING = 16
+"""Points of a predicted line, so that its bend at a limit looks like one at the width of a chart."""
 _NAMES: dict[Direction, str] = {"write": "write", "read": "restore"}
 
 
@@ -97,7 +100,7 @@ def _measured_rows(fit: DirectionFit, *, ranks: Sequence[float], size: float) ->
     """The measurements of about that size, with one of those numbers of ranks per node."""
     for point in fit.points:
         count = point.num_streams / point.num_nodes
-        if count in ranks and _bytes_per_stream(point) > size / 1.5:
+        if count in ranks and _bytes_per_stream(point) > size / LEAST_RATIO_OF_SIZES:
             yield {
                 "num_nodes": point.num_nodes,
                 "bytes_per_second": point.bytes_per_second,

@@ -12,6 +12,7 @@ from sizing.storage.rates import DIRECTIONS
 from sizing.units import SECONDS_PER_HOUR, rate_text
 
 _LOW = HEIGHT * 2 // 3
+"""Two charts of a cluster stand on top of each other, and one page holds both."""
 
 
 def cluster_chart(report: ClusterReport) -> Spec:

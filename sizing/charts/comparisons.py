@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sizing.charts.chart import Spec, chart, quantity, series
-from sizing.charts.theme import WIDTH
+from sizing.charts.theme import BAR_STEP, WIDTH
 from sizing.explore.comparisons.comparison_report import ComparisonReport
 
-_BAR_STEP = {"step": 18}
 _TIMES = {"write.stall_seconds": "stall per save", "restore.seconds": "restore"}
 _LOSSES = {"overhead.fraction": "saving", "overhead.rework_fraction": "failures"}
 
@@ -30,7 +29,7 @@ def _bars(report: ComparisonReport, figures: dict[str, str], unit: str, title: s
     kinds = list(figures.values())
     return {
         "width": WIDTH,
-        "height": _BAR_STEP,
+        "height": BAR_STEP,
         "data": {"values": list(_rows(report, figures, unit))},
         "mark": "bar",
         "encoding": {

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sizing.charts.chart import Spec, chart, quantity, series
-from sizing.charts.theme import COLORS
+from sizing.charts.theme import BAR_STEP, COLORS
 from sizing.explore.layouts.layouts_report import FoundLayout, LayoutsReport
 from sizing.layout.degrees import degrees_text
 
 MOST_BARS = 40
+"""As many as a page holds at the height of a bar."""
 
 _PARTS = ("state", "activations")
-_BAR_STEP = {"step": 18}
 
 
 def layouts_chart(report: LayoutsReport) -> Spec:
@@ -50,7 +50,7 @@ def layouts_chart(report: LayoutsReport) -> Spec:
             },
         ],
     )
-    return spec | {"height": _BAR_STEP}
+    return spec | {"height": BAR_STEP}
 
 
 def _dashes(lines: list[dict[str, object]]) -> Spec:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import types
 
 _PNG_SCALE = 2.0
+"""Pixels per point: sharp on a high-resolution screen and in print at half size."""
 _NOTHING_FROM_OUTSIDE: list[str] = []
 
 

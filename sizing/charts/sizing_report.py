@@ -21,7 +21,10 @@ from sizing.storage.transfer import Numbers
 from sizing.units import bytes_text, seconds_text
 
 _SPAN = 10.0
+"""The chart goes from a tenth of the shorter to ten times the longer of the interval asked for and the best one: far
+enough to see both sides rise."""
 _NUM_POINTS = 200
+"""A smooth line at the width of a chart."""
 _AREA_OPACITY = 0.75
 """So that the grid is seen through the areas."""
 _TIME_AXIS = {
@@ -29,7 +32,10 @@ _TIME_AXIS = {
     "labelExpr": "datum.value < 3600 ? datum.value / 60 + ' min' : datum.value < 86400 ? datum.value / 3600 + ' h'"
     " : datum.value / 86400 + ' d'",
 }
+"""Ticks where people count time, from a minute to a week; a logarithmic axis of its own would put them at 10^k
+seconds."""
 _BAR_STEP = {"step": 34}
+"""Pixels per bar that has a text beside it."""
 
 
 def report_charts(scenario: Scenario, report: SizingReport) -> list[Spec]:

@@ -9,6 +9,7 @@ from sizing.explore.sweeps.figures import OBJECTIVES, ObjectiveName
 from sizing.explore.sweeps.sweep_report import SweepReport
 
 MOST_POINTS = 5_000
+"""More would be one blot, and as SVG several megabytes; rows are left out evenly."""
 
 
 def sweep_chart(report: SweepReport) -> Spec:

@@ -6,6 +6,11 @@ from typing import Any
 
 WIDTH = 640
 HEIGHT = 360
+"""In pixels: two charts side by side fit a screen of 1,440, one fits the text of a printed page."""
+
+BAR_STEP = {"step": 18}
+"""Pixels of a horizontal bar whose name stands beside the axis, with the space to the next one."""
+
 FONT = "Liberation Sans, Arial, Helvetica, DejaVu Sans, sans-serif"
 
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#56B4E9", "#000000", "#CC79A7", "#D55E00")
@@ -20,6 +25,7 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down"
 INK = "#222222"
 GRID = "#DDDDDD"
 BAND_OPACITY = 0.2
+"""So that two bands that overlap are still seen as two."""
 SEQUENTIAL_SCHEME = "cividis"
 """Colors of a quantity: brightness alone orders them (Nunez et al. 2018, PLOS ONE 13(7))."""
 

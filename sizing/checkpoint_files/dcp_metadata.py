@@ -18,10 +18,8 @@ from sizing.checkpoint_files.allowed_names import (
 from sizing.checkpoint_files.container import StoredTensor
 from sizing.checkpoint_files.dtypes import TORCH_DTYPE_BITS, num_elements
 from sizing.checkpoint_files.pickle_reading import read_pickle
-from sizing.checkpoint_files.pickle_values import Inert, Name, RefusedPickle, is_count
+from sizing.checkpoint_files.pickle_values import LONGEST_NAME, Inert, Name, RefusedPickle, is_count
 from sizing.checkpoint_files.safetensors_index import is_plain_file_name
-
-LONGEST_NAME = 1_000
 
 
 @dataclass(frozen=True, slots=True)

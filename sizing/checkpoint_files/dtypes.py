@@ -100,7 +100,9 @@ QUANTISED = frozenset({"int32", "int16", "int8", "uint8", "float4_e2m1fn_x2"}) |
 """Dtypes in which weights are packed: one element may hold several parameters."""
 
 MOST_DIMENSIONS = 64
+"""torch's own limit: `dim_bitset_size` in ATen/WrapDimUtilsMulti.h."""
 MOST_ELEMENTS = 2**63 - 1
+"""torch counts in 64 bits with a sign."""
 
 
 def num_elements(shape: tuple[int, ...]) -> int:

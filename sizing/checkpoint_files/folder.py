@@ -21,6 +21,8 @@ from sizing.checkpoint_files.torch_file import torch_container
 from sizing.checkpoint_files.torch_zip import is_torch_file
 
 MOST_FILES = 100_000
+"""A training of 100,000 ranks writes about as many. Above, it is the root of something else, and listing takes
+minutes."""
 TORCH_SUFFIXES = frozenset({".pt", ".pth", ".ckpt"})
 MAYBE_TORCH_SUFFIX = ".bin"
 SETTINGS_FILES = frozenset({"training_args.bin"})

@@ -26,6 +26,7 @@ EMPTY_DICTIONARIES = frozenset({"collections.OrderedDict", "collections.defaultd
 SIZE = "torch.Size"
 GETATTR = frozenset({"builtins.getattr", "__builtin__.getattr"})
 NEWEST_PROTOCOL = 5
+"""The newest that Python has; torch writes 2."""
 
 _BYTE, _TWO_BYTES = struct.Struct("<B"), struct.Struct("<H")
 _FOUR_BYTES, _EIGHT_BYTES = struct.Struct("<I"), struct.Struct("<Q")

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from sizing.checkpoint_files.allowed_names import REBUILD_FROM_TYPE, REBUILD_TENSOR
 from sizing.checkpoint_files.dtypes import STORAGE_DTYPES, TORCH_DTYPE_BITS, num_elements
-from sizing.checkpoint_files.pickle_values import PERSISTENT, Inert, Name, RefusedPickle, is_count
+from sizing.checkpoint_files.pickle_values import LONGEST_NAME, PERSISTENT, Inert, Name, RefusedPickle, is_count
 
 MOST_LEVELS = 64
-LONGEST_KEY = 1_000
+"""Checkpoints nest about ten. Names join the keys on the way, so depth without end is memory without end."""
 
 Path = tuple[str, ...]
 
@@ -84,8 +84,8 @@ def _may_hold_tensors(value: object) -> bool:
 
 def _key(key: object) -> str:
     text = key.text if isinstance(key, Name) else str(key) if isinstance(key, (str, int)) else type(key).__name__
-    if len(text) > LONGEST_KEY:
-        raise RefusedPickle(f"a key is longer than {LONGEST_KEY} characters")
+    if len(text) > LONGEST_NAME:
+        raise RefusedPickle(f"a key is longer than {LONGEST_NAME} characters")
     return text
 
 

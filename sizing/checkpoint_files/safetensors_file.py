@@ -23,7 +23,10 @@ from sizing.checkpoint_files.refusals import (
 )
 
 LENGTH_BYTES = 8
+"""The format begins with the header's length as a 64-bit number."""
 MOST_HEADER_BYTES = 32 * 1024**2
+"""The format allows 100 MB, and a tensor takes about 100 bytes, so this holds 300,000. Parsed JSON takes some ten times
+its text in memory, which whoever sends the file decides."""
 _ENTRY_FIELDS = {"dtype", "shape", "data_offsets"}
 
 

@@ -13,7 +13,9 @@ from sizing.checkpoint_files.safetensors_file import safetensors_tensors
 SHARD_SUFFIX = ".safetensors"
 INDEX_SUFFIX = f"{SHARD_SUFFIX}.index.json"
 MOST_INDEX_BYTES = 32 * 1024**2
+"""As MOST_HEADER_BYTES of a file: the index has one line for each tensor of all shards."""
 MOST_SHARDS = 10_000
+"""The largest public models have about 200; each is opened."""
 INDEX_REMEDY = "give the index of a sharded safetensors model"
 
 

@@ -28,8 +28,10 @@ LEGACY_MAGIC = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"
 """How the first pickle of the format before torch 1.6 goes on: `torch.serialization.MAGIC_NUMBER`."""
 TAR_MAGIC, TAR_MAGIC_AT = b"ustar", 257
 MOST_DIRECTORY_BYTES = 16 * 1024**2
+"""torch.save takes 63 bytes for a tensor, so this is 260,000 of them. zipfile reads it whole into memory."""
 SAVE_AGAIN = "load it with the torch that wrote it and torch.save it again"
 _BLOCK_BYTES = 1024**2
+"""Read at once of a pickle, whose size the archive only claims."""
 
 _ZIP_ERRORS = (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError, RuntimeError, struct.error)
 

@@ -14,6 +14,7 @@ from sizing.explore.comparisons.comparison_report import ComparisonReport, Expla
 from sizing.summary.targets import target_rows
 
 _MOST_CHANGES = 6
+"""Of one input; the others are in the table of all figures."""
 
 
 def comparison_text(report: ComparisonReport) -> RenderableType:

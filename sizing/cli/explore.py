@@ -15,13 +15,11 @@ from sizing.cli.files import read_document
 from sizing.cli.requirements_text import requirements_text
 from sizing.cli.scenarios import AS_JSON, asked_document, asked_scenario
 from sizing.cli.sweep_output import sweep_text, varied_value, write_csv, write_sweep_csv
-from sizing.cli.terminal import EXIT_MISSED, console, progress_bar
+from sizing.cli.terminal import EXIT_MISSED, WIDE_WITHOUT_TERMINAL, console, progress_bar
 from sizing.explore.comparisons.comparison import compare
 from sizing.explore.requirements.solver import requirements_of
 from sizing.explore.sweeps.figures import OBJECTIVES
 from sizing.explore.sweeps.sweep import sweep
-
-_WIDE = 200
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON")]
 ChartFile = Annotated[Path | None, typer.Option("--chart", help="Draw into FILE.html, .png, .svg or .json")]
@@ -129,7 +127,7 @@ def _print_sweep(request: dict[str, Any], options: SweepOptions) -> None:
     elif options.as_csv:
         write_csv(report.columns, report.rows)
     else:
-        console(width_without_terminal=_WIDE).print(sweep_text(report))
+        console(width_without_terminal=WIDE_WITHOUT_TERMINAL).print(sweep_text(report))
 
 
 def cluster_verb(
@@ -154,7 +152,7 @@ def cluster_verb(
     if as_json:
         print(report.model_dump_json(indent=2))
     else:
-        console(width_without_terminal=_WIDE).print(cluster_text(report))
+        console(width_without_terminal=WIDE_WITHOUT_TERMINAL).print(cluster_text(report))
     if check and not report.meets_targets:
         raise typer.Exit(EXIT_MISSED)
 

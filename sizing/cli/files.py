@@ -18,6 +18,8 @@ from sizing.storage.profile import StorageProfile
 from sizing.units import binary_bytes_text, parse_bytes
 
 MOST_FILE_BYTES: int = parse_bytes("64 MiB")
+"""A calibration of 10,000 points takes some megabytes. More is a mistake, such as a checkpoint's path, and fills
+memory."""
 
 _Model = TypeVar("_Model", bound=BaseModel)
 

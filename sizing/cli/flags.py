@@ -15,6 +15,7 @@ from sizing.errors import model_in
 from sizing.scenario import Scenario
 
 MOST_CHOICES = 6
+"""A line of help that is still read; the error of a wrong value names them all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from rich.text import Text
 from sizing.charts.files import require_chart_name, write_chart
 from sizing.charts.layouts import layouts_chart
 from sizing.cli.scenarios import AS_JSON, asked_document
-from sizing.cli.terminal import EXIT_MISSED, console, progress_bar
+from sizing.cli.terminal import EXIT_MISSED, WIDE_WITHOUT_TERMINAL, console, progress_bar
 from sizing.explore.layouts.layouts_report import FoundLayout, LayoutsReport
 from sizing.explore.layouts.layouts_request import Objective
 from sizing.explore.layouts.ranking import find_layouts
@@ -23,7 +23,6 @@ from sizing.units import counted_text, decimal_bytes_text, percent_text, rate_te
 
 _Number = TypeVar("_Number", int, float)
 
-_WIDE = 200
 _ALWAYS = ("tensor", "pipeline", "data", "GPU memory")
 
 LAYOUTS_OPTIONS: dict[str, tuple[Any, Any]] = {
@@ -77,7 +76,7 @@ def layouts_verb(
     if as_json:
         print(report.model_dump_json(indent=2))
     else:
-        console(width_without_terminal=_WIDE).print(layouts_text(report))
+        console(width_without_terminal=WIDE_WITHOUT_TERMINAL).print(layouts_text(report))
     if check and not report.layouts:
         raise typer.Exit(EXIT_MISSED)
 

@@ -21,6 +21,7 @@ from sizing.scenario import Scenario
 from sizing.units import percent_text, seconds_text
 
 BAR_WIDTH = 40
+"""Columns of the longest bar, so that a row fits a terminal of 80."""
 
 SIMULATE_OPTIONS: dict[str, tuple[Any, Any]] = {
     "runs": (str, typer.Option("10000", "--runs", help="Runs to simulate, 100 to 1,000,000", metavar="N")),

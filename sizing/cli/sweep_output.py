@@ -20,6 +20,7 @@ from sizing.explore.sweeps.sweep_request import sweep_request_from
 from sizing.explore.sweeps.table import cells
 
 MOST_SHOWN = 40
+"""About a screen; --csv has the others."""
 
 _RANGE = re.compile(r"(?P<start>[^.]+(?:\.\d+)?[^.]*)\.\.(?P<stop>[^:]+):(?P<num>\d+)(?::(?P<scale>linear|log))?")
 

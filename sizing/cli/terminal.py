@@ -10,6 +10,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 WIDTH_WITHOUT_TERMINAL = 160
+"""Of what goes into a file or a pipe: no table of one answer is wrapped at that width."""
+WIDE_WITHOUT_TERMINAL = 200
+"""The same for tables with a column per figure."""
 EXIT_MISSED = 1
 """Exit code where a target or a published fact is missed."""
 

@@ -13,6 +13,7 @@ from sizing.provenance import Assumption
 
 DEFAULT_NODE = "dgx-h100"
 MOST_GPUS = 100_000_000
+"""A thousand times the largest published training cluster: a number above is a typing error."""
 
 
 class Cluster(BaseModel):

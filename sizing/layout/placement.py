@@ -12,6 +12,7 @@ from sizing.errors import InvalidInput
 from sizing.layout.parallelism import Parallelism
 
 MOST_WRITERS_PLACED = 4_000_000
+"""Of one stage. Their places are an array of 32 MB; a larger one is a cluster that nobody has."""
 
 
 @dataclass(frozen=True, slots=True)

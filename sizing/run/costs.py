@@ -14,10 +14,7 @@ from sizing.run.goodput.interval import Interval
 from sizing.run.retention import Capacity
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
-from sizing.units import SECONDS_PER_HOUR, PositiveSeconds
-
-_BYTES_PER_TERABYTE = 1e12
-_BYTES_PER_GIGABYTE = 1e9
+from sizing.units import BYTES_PER_GIGABYTE, BYTES_PER_TERABYTE, SECONDS_PER_HOUR, PositiveSeconds
 
 _Price = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 _PRICES = ("per_terabyte", "per_gigabyte_per_second", "per_lost_gpu_hour")
@@ -93,8 +90,8 @@ def cost_of(
         else lost_gpu_hours(goodput, num_gpus=demands.num_gpus, run_seconds=costs.run_seconds)
     )
     priced = {
-        "capacity": (costs.per_terabyte, np.divide(capacity.usable_bytes, _BYTES_PER_TERABYTE)),
-        "bandwidth": (costs.per_gigabyte_per_second, None if rate is None else np.divide(rate, _BYTES_PER_GIGABYTE)),
+        "capacity": (costs.per_terabyte, np.divide(capacity.usable_bytes, BYTES_PER_TERABYTE)),
+        "bandwidth": (costs.per_gigabyte_per_second, None if rate is None else np.divide(rate, BYTES_PER_GIGABYTE)),
         "lost_gpu_time": (costs.per_lost_gpu_hour, lost),
     }
     amounts = {name: _amount(price, amount) for name, (price, amount) in priced.items() if price is not None}

@@ -20,7 +20,9 @@ from sizing.storage.transfer import Numbers
 from sizing.units import rate_text, seconds_text
 
 NOTABLE_IMBALANCE = 1.05
+"""Of the last rank's time over that of the mean. A choice: less is within the noise of storage."""
 NOTABLE_MISS = 0.1
+"""Of a rate that the limits allow, from the one observed. A choice, above the few percent by which runs differ."""
 
 
 class Write(Figures):

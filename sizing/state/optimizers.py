@@ -11,6 +11,7 @@ from typing import Literal
 
 Dtype = Literal["fp32", "bf16", "fp16", "fp8"]
 BYTES_PER_VALUE: dict[Dtype, int] = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
+"""By their definitions; fp8 without its scales."""
 
 Optimizer = Literal[
     "adam",
@@ -33,10 +34,13 @@ Rule = Literal["value", "factored", "8-bit", "4-bit"]
 Tensors = Literal["all", "hidden-matrices", "others"]
 
 SMALLEST_QUANTISED_PARAMETERS = 4096
+"""Smaller tensors stay fp32: bitsandbytes' `min_8bit_size`, torchao's likewise."""
 _QUANTISED_BLOCK: dict[Rule, int] = {"8-bit": 256, "4-bit": 128}
 _VALUES_PER_BYTE: dict[Rule, int] = {"8-bit": 1, "4-bit": 2}
 _SCALE_BYTES = 4
 _FACTOR_BYTES = 4
+"""Values of a block share a scale in fp32; factors of Adafactor are fp32. Source: the defaults of torchao,
+`torchao/optim`, and as OPTIMIZERS."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from sizing.storage.catalog import CatalogProfile, profile_named
 from sizing.storage.profile import StorageProfile
 
 LONGEST_CALIBRATION_ID = 100
+"""A service's ids have 36 characters; what is much longer is a document in the wrong place."""
 
 _WAYS = ("preset", "profile", "calibration")
 

@@ -8,6 +8,7 @@ from sizing.summary.rows import Grid
 from sizing.units import percent_text
 
 MOST_RUNS_NAMED = 3
+"""The ids of a row; the others are counted."""
 
 
 def origins(report: SizingReport) -> Grid:

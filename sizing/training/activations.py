@@ -16,7 +16,9 @@ from sizing.state import Training
 from sizing.training.execution import Execution, value_bytes
 
 MASK_BYTES = 1
+"""Of a dropout mask, per value: Korthikanti et al. 2022, section 4.1."""
 LOGIT_BYTES = 4
+"""Logits are kept in fp32 for the loss: Korthikanti et al. 2022, section 4.3."""
 
 
 @dataclass(frozen=True, slots=True)

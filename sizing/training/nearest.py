@@ -22,6 +22,7 @@ MOST_TRIED = 100
 """Degrees near the given ones. An answer must not take long; the layout search tries all."""
 
 _EXPERT_FACTORS = (1, 2, 4, 8)
+"""By which more experts' ranks are tried: the usual powers of two of a node."""
 
 
 def memory_warnings(memory: GpuMemory, question: MemoryQuestion, given: Parallelism) -> Iterator[str]:

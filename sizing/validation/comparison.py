@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 EXACT = 0.0
+"""For what is counted: not even the last digit may differ."""
 
 Part = Literal["observation", "tool", "arithmetic"]
 """What was published. `observation`: somebody measured or counted it in the real world. `tool`: another program

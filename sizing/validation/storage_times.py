@@ -23,6 +23,7 @@ _LOCKWOOD = Source("arithmetic", "Lockwood 2025: three asynchronous tiers")
 _KNOWN_MISSES = {("Everpure FBEXA, 32 hosts", "read"): "the printed rate is a mean of rates, not bytes over seconds"}
 
 _WITHIN = 0.05
+"""Published seconds and rates are rounded to two or three digits, and rates are means over runs."""
 
 
 def storage_times() -> Iterator[Comparison]:

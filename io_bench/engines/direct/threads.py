@@ -14,6 +14,8 @@ from io_bench.payload.aligned_memory import aligned_memory, padded, touched
 from io_bench.payload.byte_source import Bytes
 
 _WRITERS_PER_FILLER = 4
+"""A thread fills a block from memory several times as fast as storage takes it; where it does not, the time that
+writers wait is measured (`generator_wait_fraction`)."""
 
 Use = Callable[[int, Bytes], None]
 """What is done with one block: its offset in the file, and a buffer of its length, padding included."""

@@ -15,6 +15,7 @@ from sizing.errors import InvalidInput
 from sizing.units import bytes_text, percent_text
 
 _SPARE_FRACTION = 0.05
+"""Journals and metadata of the file system. A guess; a disk that fills is named anyway, later."""
 
 
 @dataclass(frozen=True, slots=True)

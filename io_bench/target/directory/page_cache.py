@@ -12,8 +12,11 @@ import time
 # The same number on every architecture; kernel 6.5 and later.
 _SYSCALL_CACHESTAT = 451
 _DROP_ATTEMPTS = 3
+"""Pages that another CPU still holds in a batch, or that are being written back, go at a later attempt."""
 _SECONDS_BETWEEN_ATTEMPTS = 0.02
+"""Long enough for the kernel to finish such a batch."""
 _MAP_FAILED = ctypes.c_void_p(-1).value
+"""mmap(2)'s MAP_FAILED, which ctypes gives as an unsigned number."""
 
 
 def drop(fd: int) -> int:

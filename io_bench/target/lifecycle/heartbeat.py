@@ -8,8 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 SECONDS_BETWEEN_BEATS = 30.0
+"""One touch of one file: nothing to storage."""
 SECONDS_UNTIL_PRESUMED_DEAD = 10 * SECONDS_BETWEEN_BEATS
+"""Longer than storage stands still while a server fails over. Too short would let the files of a living run be removed,
+too long only leaves a dead one's lying."""
 _SECONDS_TO_STOP = 5.0
+"""A beat that hangs on dead storage must not keep the run from ending."""
 
 
 @contextmanager

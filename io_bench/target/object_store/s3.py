@@ -24,10 +24,14 @@ from io_bench.target.object_store.upload import ParallelUpload
 from io_bench.target.transfer import Transfer
 
 MOST_CONNECTIONS = 64
+"""Of one rank: parts of several files at once. A guess; botocore's 10 would hold back eight parts beside other
+requests."""
 # botocore retries by itself, four times unless AWS_MAX_ATTEMPTS says otherwise.
 _ATTEMPTS = 1
 _SECONDS_TO_CONNECT = 5
+"""In a data centre a connection takes milliseconds; with botocore's 60 an unreachable store would look like a hang."""
 _SECONDS_TO_ANSWER = 30
+"""Half of botocore's 60: a store that has not begun to answer by then is a failed measurement."""
 
 
 class S3Store(ObjectStore):

@@ -19,7 +19,9 @@ from sizing.units import binary_bytes_text
 
 S3_SCHEMES = ("s3", "s3a")
 DEFAULT_PART_BYTES = 8 << 20
+"""The AWS CLI's own part size; S3 takes no less than 5 MiB."""
 DEFAULT_NUM_PARALLEL = 8
+"""As many as the direct engine has threads, so that both have as many requests in flight."""
 _EXAMPLE = "give a bucket and a prefix: s3://bucket/prefix"
 
 

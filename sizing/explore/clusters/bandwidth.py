@@ -12,6 +12,7 @@ import simpy
 from sizing.explore.clusters.sharing import Sharer, fair_rates
 
 _ROUNDING = 1 + 1e-12
+"""Bytes served are sums of many floats; transfers that began together and are as large must end together."""
 
 
 class Transfer:

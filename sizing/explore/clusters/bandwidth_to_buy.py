@@ -15,12 +15,21 @@ from sizing.explore.clusters.storms import back_seconds
 from sizing.units import MOST_BYTES
 
 P99 = 0.99
+"""What `targets.p99_stall_seconds` says by its name."""
 TOLERANCE = 0.01
 """To which the bandwidth for a p99 stall is found; its simulation has more noise than that below."""
 
 _FIRST_CHECKPOINTS = 20_000
+"""A p99 from so many rests on the slowest 200, enough to come near."""
 _MOST_CHECKPOINTS = 200_000
+"""Ten times as many, as noise falls with the root: about a third of it is left, for half a minute of simulation."""
+_EACH_SAVES = 20
+"""Times at least, in either simulation, so that every group has stalls of its own."""
+_NEAR_ENOUGH = 1 + 5 * TOLERANCE
+"""Around the first rate, within which the second one is looked for: five times the tolerance mostly holds the noise of
+the first, and where it does not, the bracket grows by as much again."""
 _EXACT = 1e-12
+"""Above the rounding of a sum over thousands of jobs, below what anybody reads."""
 
 
 def write_bytes_per_second_for_p99(
@@ -49,15 +58,13 @@ def write_bytes_per_second_for_p99(
     near = _min_rate(partial(meets, seconds=first), floor=mean, start=mean, factor=2.0, tolerance=TOLERANCE)
     if near is None or first == last:
         return near
-    return _min_rate(
-        partial(meets, seconds=last), floor=mean, start=near, factor=1 + 5 * TOLERANCE, tolerance=TOLERANCE
-    )
+    return _min_rate(partial(meets, seconds=last), floor=mean, start=near, factor=_NEAR_ENOUGH, tolerance=TOLERANCE)
 
 
 def _covering(loads: Sequence[JobLoad], num_checkpoints: int, horizon_seconds: float) -> float:
     """Time in which the jobs save about so often, and each at least a few times, within the horizon."""
     per_second = sum(load.group.count / load.interval_seconds for load in loads)
-    few_each = 20 * max(load.interval_seconds for load in loads)
+    few_each = _EACH_SAVES * max(load.interval_seconds for load in loads)
     return min(horizon_seconds, max(few_each, num_checkpoints / per_second))
 
 

@@ -20,6 +20,7 @@ from sizing.report import SizingReport
 from sizing.units import seconds_text
 
 MOST_EVENTS = 2_000_000
+"""Half a minute of one core, at 16 us each: what a service gives a question (`compute_seconds`)."""
 
 _Number = TypeVar("_Number", int, float)
 

@@ -12,7 +12,9 @@ from sizing.storage.storage import Storage
 from sizing.units import SECONDS_PER_DAY, PositiveSeconds
 
 MOST_GROUPS = 64
+"""Groups are answered one by one, and a table of more is not read. A choice."""
 MOST_JOBS = 20_000
+"""More than run on the largest clusters at once; each is a process of the simulation."""
 
 Start = Literal["random", "together", "staggered"]
 Sharing = Literal["per-node", "per-job"]

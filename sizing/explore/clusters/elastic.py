@@ -13,8 +13,12 @@ _Array = npt.NDArray[np.float64]
 _Counts = npt.NDArray[np.int_]
 
 _UNITS = 840
+"""In which capacity is counted: the least number that 1 to 8 divide. For rates between them the stretch was 0.04 % off
+what ten times as many units give."""
 _SMALLEST = 1e-300
+"""Weights begin here, as only their ratios count and they grow with every unit; from 1 they would overflow."""
 _ROUNDING = 1 + 1e-9
+"""So that 1/3 of the capacity counts as 280 units and not as 279."""
 
 
 class Traffic(NamedTuple):

@@ -16,6 +16,7 @@ from sizing.explore.clusters.transfer_load import TransferLoad
 Progress = Callable[[float], None]
 
 _PROGRESS_STEPS = 200
+"""A bar moves twice per percent."""
 
 
 def unseen(_fraction: float) -> None:

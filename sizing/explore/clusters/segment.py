@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from sizing.run.goodput.levels import Level
 
 _ROUNDING = 1e-9
+"""Of a position that lies on a step of a tier and was added up from floats."""
 
 
 class Segment:

@@ -14,6 +14,7 @@ from sizing.explore.clusters.sharing import Batch, Sharer, finish_seconds
 from sizing.units import SECONDS_PER_HOUR
 
 MOST_RACKS = 100_000
+"""Few are distinct and computed, but finding them takes memory for all."""
 
 
 class Storm(BaseModel):

@@ -13,6 +13,7 @@ from sizing.scenario import Scenario
 from sizing.training.memory_question import HEADROOM_FRACTION
 
 MOST_HEADROOM_FRACTION = 0.9
+"""With less than a tenth of the GPU left, no layout would be found and the reason would not be seen."""
 
 Objective = Literal["model-parallel-gpus", "save-time", "write-bandwidth", "bubble", "memory"]
 

@@ -22,8 +22,10 @@ from sizing.training import GpuMemory
 from sizing.training.memory_question import RECOMPUTATIONS, MemoryQuestion
 
 MOST_CANDIDATES = 5_000
+"""Some milliseconds each: the search ends within the half minute that a service gives a question."""
 
 _SEARCHED_ZERO_STAGES = (1, 2, 3)
+"""Stage 0 keeps the optimizer on every rank and fits nowhere where stage 1 does not."""
 
 
 @dataclass

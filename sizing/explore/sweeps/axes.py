@@ -15,6 +15,7 @@ from sizing.errors import InvalidInput, explain, model_in
 from sizing.scenario import Scenario
 
 MOST_VALUES = 1_000_000
+"""Of one field; MOST_ROWS bounds their product."""
 
 _RUN_BLOCKS = ("storage", "reliability", "retention", "targets", "costs")
 _INTERVAL = "checkpoint.interval_seconds"

@@ -16,10 +16,12 @@ from sizing.explore.sweeps.sweep_request import Combination
 from sizing.explore.sweeps.table import Column
 
 MOST_ROWS = 10_000_000
+"""Some seconds of one core for arrays alone; as CSV it is about two gigabytes."""
 MOST_SCENARIOS = 20_000
 """Scenarios that differ in more than numbers of storage, run and failures, each of which is parsed and laid out."""
 
 _ROWS_PER_BLOCK = 8_192
+"""Arrays of 64 KiB stay in a core's cache; smaller blocks pay more for Python, larger ones for memory."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ Column = npt.NDArray[Any]
 Table = dict[str, Column]
 
 _MOST_EXACT = 2**62
+"""Whole numbers above become floats, as numpy's 64 bits end at 2^63."""
 
 
 def column(value: Any, num_rows: int) -> Column:

@@ -25,6 +25,7 @@ from sizing.storage.transfer import Numbers
 from sizing.units import seconds_text
 
 _ROUNDING = 1e-9
+"""Of a sum of a stall and a drain, which is compared with the interval that was made of it."""
 
 Method = Literal["exact", "first-order"]
 

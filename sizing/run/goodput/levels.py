@@ -11,7 +11,12 @@ import numpy as np
 from sizing.run.goodput.single_level import young_seconds
 from sizing.storage.transfer import Numbers
 
+LEAST_PROBABILITY = 1e-30
+"""Probabilities below count as this: the times of hopeless runs stay finite, even those of nine levels on top of each
+other, whose factors multiply to 1e270."""
+
 _LEAST_USED_FRACTION = 1e-12
+"""Below, no failure needs the level: what is left is rounding of 1 less the shares of the others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ from sizing.storage.transfer import Numbers
 from sizing.units import percent_text, seconds_text
 
 NOTABLE_GOODPUT_LOSS = 0.01
+"""Of the run. A choice: one percent of a large run costs more than it takes to change the interval, less is within the
+error of failure rates."""
 
 
 class Overhead(Figures):

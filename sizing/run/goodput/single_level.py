@@ -12,8 +12,11 @@ import numpy as np
 from sizing.storage.transfer import Numbers
 
 _NEWTON_STEPS = 4
+"""With three the interval is 2e-7 off at worst, with four the error is that of rounding (over ratios of 1e-9 to 50)."""
 _SMALL_RATIO = 0.6
+"""Where the two ways to begin are about equally near: anything from 0.5 to 1.2 reaches every digit in four steps."""
 _BELOW_ONE = 1 - 2.0**-53
+"""The largest float below 1, at which the logarithm is still finite."""
 
 
 def young_seconds(stall_seconds: Numbers, *, mtbf_seconds: Numbers) -> Numbers:

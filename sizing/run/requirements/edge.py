@@ -8,8 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 _SECTIONS = 256
+"""Tried at once, as arrays cost little more than numbers."""
 _PRECISION = 1e-13
+"""Some hundred steps of a float: closer, sections of one bracket would be equal numbers."""
 _HAIR = 2.0**-52
+"""The step from 1 to the next float."""
 
 Meets = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.bool_]]
 

@@ -34,12 +34,15 @@ Values = dict[str, Numbers]
 _FREED = (DRAINED,)
 """Not checked at a free interval, which is never shorter than a save takes to drain."""
 _SECTIONS = 256
+"""Of the bracket, in each round."""
 _SEARCHED_SECTIONS = 16
-"""Of the bracket, in each round; fewer where every one of them needs a search of its own for the best interval."""
+"""Fewer where every one of them needs a search of its own for the best interval."""
 _BELOW = 1 - 1e-12
 """Keeps the slowest rate at or above 1 B/s after rounding."""
 _ROUNDING = 1 + 1e-12
+"""So that stall / interval is not above the target by the last digit."""
 _TINY = 1e-30
+"""Where the tiers alone miss the target: an interval without end, but no division by 0."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 
 _ROUNDING = 1 + 1e-12
+"""A clock that has added up whole segments lies a rounding below their number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,9 @@ from sizing.run.simulation.monte_carlo import SimulatedRuns, simulate
 from sizing.units import SECONDS_PER_DAY, PositiveSeconds, seconds_text
 
 MOST_FAILURES = 200_000_000
+"""Half a minute of one core, at 0.11 us each."""
 NUM_BINS = 12
+"""Rows of a table that show the shape of 10,000 runs."""
 
 
 class SimulationRequest(BaseModel):

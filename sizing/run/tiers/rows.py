@@ -17,9 +17,7 @@ from sizing.run.goodput.overhead import overhead_fraction
 from sizing.run.tier import ARCHIVE, MEMORY_KINDS, NODE_KINDS, Tier, TierKind
 from sizing.run.tiers.saved import SavedTier
 from sizing.storage.transfer import Numbers
-from sizing.units import decimal_bytes_text, seconds_text
-
-BYTES_PER_TERABYTE = 1e12
+from sizing.units import BYTES_PER_TERABYTE, decimal_bytes_text, seconds_text
 
 
 class TierRow(Figures):

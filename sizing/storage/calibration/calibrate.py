@@ -17,9 +17,16 @@ from sizing.storage.profile import StorageProfile
 from sizing.units import decimal_bytes_text, percent_text
 
 DEFAULT_DRAWS = 1_000
+"""Ends of a 90 % interval from 1,000 draws rest on the outer 50 on either side."""
 NOTABLE_MISS_FRACTION = 0.25
+NOTABLE_MISS_DEVIATIONS = 4
+"""Of a measured time from its prediction: both must be exceeded. A choice: of normal noise, one in 16,000 lies four
+deviations off, and where storage is calm a few percent are no reason to doubt a run."""
 MOST_WARNINGS_OF_A_RUN = 3
+"""Of one document; a scan has one for each configuration, and they are mostly alike."""
 LEAST_RATIO_OF_SIZES = 1.5
+"""Between bytes per rank that count as two sizes. A guess: closer, a fixed time changes the rate by less than noise
+does."""
 
 _MISSING = (
     "measure more: 1 and several nodes, each with 1 and with many ranks, for example "
@@ -149,7 +156,7 @@ def _misses(fit: DirectionFit) -> Iterator[str]:
     """Measurements that the fit does not explain."""
     for point in fit.points:
         miss = point.seconds / point.predicted_seconds - 1
-        if abs(miss) > max(NOTABLE_MISS_FRACTION, 4 * fit.noise_fraction):
+        if abs(miss) > max(NOTABLE_MISS_FRACTION, NOTABLE_MISS_DEVIATIONS * fit.noise_fraction):
             yield (
                 f"Outlier: {_configuration_text(point)} (run {point.run_id}) took "
                 f"{percent_text(abs(miss))} {'longer' if miss > 0 else 'less'} than predicted"

@@ -22,7 +22,9 @@ NORMAL_QUANTILE = 1.6448536269514722
 """Of the standard normal distribution at 1 - INTERVAL_TAIL."""
 
 MOST_DRAWS = 1_000
+"""What a document may hold, of each limit; it is written with 200."""
 MOST_POINTS = 10_000
+"""As many configurations as a scan may have."""
 
 Verdict = Literal["measured", "lower-bound", "unknown"]
 """`measured`: it binds in three or more configurations and no other limit explains them as well. `lower-bound`: a

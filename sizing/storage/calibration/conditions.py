@@ -11,6 +11,7 @@ from sizing.storage.calibration.series import dates_of
 from sizing.storage.measurement import BenchmarkResult
 
 MOST_DAYS_APART = 30
+"""A choice: storage that others use fills, and is updated, within a month."""
 
 _OWN_VERSION = "version of checkpoint-sizing"
 

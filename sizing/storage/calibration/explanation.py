@@ -13,11 +13,19 @@ LEAST_NOISE_FRACTION = 0.01
 """Noise below which no scan is believed to be."""
 
 _SIGNIFICANCE = 0.05
+"""Of the F test: one term in twenty that is not there would be kept. Measured: 12 of 780, docs/calibration.md."""
 _FIRST_NOISE = 0.05
+"""Where the fit that estimates the noise begins; 1, 2 and 20 % led to the same terms in all of 12 simulated scans, 10 %
+in 11."""
 _LEAST_CONTRAST = 1e-3
+"""Between logarithms of two columns that are told apart. Sizes differ by that much through headers of files alone."""
 _OUTLIER_DEVIATIONS = 2.5
+"""Winsorizing at 2.5 sees noise of 5 % as 5.3 % where there are no outliers, and as 8 % where each tenth is ten times
+as far off; at 1.5 it sees 4.5 and 5.2, at 4 5.3 and 13."""
 _WINSORIZING_STEPS = 20
+"""Each draws outliers in by a part: after 10 the noise is up to 18 % off what many steps find, after 20 below 1 %."""
 _LEAST_FREEDOM = 3
+"""With fewer the quantile of t is so large (12.7 for one) that no term would ever be needed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,3 +80,10 @@ def test_shares_are_unknown_where_training_never_advances_or_failures_are_not_kn
     stuck = answered(FAILING | {"checkpoint": {"format": "torch-dist", "interval_seconds": 10}})
     assert set(stuck.shares.model_dump().values()) == {None}
     assert set(answered(document(FAILING, reliability=None)).shares.model_dump().values()) == {None}
+
+
+@pytest.mark.parametrize("mtbf", [1e-3, 4e2, 3e9])
+def test_a_run_that_never_recovers_is_recovering_all_the_time(mtbf: float) -> None:
+    """Each of nine levels takes longer to read than any failure waits, so every time is as large as it can be."""
+    hopeless = [Level(60.0 * mtbf, 1.0, 0.0, 1e3 * mtbf, 1 / 9)] * 9
+    assert float(recovering_fraction(hopeless, mtbf_seconds=mtbf)) == 1.0
