@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator
@@ -39,7 +40,7 @@ class Question:
     target: str
     low: float
     high: float
-    beside: Mapping[str, float] = field(default_factory=dict)
+    beside: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def best(self) -> float:

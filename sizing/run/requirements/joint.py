@@ -18,6 +18,7 @@ from sizing.run.requirements.best_interval import best_interval_seconds
 from sizing.run.requirements.edge import last_that_meets
 from sizing.storage.joint_rates import JointRates
 from sizing.storage.limits import Direction
+from sizing.storage.rates import RateField
 from sizing.storage.transfer import Numbers
 from sizing.units import MOST_BYTES
 
@@ -257,7 +258,7 @@ def _bounds(scaled: list[tuple[JointRates, float]]) -> tuple[float, float]:
     return fast, slow
 
 
-def _paths(rates: Mapping[str, Numbers]) -> Values:
+def _paths(rates: Mapping[RateField, Numbers]) -> Values:
     return {profile_path(field): rate for field, rate in rates.items()}
 
 
