@@ -13,7 +13,7 @@ import pytest
 
 from sizing import charts
 from sizing.charts.calibration import calibration_chart
-from sizing.charts.chart import Spec
+from sizing.charts.chart import Chart
 from sizing.charts.clusters import cluster_chart
 from sizing.charts.comparisons import comparison_chart
 from sizing.charts.layouts import layouts_chart
@@ -37,7 +37,7 @@ from tests.sizing.storage.calibration.simulation import result
 
 INGREDIENTS = "sizing.charts.chart"
 REFERENCE = scenario_from(REFERENCE_SCENARIO)
-EXAMPLES: dict[Callable[..., Any], Callable[[], Spec | list[Spec]]] = {
+EXAMPLES: dict[Callable[..., Any], Callable[[], Chart | list[Chart]]] = {
     calibration_chart: lambda: calibration_chart(calibrate([result(noise=0.02, outliers=0)], num_draws=200)),
     cluster_chart: lambda: cluster_chart(answer_cluster(REFERENCE_CLUSTER)),
     comparison_chart: lambda: comparison_chart(compare(REFERENCE_COMPARISON)),
@@ -59,12 +59,12 @@ def public_charts() -> Iterator[Callable[..., Any]]:
         if module.__name__ != INGREDIENTS:
             for name, member in inspect.getmembers(module, inspect.isfunction):
                 is_own = member.__module__ == module.__name__ and not name.startswith("_")
-                if is_own and inspect.signature(member).return_annotation in {"Spec", "list[Spec]"}:
+                if is_own and inspect.signature(member).return_annotation in {"Chart", "list[Chart]"}:
                     yield member
 
 
 @cache
-def drawn(chart: Callable[..., Any]) -> tuple[Spec, ...]:
+def drawn(chart: Callable[..., Any]) -> tuple[Chart, ...]:
     spec = EXAMPLES[chart]()
     return tuple(spec) if isinstance(spec, list) else (spec,)
 
