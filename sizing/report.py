@@ -15,6 +15,9 @@ from sizing.provenance import Assumption, Provenance, defaults_used
 from sizing.run.evaluation import RunReport, evaluate, run_assumptions, run_warnings
 from sizing.run.host_memory import HostMemory, host_memory, host_memory_warnings
 from sizing.run.measurement_warnings import calibration_warnings, measurement_warnings
+from sizing.run.requirements.asked import Asked
+from sizing.run.requirements.joint import GOODPUT, values_for_all_targets
+from sizing.run.requirements.remedies import with_remedies
 from sizing.scenario import Scenario, scenario_from
 from sizing.sized import sized
 from sizing.storage.storage import resolve_storage
@@ -66,6 +69,10 @@ class LayoutReport(BaseModel):
 class SizingReport(RunReport, LayoutReport):
     """What a checkpoint of the scenario weighs, takes, costs and needs. What is None is not known."""
 
+    needed_together: dict[str, float] = Field(
+        description="Min rates that together meet all targets, by dotted path in the scenario, and "
+        "checkpoint.interval_seconds when it must change. Empty without a goodput target or when no storage does."
+    )
     provenance: list[Provenance] = Field(description="Where the figures come from, block by block.")
     prediction_intervals: dict[str, tuple[float, float]] = Field(
         description="Interval that holds nine of ten measurements, by dotted path of the figure and in its unit. "
@@ -99,13 +106,15 @@ def answer(scenario: Scenario | Mapping[str, Any], *, assumed: Iterable[Assumpti
     node, laid_out, demands = asked.node, asked.laid_out, asked.demands
     memory_of_hosts = host_memory(laid_out, node=node, checkpoint=scenario.checkpoint)
     run = evaluate(demands, inputs).report
+    solvable = Asked(demands, inputs)
     return SizingReport(
         model=ModelSize.of(asked.model, laid_out),
         checkpoint=laid_out.size,
         layout=laid_out.layout,
         training=asked.memory,
         host_memory=memory_of_hosts,
-        **dict(run),
+        **(dict(run) | {"targets": with_remedies(run.targets, solvable)}),
+        needed_together=values_for_all_targets(solvable) if solvable.asks(GOODPUT) else {},
         provenance=provenance_of(scenario, storage),
         prediction_intervals=intervals(storage, demands, run),
         assumptions=[

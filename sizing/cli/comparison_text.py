@@ -11,6 +11,7 @@ from rich.text import Text
 
 from sizing.cli.figure_text import figure_text, figure_words
 from sizing.explore.comparisons.comparison_report import ComparisonReport, Explanation, FigureRow, Step
+from sizing.summary.targets import target_rows
 
 _MOST_CHANGES = 6
 """Of one input; the others are in the table of all figures."""
@@ -19,11 +20,25 @@ _MOST_CHANGES = 6
 def comparison_text(report: ComparisonReport) -> RenderableType:
     """The inputs that differ, the figures that follow, and for each scenario which input made which difference."""
     if not report.inputs:
-        return Group(Text("The scenarios do not differ."), _figures(report))
+        return Group(Text("The scenarios do not differ."), "", _targets(report), "", _figures(report))
     steps = [_steps(report, explanation) for explanation in report.explanations]
     return Group(
-        _inputs(report), "", _figures(report), *(line for table in steps for line in ("", table)), *_notes(report)
+        _targets(report),
+        "",
+        _inputs(report),
+        "",
+        _figures(report),
+        *(line for table in steps for line in ("", table)),
+        *_notes(report),
     )
+
+
+def _targets(report: ComparisonReport) -> Table:
+    table = _table("Targets", "scenario", "target", "found", "")
+    for name, checks in zip(report.names, report.targets, strict=True):
+        for row in target_rows(checks):
+            table.add_row(name, *row, style="bold red" if "MISSED" in row.meaning else "")
+    return table
 
 
 def _inputs(report: ComparisonReport) -> Table:

@@ -9,10 +9,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sizing.explore.requirements.asked import INTERVAL
 from sizing.explore.requirements.capacity import CapacityNeed
 from sizing.explore.requirements.free_interval import AtFreeInterval
 from sizing.explore.requirements.requirements_report import Requirement, RequirementsReport, Status
+from sizing.run.requirements.asked import INTERVAL
 from sizing.units import bytes_text, percent_text, rate_text, seconds_text
 
 _NAMES = {
@@ -20,6 +20,12 @@ _NAMES = {
     "node_write_bytes_per_second": "write bandwidth, per node",
     "read_bytes_per_second": "read bandwidth, file system",
     "node_read_bytes_per_second": "read bandwidth, per node",
+    "node_buffered_write_bytes_per_second": "write bandwidth, page cache of a node",
+    "node_buffered_read_bytes_per_second": "read bandwidth, page cache of a node",
+    "writer_write_bytes_per_second": "write bandwidth, per writer",
+    "writer_read_bytes_per_second": "read bandwidth, per reader",
+    "writer_buffered_write_bytes_per_second": "write bandwidth, per writer through its page cache",
+    "writer_buffered_read_bytes_per_second": "read bandwidth, per reader through its page cache",
     "device_to_host_bytes_per_second": "GPU-to-host bandwidth, per GPU",
     "interval_seconds": "interval",
 }

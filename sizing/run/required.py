@@ -20,7 +20,8 @@ from sizing.run.targets import Targets
 from sizing.run.tier import ARCHIVE
 from sizing.run.tiers.saved import SavedTier, max_save_stall_seconds, saved_tiers
 from sizing.run.tiers.times import TierTimes
-from sizing.storage.limits import Demand, Direction, name_of_max, serial_steps
+from sizing.storage.joint_rates import joint_rates
+from sizing.storage.limits import Demand, Direction, name_of_max
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
 
@@ -186,8 +187,7 @@ def _min_of(limits: Mapping[WriteTarget, Numbers]) -> Numbers:
 def _rate(
     profile: StorageProfile | None, demands: Sequence[Demand], seconds: Numbers, *, direction: Direction
 ) -> Numbers:
-    """The min rate, NaN where none is enough."""
-    serial = sum(serial_steps(profile, demands, direction=direction).values(), start=0.0) if profile else 0.0
-    total_bytes = sum(demand.total_bytes for demand in demands)
-    rate = min_bytes_per_second(total_bytes, seconds=seconds, serial_seconds=serial)
+    """The min rate of the file system beside the other limits at theirs, NaN where none is enough."""
+    joint = joint_rates(profile, demands, direction=direction)
+    rate = min_bytes_per_second(joint.total_bytes, seconds=joint.shared_seconds(seconds))
     return np.where(np.isfinite(rate), rate, np.nan)

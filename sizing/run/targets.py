@@ -48,6 +48,9 @@ class TargetCheck(Figures):
         description="Figure that is compared with the target, in the same unit. Null when unknown."
     )
     met: bool | None = Field(description="Whether the figure is within the target. Null when unknown.")
+    remedy: str | None = Field(
+        None, description="What would meet the target, or why no storage does. Null when it is not missed."
+    )
 
 
 def check_targets(

@@ -11,6 +11,7 @@ from sizing.summary.purchase import required_rows
 from sizing.summary.rows import Grid, Row, Section
 from sizing.summary.run_costs import cost_rows
 from sizing.summary.size import checkpoint_section
+from sizing.summary.targets import target_rows
 from sizing.summary.times import time_rows
 from sizing.units import counted_text
 
@@ -40,8 +41,9 @@ def headline(report: SizingReport) -> str:
 
 
 def sections(report: SizingReport) -> list[Section]:
-    """The figures, the answer first."""
+    """The figures, the verdict on the targets first."""
     return [
+        Section("Targets", tuple(target_rows(report.targets))),
         checkpoint_section(report),
         Section("Time", tuple(time_rows(report))),
         Section("Cost to the run", tuple(cost_rows(report))),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from sizing.report import SizingReport
 from sizing.summary.purchase import target_text
 from sizing.summary.rows import Row
+from sizing.summary.targets import target_rows
 from sizing.units import decimal_bytes_text, percent_text, rate_text, seconds_text
 
 
@@ -18,6 +19,8 @@ def key_figures(report: SizingReport) -> list[Row]:
 def _key_figures(report: SizingReport) -> Iterator[Row]:
     write, interval, overhead = report.write, report.interval, report.overhead
     size = report.checkpoint
+    for missed in target_rows([check for check in report.targets if check.met is False]):
+        yield missed._replace(label=f"Missed: {missed.label}")
     yield Row("One checkpoint", decimal_bytes_text(size.written_bytes), f"{size.num_files:,} files, {size.format}")
     if write is not None:
         yield Row("Write time", seconds_text(write.seconds), f"at {rate_text(write.bytes_per_second)}")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from sizing.report import SizingReport
 from sizing.run.costs import Cost
+from sizing.run.requirements.remedies import rates_text
 from sizing.run.retention import Capacity
 from sizing.summary.rows import UNKNOWN, Row
 from sizing.units import bytes_text, decimal_bytes_text, percent_text, rate_text, seconds_text
@@ -13,6 +14,8 @@ from sizing.units import bytes_text, decimal_bytes_text, percent_text, rate_text
 
 def required_rows(report: SizingReport) -> Iterator[Row]:
     """Rates and capacity for the targets, and their price."""
+    if report.needed_together:
+        yield Row("all targets", "", rates_text(report.needed_together))
     required, capacity = report.required, report.capacity
     if required.write_bytes_per_second is not None and required.write_per_node_bytes_per_second is not None:
         per_node = rate_text(required.write_per_node_bytes_per_second)

@@ -82,6 +82,7 @@ def comparison_of(request: ComparisonRequest) -> ComparisonReport:
         explanations=[
             Explanation(name=each.name, steps=list(_steps(scenarios[0], each.scenario, names))) for each in named[1:]
         ],
+        targets=[report.targets for report in reports],
         warnings=[report.warnings for report in reports],
     )
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sizing.run.targets import TargetCheck
+
 
 class InputDifference(BaseModel):
     """A field that is not the same in all scenarios."""
@@ -74,5 +76,8 @@ class ComparisonReport(BaseModel):
     )
     explanations: list[Explanation] = Field(
         description="Which input made which difference, for each scenario but the first."
+    )
+    targets: list[list[TargetCheck]] = Field(
+        default_factory=list, description="Targets of each scenario with what was found, in their order."
     )
     warnings: list[list[str]] = Field(description="Warnings of each scenario's own report, in their order.")

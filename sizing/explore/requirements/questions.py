@@ -2,42 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator
 
-from sizing.explore.requirements.asked import DRAINED, INTERVAL, Asked, interval_bounds, profile_path
-from sizing.explore.requirements.best_interval import best_interval_seconds
-from sizing.run.evaluation import evaluate
-from sizing.storage.rates import RateField
+from sizing.run.requirements.asked import COPY_RATE, DRAINED, INTERVAL, Asked, interval_bounds
+from sizing.run.requirements.best_interval import best_interval_seconds
+from sizing.run.requirements.joint import GOODPUT, TARGETS_OF
+from sizing.storage.limits import Direction
 from sizing.units import MOST_BYTES
 
 _FORMER_SENSES = {"least": "min", "most": "max"}
 
 Sense = Annotated[Literal["min", "max"], BeforeValidator(lambda given: _FORMER_SENSES.get(given, given))]
 
-_STALL_TARGETS = ("max_stall_seconds", "max_overhead_fraction", "min_goodput_fraction")
-_RATES: dict[RateField, tuple[str, ...]] = {
-    "write_bytes_per_second": (DRAINED, *_STALL_TARGETS),
-    "node_write_bytes_per_second": (DRAINED, *_STALL_TARGETS),
-    "device_to_host_bytes_per_second": _STALL_TARGETS,
-    "read_bytes_per_second": ("recovery_seconds", "min_goodput_fraction"),
-    "node_read_bytes_per_second": ("recovery_seconds", "min_goodput_fraction"),
-}
-_ALWAYS_ASKED: tuple[RateField, ...] = ("write_bytes_per_second", "read_bytes_per_second")
+
+@dataclass(frozen=True, slots=True)
+class JointQuestion:
+    """The min rates of all limits of a direction that together meet a target."""
+
+    direction: Direction
+    target: str
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The min or the max of a field that meets a target: between `low` and `high`, where it turns once."""
+    """The min or the max of a field that meets a target: between `low` and `high`, where it turns once.
+
+    `beside` holds fields that are set with it.
+    """
 
     field: str
     sense: Sense
     target: str
     low: float
     high: float
+    beside: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def best(self) -> float:
@@ -50,26 +53,32 @@ class Question:
         return self.low if self.sense == "min" else self.high
 
 
-def questions(asked: Asked) -> Iterator[Question]:
-    """Every question that the scenario's targets ask and its other fields let answer."""
-    for name, by_targets in _RATES.items():
-        copies = asked.is_async and name == "device_to_host_bytes_per_second"
-        path = profile_path(name)
-        if name in _ALWAYS_ASKED or copies or asked.given(path) is not None:
-            for target in filter(asked.asks, by_targets):
-                yield Question(path, "min", target, 1.0, float(MOST_BYTES))
-    yield from _interval_questions(asked)
+def joint_questions(asked: Asked) -> Iterator[JointQuestion]:
+    """The targets that rates of a direction can meet."""
+    for direction, targets in TARGETS_OF.items():
+        for target in filter(asked.asks, (*targets, GOODPUT)):
+            yield JointQuestion(direction, target)
 
 
-def _interval_questions(asked: Asked) -> Iterator[Question]:
-    """Overhead and draining ask for a min interval. Goodput is highest at the best one and asks for min and max."""
+def questions(asked: Asked, needed: Mapping[str, float]) -> Iterator[Question]:
+    """What varies alone: a GPU's copy to its host, and the interval, for goodput at rates that meet it."""
+    if asked.is_async:
+        for target in filter(asked.asks, ("max_stall_seconds", "max_overhead_fraction")):
+            yield Question(COPY_RATE, "min", target, 1.0, float(MOST_BYTES))
     low, high = interval_bounds(asked)
     for target in filter(asked.asks, (DRAINED, "max_overhead_fraction")):
         yield Question(INTERVAL, "min", target, low, high)
-    if asked.inputs.targets.min_goodput_fraction is None:
+    if asked.asks(GOODPUT):
+        yield from _goodput_questions(asked, needed)
+
+
+def _goodput_questions(asked: Asked, needed: Mapping[str, float]) -> Iterator[Question]:
+    """Goodput is highest at the best interval and asks for a min and a max around it."""
+    rates = {field: value for field, value in needed.items() if field != INTERVAL}
+    figures = asked.at(rates)
+    if figures.interval.optimal_period_seconds is None:
         return
-    figures = evaluate(asked.demands, asked.inputs).report
-    if figures.interval.optimal_period_seconds is not None:
-        peak = float(best_interval_seconds(asked, figures))
-        yield Question(INTERVAL, "min", "min_goodput_fraction", low, peak)
-        yield Question(INTERVAL, "max", "min_goodput_fraction", peak, high)
+    low, high = interval_bounds(asked)
+    peak = needed[INTERVAL] if INTERVAL in needed else float(best_interval_seconds(asked, figures, rates))
+    yield Question(INTERVAL, "min", GOODPUT, low, peak, rates)
+    yield Question(INTERVAL, "max", GOODPUT, peak, high, rates)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from sizing.explore.requirements.asked import DRAINED, INTERVAL, Asked
-from sizing.explore.requirements.best_interval import best_goodput_fraction
-from sizing.explore.requirements.questions import Question
+from collections.abc import Mapping
+
+from sizing.explore.requirements.questions import JointQuestion, Question
 from sizing.explore.requirements.requirements_report import Status
 from sizing.run.evaluation import RunReport
+from sizing.run.requirements.asked import DRAINED, INTERVAL, Asked
+from sizing.run.requirements.best_interval import best_goodput_fraction
+from sizing.run.requirements.joint import GOODPUT, Solution
 from sizing.run.restore.restore import Restore
 from sizing.run.write import Write
 from sizing.units import percent_text, seconds_text
@@ -14,23 +17,43 @@ from sizing.units import percent_text, seconds_text
 
 def reason(asked: Asked, question: Question, status: Status, value: float | None) -> str:
     """The target that needs the value; where no value is enough, what prevents it."""
-    wanted = _wanted(asked, question)
+    wanted = _wanted(asked, question.target)
     if status == "none":
-        return f"{wanted}: {_obstacle(asked.with_values({question.field: question.best}), question)}"
+        best = asked.with_values({**question.beside, question.field: question.best})
+        return f"{wanted}: {_obstacle(best, question.target, is_interval=question.field == INTERVAL)}"
     if status == "any":
         return f"{wanted}: met at any value"
-    if question.field == INTERVAL or question.target == "recovery_seconds":
+    if question.field == INTERVAL:
         return wanted
-    interval = asked.at({question.field: value}).interval
-    every = interval.effective_interval_seconds or interval.interval_seconds
-    return f"{wanted} with one checkpoint every {seconds_text(every)}"
+    return f"{wanted} {_every(asked.at({question.field: value}))}"
 
 
-def _wanted(asked: Asked, question: Question) -> str:
-    if question.target == DRAINED:
+def joint_reason(
+    asked: Asked, joint: JointQuestion, solution: Solution | None, *, unlimited: Mapping[str, float]
+) -> str:
+    """The same for rates that are raised together; where no storage is enough, what comes before or beside it."""
+    wanted = _wanted(asked, joint.target)
+    if solution is None:
+        return f"{wanted}: {_obstacle(asked.with_values(unlimited), joint.target)}"
+    if solution.is_any:
+        return f"{wanted}: met at any value"
+    return (
+        wanted
+        if joint.direction == "read" and joint.target != GOODPUT
+        else (f"{wanted} {_every(asked.at(solution.values))}")
+    )
+
+
+def _every(figures: RunReport) -> str:
+    every = figures.interval.effective_interval_seconds or figures.interval.interval_seconds
+    return f"with one checkpoint every {seconds_text(every)}"
+
+
+def _wanted(asked: Asked, target: str) -> str:
+    if target == DRAINED:
         return "drain before the next save"
-    wanted = getattr(asked.inputs.targets, question.target)
-    match question.target:
+    wanted = getattr(asked.inputs.targets, target)
+    match target:
         case "max_stall_seconds":
             return f"max stall {seconds_text(wanted)}"
         case "max_overhead_fraction":
@@ -41,16 +64,16 @@ def _wanted(asked: Asked, question: Question) -> str:
             return f"min goodput (ETTR) {percent_text(wanted)}"
 
 
-def _obstacle(asked: Asked, question: Question) -> str:
+def _obstacle(asked: Asked, target: str, *, is_interval: bool = False) -> str:
     """What is left where the field is as good as can be, as `asked` has it."""
     figures = asked.at({})
-    match question.target:
+    match target:
         case "min_goodput_fraction":
-            return _obstacle_to_goodput(asked, question, figures.interval.goodput_at_interval_fraction or 0.0)
+            return _obstacle_to_goodput(asked, is_interval, figures.interval.goodput_at_interval_fraction or 0.0)
         case "recovery_seconds":
             return _obstacle_to_recovery(asked, figures.restore)
     assert figures.write is not None  # noqa: S101  the stall was found
-    if question.target == DRAINED:
+    if target == DRAINED:
         return _obstacle_to_draining(figures.write, figures.interval.effective_interval_seconds or 0.0)
     return _obstacle_to_saving(asked, figures, figures.write)
 
@@ -73,8 +96,8 @@ def _obstacle_to_saving(asked: Asked, figures: RunReport, write: Write) -> str:
     return f"not met at any value; the stall is still {seconds_text(write.stall_seconds)}, limited by {limit}"
 
 
-def _obstacle_to_goodput(asked: Asked, question: Question, at_interval: float) -> str:
-    if question.field == INTERVAL:
+def _obstacle_to_goodput(asked: Asked, is_interval: bool, at_interval: float) -> str:
+    if is_interval:
         return f"not met at any interval; the best one has {percent_text(at_interval)}"
     best = best_goodput_fraction(asked) or 0.0
     return (

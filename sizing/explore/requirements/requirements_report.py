@@ -20,7 +20,7 @@ _FORMER_INTERVALS = {
 
 
 class Requirement(BaseModel):
-    """The min or the max of one field that meets one target, all else as the scenario says."""
+    """The min or the max of one field that meets one target, with what must go with it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -46,13 +46,18 @@ class Requirement(BaseModel):
         description="What the scenario has, in the unit of the field; for the copy to host memory the line rate when "
         "not given. Null when the scenario has none."
     )
+    together_with: dict[str, float] = Field(
+        default_factory=dict,
+        description="What goes with the value, by dotted path in the scenario: rates of the other limits, and "
+        "checkpoint.interval_seconds when it must change.",
+    )
     binds: bool = Field(description="Whether it is the strictest of the targets of this field.")
     reason: str = Field(description="Why this value is needed, or what prevents one, in words.")
 
     @property
     def met_as_given(self) -> bool:
         """Whether the field's value in the scenario is enough; one that is not given limits nothing."""
-        if self.status == "none":
+        if self.status == "none" or "checkpoint.interval_seconds" in self.together_with:
             return False
         if self.value is None or self.given is None:
             return True
@@ -76,6 +81,11 @@ class Needed(BaseModel):
     read_bytes_per_second: float | None = Field(
         description="Min read rate of the file system, in bytes per second. "
         "Null when nothing asks for it or no rate is enough."
+    )
+    together_with: dict[str, float] = Field(
+        default_factory=dict,
+        description="What goes with these rates, by dotted path in the scenario: rates of nodes and writers, and "
+        "checkpoint.interval_seconds when it must change. All set together meet every target.",
     )
     capacity_bytes: int = Field(description="Bytes of all that is kept and being written.")
     min_interval_seconds: float | None = Field(
@@ -113,7 +123,7 @@ class RequirementsReport(BaseModel):
     @property
     def least(self) -> dict[str, float | None]:
         """`needed` with the names of its fields before they changed."""
-        return {_FORMER_INTERVALS.get(name, name): value for name, value in self.needed}
+        return {_FORMER_INTERVALS.get(name, name): value for name, value in self.needed if name != "together_with"}
 
     @property
     def met_as_given(self) -> bool:

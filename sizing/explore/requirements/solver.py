@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from sizing.explore.requirements.asked import INTERVAL, READ_RATE, WRITE_RATE, Asked
 from sizing.explore.requirements.capacity import capacity_need
-from sizing.explore.requirements.edge import last_that_meets
-from sizing.explore.requirements.free_interval import AtFreeInterval, at_free_interval
-from sizing.explore.requirements.questions import Question, Sense, questions
-from sizing.explore.requirements.reasons import reason
+from sizing.explore.requirements.free_interval import at_free_interval
+from sizing.explore.requirements.questions import JointQuestion, Question, Sense, joint_questions, questions
+from sizing.explore.requirements.reasons import joint_reason, reason
 from sizing.explore.requirements.requirements_report import Needed, Requirement, RequirementsReport, Status
 from sizing.run.evaluation import evaluate
+from sizing.run.requirements.asked import INTERVAL, READ_RATE, WRITE_RATE, Asked, profile_path
+from sizing.run.requirements.best_interval import best_goodput_fraction
+from sizing.run.requirements.edge import last_that_meets
+from sizing.run.requirements.joint import GOODPUT, TARGETS_OF, Solution, all_targets, joint_solution
+from sizing.run.targets import TargetCheck
 from sizing.scenario import Scenario, scenario_from
 from sizing.sized import sized
-from sizing.units import seconds_text
+from sizing.units import MOST_BYTES, seconds_text
 
 
 def requirements(document: object) -> RequirementsReport:
@@ -37,32 +40,92 @@ def requirements_of(scenario: Scenario) -> RequirementsReport:
     (19.17, 27.6)
     """
     asked = Asked(sized(scenario).demands, scenario.run_inputs)
-    solved = [answered for question in questions(asked) if (answered := _solved(asked, question)) is not None]
+    solved = list(_requirements(asked))
     found = [requirement.model_copy(update={"binds": _binds(requirement, solved)}) for requirement in solved]
-    free = at_free_interval(asked)
     capacity = evaluate(asked.demands, asked.inputs).report.capacity
+    together = _all_targets_solution(asked, found)
     return RequirementsReport(
         needed=Needed(
-            write_bytes_per_second=_value(found, WRITE_RATE, "min"),
-            read_bytes_per_second=_value(found, READ_RATE, "min"),
+            write_bytes_per_second=together.get(WRITE_RATE),
+            read_bytes_per_second=together.get(READ_RATE),
+            together_with={field: value for field, value in together.items() if field not in (WRITE_RATE, READ_RATE)},
             capacity_bytes=capacity.capacity_bytes,
             min_interval_seconds=_value(found, INTERVAL, "min"),
             max_interval_seconds=_value(found, INTERVAL, "max"),
         ),
         capacity=capacity_need(capacity, asked.inputs.retention),
-        at_free_interval=free,
+        at_free_interval=at_free_interval(asked),
         requirements=found,
-        warnings=list(_warnings(asked, found, free)),
+        warnings=list(_warnings(asked, found, has_solution=bool(together))),
     )
+
+
+def _requirements(asked: Asked) -> Iterator[Requirement]:
+    """The rows: the rates of each direction for each target, then what varies alone."""
+    goodput: Mapping[str, float] = {}
+    for joint in joint_questions(asked):
+        if (best := asked.check(joint.target, _unlimited(asked))) is None:
+            continue
+        solution = joint_solution(asked, (joint.target,), first=joint.direction)
+        if joint.target == GOODPUT and solution is not None and not goodput:
+            goodput = {} if _is_met_at_best_interval(asked) else solution.values
+        yield from _rows(asked, joint, solution, best)
+    for question in questions(asked, goodput):
+        if (answered := _solved(asked, question)) is not None:
+            yield answered
+
+
+def _unlimited(asked: Asked) -> dict[str, float]:
+    """No limit of rates in either direction."""
+    fields = (field for direction in TARGETS_OF for field in asked.joint(direction).unit_bytes)
+    return dict.fromkeys(map(profile_path, fields), float(MOST_BYTES))
+
+
+def _rows(asked: Asked, joint: JointQuestion, solution: Solution | None, best: TargetCheck) -> Iterator[Requirement]:
+    """One row for each limit of the direction; where others are raised instead, those that the scenario gives stay."""
+    check = asked.check(joint.target, solution.values) if solution else best
+    for path in map(profile_path, asked.joint(joint.direction).unit_bytes):
+        given = asked.given(path)
+        value = None if solution is None else solution.values.get(path, given)
+        if solution and not solution.is_any and value is None:
+            continue
+        status: Status = "none" if solution is None else "any" if solution.is_any else "solved"
+        beside = {field: one for field, one in (solution.values if solution else {}).items() if field != path}
+        yield Requirement(
+            field=path,
+            sense="min",
+            target=joint.target,
+            wanted=best.wanted,
+            status=status,
+            value=value if status == "solved" else None,
+            found=check.found if check else None,
+            given=given,
+            together_with=beside,
+            binds=False,
+            reason=joint_reason(asked, joint, solution, unlimited=_unlimited(asked)),
+        )
+
+
+def _is_met_at_best_interval(asked: Asked) -> bool:
+    """Whether the rates as given reach the goodput at some interval."""
+    wanted = asked.inputs.targets.min_goodput_fraction
+    return wanted is not None and (best_goodput_fraction(asked) or 0.0) >= wanted
+
+
+def _all_targets_solution(asked: Asked, found: Sequence[Requirement]) -> dict[str, float]:
+    """The values that together meet every target of which something is known; none where no storage does."""
+    known = {requirement.target for requirement in found}
+    solution = joint_solution(asked, tuple(target for target in all_targets(asked) if target in known))
+    return solution.values if solution else {}
 
 
 def _solved(asked: Asked, question: Question) -> Requirement | None:
     """The answer to a question, or None where the scenario cannot tell what the target gets."""
-    best = asked.check(question.target, {question.field: question.best})
+    best = asked.check(question.target, {**question.beside, question.field: question.best})
     if best is None:
         return None
     status, value = _edge(asked, question) if best.met else ("none", None)
-    found = best if value is None else asked.check(question.target, {question.field: value})
+    found = best if value is None else asked.check(question.target, {**question.beside, question.field: value})
     return Requirement(
         field=question.field,
         sense=question.sense,
@@ -72,6 +135,7 @@ def _solved(asked: Asked, question: Question) -> Requirement | None:
         value=value,
         found=found.found if found else None,
         given=asked.given(question.field),
+        together_with=dict(question.beside),
         binds=False,
         reason=reason(asked, question, status, value),
     )
@@ -80,7 +144,7 @@ def _solved(asked: Asked, question: Question) -> Requirement | None:
 def _edge(asked: Asked, question: Question) -> tuple[Status, float | None]:
     def meets(values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
         tried = values if len(values) > 1 else float(values[0])
-        check = asked.check(question.target, {question.field: tried})
+        check = asked.check(question.target, {**question.beside, question.field: tried})
         return np.atleast_1d(np.asarray(check.met if check else False))
 
     if meets(np.array([question.worst]))[0]:
@@ -104,12 +168,12 @@ def _value(found: Sequence[Requirement], field: str, sense: Sense) -> float | No
     return next((r.value for r in found if r.binds and (r.field, r.sense) == (field, sense)), None)
 
 
-def _warnings(asked: Asked, found: Sequence[Requirement], free: AtFreeInterval | None) -> Iterator[str]:
-    if asked.inputs.targets.min_goodput_fraction is not None and free is None:
-        if any(requirement.target == "min_goodput_fraction" for requirement in found):
-            yield "No write bandwidth meets the targets for stall, overhead and goodput, at any interval"
-        else:
-            yield ("targets.min_goodput_fraction is not checked: goodput is unknown. Give reliability and storage")
+def _warnings(asked: Asked, found: Sequence[Requirement], *, has_solution: bool) -> Iterator[str]:
+    if asked.asks(GOODPUT) and not any(requirement.target == GOODPUT for requirement in found):
+        yield "targets.min_goodput_fraction is not checked: goodput is unknown. Give reliability and storage"
+    unmet = dict.fromkeys(requirement.target for requirement in found if requirement.status == "none")
+    if not has_solution and not unmet and any(requirement.status == "solved" for requirement in found):
+        yield "No storage meets all targets together, at any interval. Relax a target"
     low, high = (_value(found, INTERVAL, sense) for sense in ("min", "max"))
     if low is not None and high is not None and low > high:
         yield (

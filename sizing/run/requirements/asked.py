@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,8 @@ from sizing.run.demands.demands import Demands
 from sizing.run.evaluation import RunInputs, RunReport, evaluate
 from sizing.run.figures import with_arrays
 from sizing.run.targets import TargetCheck
+from sizing.storage.joint_rates import JointRates, joint_rates
+from sizing.storage.limits import Demand, Direction
 from sizing.storage.profile import StorageProfile
 from sizing.storage.rates import RateField
 from sizing.units import MOST_SECONDS
@@ -68,9 +70,21 @@ class Asked:
 
     def check(self, target: str, values: Mapping[str, object]) -> TargetCheck | None:
         """A target with some fields set, where the scenario sets it and something is found."""
-        figures = self.at(values)
+        return self.check_of(target, self.at(values))
+
+    def check_of(self, target: str, figures: RunReport) -> TargetCheck | None:
+        """A target in figures of this scenario, where it sets it and something is found."""
         checks = [_drained(figures)] if target == DRAINED else figures.targets
         return next((check for check in checks if check.target == target and check.found is not None), None)
+
+    def joint(self, direction: Direction) -> JointRates:
+        """The limits of a direction that the scenario gives, to raise together."""
+        plan = [self.demands.write] if direction == "write" else self._read_demands
+        return joint_rates(self.inputs.profile, plan, direction=direction)
+
+    @property
+    def _read_demands(self) -> Sequence[Demand]:
+        return self.demands.restores[self.inputs.checkpoint.restore].demands
 
     @property
     def is_async(self) -> bool:

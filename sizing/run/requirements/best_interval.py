@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
-from sizing.explore.requirements.asked import INTERVAL, WRITE_RATE, Asked, interval_bounds
 from sizing.run.evaluation import RunReport
+from sizing.run.requirements.asked import INTERVAL, Asked, interval_bounds
+from sizing.storage.transfer import Numbers
 
 _Array = npt.NDArray[np.float64]
 
@@ -18,8 +19,10 @@ _PRECISION = 1e-10
 """Relative error of the place of the max. The value there is more exact, as the curve is flat at its max."""
 
 
-def best_interval_seconds(asked: Asked, figures: RunReport, rates: float | _Array | None = None) -> float | _Array:
-    """The best interval, one for each of the write `rates` where they are given; `figures` are those at the rates.
+def best_interval_seconds(
+    asked: Asked, figures: RunReport, values: Mapping[str, Numbers] | None = None
+) -> float | _Array:
+    """The best interval, one for each row of `values` where they are arrays; `figures` are those with the values set.
 
     By formula with one level. With tiers in front, whose intervals stay, by search of the same goodput that answers.
     Source: `goodput.single_level.optimal_seconds`; else `peak`.
@@ -36,15 +39,17 @@ def best_interval_seconds(asked: Asked, figures: RunReport, rates: float | _Arra
     if optimal is None or figures.interval.method == "exact":
         clipped: float | _Array = np.clip(np.inf if optimal is None else optimal, *bounds)
         return clipped
-    rows = np.atleast_1d(np.asarray(np.nan if rates is None else rates))
+    rows = {path: np.asarray(value, dtype=np.float64) for path, value in (values or {}).items()}
+    shape = np.broadcast_shapes(*(row.shape for row in rows.values()))
+    num_rows = shape[0] if shape else 1
 
     def goodput(intervals: _Array) -> _Array:
-        given = {} if rates is None else {WRITE_RATE: np.repeat(rows, intervals.shape[1])}
+        given = {path: np.repeat(row, intervals.shape[1]) if row.ndim else row for path, row in rows.items()}
         found = asked.at(given | {INTERVAL: intervals.ravel()}).interval.goodput_at_interval_fraction
         return np.broadcast_to(np.asarray(found, dtype=np.float64), intervals.size).reshape(intervals.shape)
 
-    best = peak(goodput, low=np.full(len(rows), bounds[0]), high=np.full(len(rows), bounds[1]))
-    return best if rates is not None and np.ndim(rates) else float(best[0])
+    best = peak(goodput, low=np.full(num_rows, bounds[0]), high=np.full(num_rows, bounds[1]))
+    return best if shape else float(best[0])
 
 
 def best_goodput_fraction(asked: Asked) -> float | None:

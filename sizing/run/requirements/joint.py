@@ -1,0 +1,270 @@
+"""The rates that together meet targets: all limits of a direction raised at once, and the interval if it must change.
+
+Raising one limit alone meets no target where another is short too. So all limits of a direction get the rates that go
+with one time (`storage.joint_rates`), and the longest time that meets the targets gives the min of each rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sizing.run.evaluation import RunReport
+from sizing.run.requirements.asked import DRAINED, INTERVAL, Asked, interval_bounds, profile_path
+from sizing.run.requirements.best_interval import best_interval_seconds
+from sizing.run.requirements.edge import last_that_meets
+from sizing.storage.joint_rates import JointRates
+from sizing.storage.limits import Direction
+from sizing.storage.rates import RateField
+from sizing.storage.transfer import Numbers
+from sizing.units import MOST_BYTES
+
+GOODPUT = "min_goodput_fraction"
+TARGETS_OF: dict[Direction, tuple[str, ...]] = {
+    "write": ("max_stall_seconds", "max_overhead_fraction", DRAINED),
+    "read": ("recovery_seconds",),
+}
+"""The targets that one direction alone decides; goodput depends on both."""
+
+Values = dict[str, Numbers]
+"""Fields of a scenario by their dotted paths."""
+
+_FREED = (DRAINED,)
+"""Not checked at a free interval, which is never shorter than a save takes to drain."""
+_SECTIONS = 256
+"""Of the bracket, in each round."""
+_SEARCHED_SECTIONS = 16
+"""Fewer where every one of them needs a search of its own for the best interval."""
+_BELOW = 1 - 1e-12
+"""Keeps the slowest rate at or above 1 B/s after rounding."""
+_ROUNDING = 1 + 1e-12
+"""So that stall / interval is not above the target by the last digit."""
+_TINY = 1e-30
+"""Where the tiers alone miss the target: an interval without end, but no division by 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """Values that together meet targets; where they are met at every rate, `is_any`, `values` holds no rate."""
+
+    values: dict[str, float]
+    is_any: bool = False
+
+
+def all_targets(asked: Asked) -> tuple[str, ...]:
+    """The targets that the scenario sets."""
+    known = (*TARGETS_OF["write"], *TARGETS_OF["read"], GOODPUT)
+    return tuple(target for target in known if asked.asks(target))
+
+
+def joint_solution(asked: Asked, targets: tuple[str, ...], *, first: Direction = "write") -> Solution | None:
+    """The min rates that together meet targets, or None where no storage does at any interval.
+
+    At the interval asked for, else at the best one. For goodput the limits of direction `first` are raised alone where
+    that is enough, else those of the other direction, else both by one factor.
+    """
+    bases = {direction: _base(asked, targets, direction) for direction in TARGETS_OF}
+    if bases["read"] is None:
+        return None
+    if GOODPUT in targets:
+        return _for_goodput(asked, targets, first)
+    if bases["write"] is None:
+        return _at_longer_interval(asked, targets, bases["read"])
+    both = bases["write"].values | bases["read"].values
+    return Solution(both, is_any=not both)
+
+
+def values_for_all_targets(asked: Asked) -> dict[str, float]:
+    """The values that together meet every target that the scenario sets; none where no storage does."""
+    solution = joint_solution(asked, all_targets(asked))
+    return solution.values if solution else {}
+
+
+def free_interval_solution(asked: Asked, targets: tuple[str, ...]) -> Solution | None:
+    """The same for a goodput target where the interval may be chosen too: write rates alone, else both directions."""
+    return next(_goodput_stages(asked, targets, ("write", None), is_free=True), None)
+
+
+def _base(asked: Asked, targets: tuple[str, ...], direction: Direction) -> Solution | None:
+    """The min rates for the targets that this direction alone decides; None where none is enough."""
+    own = tuple(target for target in TARGETS_OF[direction] if target in targets)
+    if not own:
+        return Solution({}, is_any=True)
+    joint = asked.joint(direction)
+    return _slowest(asked, own, lambda seconds: _paths(joint.rates(seconds)), _bounds([(joint, 1.0)]), is_free=False)
+
+
+def _for_goodput(asked: Asked, targets: tuple[str, ...], first: Direction) -> Solution | None:
+    other: Direction = "read" if first == "write" else "write"
+    order = (first, other, None)
+    stages = (solution for is_free in (False, True) for solution in _goodput_stages(asked, targets, order, is_free))
+    return next(stages, None)
+
+
+def _goodput_stages(
+    asked: Asked, targets: tuple[str, ...], order: tuple[Direction | None, ...], is_free: bool
+) -> Iterator[Solution]:
+    """What raising each direction alone, or both where `order` says None, finds."""
+    checked = tuple(target for target in targets if not (is_free and target in _FREED))
+    floors = {direction: _raised(asked, targets, direction, is_free=is_free) for direction in TARGETS_OF}
+    for direction in order:
+        if any(floor is None for floor in floors.values()):
+            return
+        found = _raising(asked, checked, {name: floor or {} for name, floor in floors.items()}, direction, is_free)
+        if found is not None:
+            yield found
+
+
+def _raising(
+    asked: Asked,
+    targets: tuple[str, ...],
+    floors: Mapping[Direction, Values],
+    direction: Direction | None,
+    is_free: bool,
+) -> Solution | None:
+    scales = _scales(asked, floors) if direction is None else {direction: 1.0}
+    joints = {name: asked.joint(name) for name in scales}
+    kept = {path: rate for name, floor in floors.items() if name not in scales for path, rate in floor.items()}
+
+    def values(factor: Numbers) -> Values:
+        raised = {
+            path: rate
+            for name, joint in joints.items()
+            for path, rate in _paths(joint.rates(np.multiply(factor, scales[name]))).items()
+        }
+        return kept | raised
+
+    bounds = _bounds([(joints[name], scale) for name, scale in scales.items()])
+    return _slowest(asked, targets, values, bounds, is_free=is_free)
+
+
+def _raised(asked: Asked, targets: tuple[str, ...], direction: Direction, *, is_free: bool) -> Values | None:
+    """Rates as given, or as the targets of the direction need them where that is more; None where none is enough."""
+    freed = (DRAINED, "max_overhead_fraction") if is_free else ()
+    base = _base(asked, tuple(target for target in targets if target not in freed), direction)
+    if base is None:
+        return None
+    return {path: max(rate, asked.given(path) or 0.0) for path, rate in base.values.items()}
+
+
+def _scales(asked: Asked, floors: Mapping[Direction, Values]) -> dict[Direction, float]:
+    """The time of each direction at its rates as given; where there are none, at the other's file system rate."""
+    seconds = {name: _seconds_as_given(asked, floors[name], name) for name in floors}
+    known = {name: found for name, found in seconds.items() if found is not None}
+    rates = [float(asked.joint(name).total_bytes) / found for name, found in known.items()]
+    rate = rates[0] if rates else 1.0
+    return {name: known.get(name, float(asked.joint(name).total_bytes) / rate) for name in floors}
+
+
+def _seconds_as_given(asked: Asked, floor: Values, direction: Direction) -> float | None:
+    unit_bytes = _paths(asked.joint(direction).unit_bytes)
+    given = {path: floor.get(path, asked.given(path)) for path in unit_bytes}
+    return max((float(unit_bytes[path] / rate) for path, rate in given.items() if rate is not None), default=None)
+
+
+def _at_longer_interval(asked: Asked, targets: tuple[str, ...], read: Solution) -> Solution | None:
+    """Where no rate is enough at the interval asked for: the rates as given and the min interval that goes with them.
+
+    Where no write rate is given, those with which bytes take as long as all that comes beside them.
+    """
+    stall = _raised(asked, tuple(target for target in targets if target == "max_stall_seconds"), "write", is_free=False)
+    if stall is None:
+        return None
+    joint = asked.joint("write")
+    write = stall or _as_given(asked, joint) or _paths(joint.rates(np.maximum(_TINY, joint.serial_seconds)))
+    own = tuple(target for target in targets if target in TARGETS_OF["write"])
+    rates: Values = {path: float(rate) for path, rate in write.items()}
+
+    def meets(intervals: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+        return _met(asked, own, asked.at(rates | {INTERVAL: _plain(intervals)}), len(intervals))
+
+    longest = interval_bounds(asked)[1]
+    if not meets(np.array([longest]))[0]:
+        return None
+    interval = last_that_meets(meets, good=longest, bad=float(asked.inputs.checkpoint.interval_seconds))
+    return Solution(_floats(rates) | read.values | {INTERVAL: interval})
+
+
+def _as_given(asked: Asked, joint: JointRates) -> Values:
+    given = {path: asked.given(path) for path in _paths(joint.unit_bytes)}
+    return {path: rate for path, rate in given.items() if rate is not None}
+
+
+def _slowest(
+    asked: Asked,
+    targets: tuple[str, ...],
+    values: Callable[[Numbers], Values],
+    bounds: tuple[float, float],
+    *,
+    is_free: bool,
+) -> Solution | None:
+    """The slowest rates that meet targets: `values` slow down with the factor between the bounds."""
+
+    def tried(factor: Numbers) -> tuple[Values, RunReport]:
+        return _at_best_interval(asked, values(factor)) if is_free else (values(factor), asked.at(values(factor)))
+
+    def meets(factors: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+        return _met(asked, targets, tried(_plain(factors))[1], len(factors))
+
+    fast, slow = bounds
+    if not meets(np.array([fast]))[0]:
+        return None
+    if meets(np.array([slow]))[0]:
+        values_there = tried(slow)[0]
+        return Solution({INTERVAL: float(values_there[INTERVAL])} if is_free else {}, is_any=True)
+    sections = _SEARCHED_SECTIONS if is_free and asked.inputs.checkpoint.tiers else _SECTIONS
+    edge = last_that_meets(meets, good=fast, bad=slow, num_sections=sections)
+    return Solution(_floats(tried(edge)[0]))
+
+
+def _at_best_interval(asked: Asked, rates: Values) -> tuple[Values, RunReport]:
+    """Rates with the interval of the max goodput, or the longer one that the overhead target needs."""
+    figures = asked.at(rates)
+    best = best_interval_seconds(asked, figures, rates)
+    wanted = np.clip(np.maximum(best, _min_for_overhead(figures) * _ROUNDING), *interval_bounds(asked))
+    found = asked.at(rates | {INTERVAL: wanted})
+    effective = found.interval.effective_interval_seconds
+    every = np.minimum(wanted if effective is None else effective, interval_bounds(asked)[1])
+    return rates | {INTERVAL: every}, found
+
+
+def _min_for_overhead(figures: RunReport) -> Numbers:
+    """The min interval for the overhead target: stall / (target - overhead of the tiers); no end where they miss."""
+    if figures.write is None:
+        return 0.0
+    main = next((row for row in figures.tiers if row.kind == "storage"), None)
+    others = sum((row.overhead_fraction for row in figures.tiers if row is not main), start=0.0)
+    stall = figures.write.stall_seconds if main is None else main.stall_seconds
+    needed: Numbers = np.divide(stall, np.maximum(_TINY, figures.overhead.max_overhead_fraction - others))
+    return needed
+
+
+def _met(asked: Asked, targets: tuple[str, ...], figures: RunReport, num_rows: int) -> npt.NDArray[np.bool_]:
+    """Whether all of the targets are met; one of which nothing is known is not."""
+    met = np.ones(num_rows, dtype=bool)
+    for target in targets:
+        check = asked.check_of(target, figures)
+        met &= np.asarray(check.met if check else False, dtype=bool)
+    return met
+
+
+def _bounds(scaled: list[tuple[JointRates, float]]) -> tuple[float, float]:
+    """Factors from which every file system rate is at most the highest that a scenario takes, and every rate 1 B/s."""
+    fast = max(float(joint.total_bytes) / (MOST_BYTES * scale) for joint, scale in scaled)
+    slow = _BELOW * min(float(size) / scale for joint, scale in scaled for size in joint.unit_bytes.values())
+    return fast, slow
+
+
+def _paths(rates: Mapping[RateField, Numbers]) -> Values:
+    return {profile_path(field): rate for field, rate in rates.items()}
+
+
+def _plain(values: npt.NDArray[np.float64]) -> Numbers:
+    return values if len(values) > 1 else float(values[0])
+
+
+def _floats(values: Values) -> dict[str, float]:
+    return {path: float(value) for path, value in values.items()}

@@ -1,0 +1,72 @@
+"""What would meet the targets that are missed, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from sizing.run.requirements.asked import COPY_RATE, INTERVAL, READ_RATE, WRITE_RATE, Asked
+from sizing.run.requirements.edge import last_that_meets
+from sizing.run.requirements.joint import joint_solution
+from sizing.run.targets import TargetCheck
+from sizing.units import MOST_BYTES, rate_text, seconds_text
+
+_NAMES = {WRITE_RATE: "min write bandwidth", READ_RATE: "min read bandwidth"}
+_NO_STORAGE = "no storage meets it at any interval: what comes before or beside the transfer takes too long"
+
+
+def with_remedies(checks: Sequence[TargetCheck], asked: Asked) -> list[TargetCheck]:
+    """The checks, the missed ones with what would meet each of them alone."""
+    return [
+        check.model_copy(update={"remedy": _remedy(asked, check.target)}) if check.met is False else check
+        for check in checks
+    ]
+
+
+def rates_text(values: Mapping[str, float]) -> str:
+    """Rates of a joint solution, and the interval that goes with them."""
+    parts = [f"{_name(field)} {_figure(field, value)}" for field, value in sorted(values.items(), key=_order)]
+    return " and ".join(parts)
+
+
+def _remedy(asked: Asked, target: str) -> str:
+    if asked.is_async and target in ("max_stall_seconds", "max_overhead_fraction"):
+        return _copy_remedy(asked, target)
+    solution = joint_solution(asked, (target,))
+    if solution is None or not solution.values:
+        return _NO_STORAGE
+    return f"{rates_text(solution.values)} would meet it"
+
+
+def _copy_remedy(asked: Asked, target: str) -> str:
+    """An asynchronous save stalls for the copy to the host alone."""
+    most = float(MOST_BYTES)
+
+    def meets(rates: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+        check = asked.check(target, {COPY_RATE: rates if len(rates) > 1 else float(rates[0])})
+        return np.atleast_1d(np.asarray(check.met if check else False))
+
+    if not meets(np.array([most]))[0]:
+        return "no rate of the copy from GPU to host meets it: a tier stalls for longer"
+    return f"min GPU-to-host bandwidth {rate_text(last_that_meets(meets, good=most, bad=1.0))} would meet it"
+
+
+def _name(field: str) -> str:
+    if field in _NAMES:
+        return _NAMES[field]
+    if field == INTERVAL:
+        return "one checkpoint every"
+    unit = "per node" if "node_" in field else "per writer"
+    direction = "write" if "write_bytes" in field else "read"
+    return f"{direction} bandwidth {unit}"
+
+
+def _figure(field: str, value: float) -> str:
+    return seconds_text(value) if field == INTERVAL else rate_text(value)
+
+
+def _order(item: tuple[str, float]) -> tuple[bool, bool]:
+    """The file system first, the interval last."""
+    return item[0] == INTERVAL, item[0] not in _NAMES

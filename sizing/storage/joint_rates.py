@@ -1,0 +1,104 @@
+"""The rates of all limits of one direction that go together: as fast as each other, none faster than needed.
+
+A transfer takes its serial steps and, of what all bytes pass through at once, the slowest. So one time s, in which each
+limit alone would move all bytes, gives the min rate of every limit at once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sizing.storage.limits import Demand, Direction, serial_steps
+from sizing.storage.profile import StorageProfile
+from sizing.storage.rates import RateField
+from sizing.storage.transfer import Numbers
+
+FILE_SYSTEM_RATES: dict[Direction, RateField] = {
+    "write": "write_bytes_per_second",
+    "read": "read_bytes_per_second",
+}
+_NODE_RATES: dict[Direction, tuple[RateField, ...]] = {
+    "write": ("node_write_bytes_per_second", "node_buffered_write_bytes_per_second"),
+    "read": ("node_read_bytes_per_second", "node_buffered_read_bytes_per_second"),
+}
+_STREAM_RATES: dict[Direction, tuple[RateField, RateField]] = {
+    "write": ("writer_buffered_write_bytes_per_second", "writer_write_bytes_per_second"),
+    "read": ("writer_buffered_read_bytes_per_second", "writer_read_bytes_per_second"),
+}
+"""Of one stream; where both are given the first counts, as in `Rates.stream_bytes_per_second`."""
+
+
+@dataclass(frozen=True, slots=True)
+class JointRates:
+    """The limits of one direction, as shares of one time.
+
+    `unit_bytes` is what one unit of each limit moves over all steps: the whole file system, one node, one stream.
+    `slowest` is the time of the steps per second of s: 1 for one step, more where the steps have unlike limits.
+    `stream_seconds` is what one stream then moves alone per second of s, `serial_seconds` what no rate shortens.
+    """
+
+    total_bytes: Numbers
+    unit_bytes: dict[RateField, Numbers]
+    slowest: Numbers
+    stream_seconds: Numbers
+    serial_seconds: Numbers
+
+    def rates(self, shared_seconds: Numbers) -> dict[RateField, Numbers]:
+        """The rate of each limit that alone moves all bytes in that time."""
+        return {field: np.divide(size, shared_seconds) for field, size in self.unit_bytes.items()}
+
+    def shared_seconds(self, seconds: Numbers) -> Numbers:
+        """The max s for a transfer of `seconds`: (t - serial) / (steps + stream); not above 0 where there is none."""
+        return np.subtract(seconds, self.serial_seconds) / (self.slowest + self.stream_seconds)
+
+
+def joint_rates(profile: StorageProfile | None, demands: Sequence[Demand], *, direction: Direction) -> JointRates:
+    """The limits that a profile gives for a direction, and that of the file system, which every storage has."""
+    stream = _stream_rate(profile, direction)
+    fields = [
+        FILE_SYSTEM_RATES[direction],
+        *(field for field in _NODE_RATES[direction] if _is_given(profile, field)),
+        *([stream] if stream else []),
+    ]
+    parts = {field: [_unit_bytes(field, demand) for demand in demands] for field in fields}
+    unit_bytes = {field: sum(sizes, start=np.float64(0.0)) for field, sizes in parts.items()}
+    steps = (
+        functools.reduce(np.maximum, (sizes[number] / unit_bytes[field] for field, sizes in parts.items()))
+        for number in range(len(demands))
+    )
+    alone = sum((demand.metadata_bytes for demand in demands), start=np.float64(0.0))
+    return JointRates(
+        total_bytes=unit_bytes[FILE_SYSTEM_RATES[direction]],
+        unit_bytes=unit_bytes,
+        slowest=sum(steps, start=np.float64(0.0)),
+        stream_seconds=alone / unit_bytes[stream] if stream else 0.0,
+        serial_seconds=_serial_seconds(profile, demands, direction=direction),
+    )
+
+
+def _stream_rate(profile: StorageProfile | None, direction: Direction) -> RateField | None:
+    return next((field for field in _STREAM_RATES[direction] if _is_given(profile, field)), None)
+
+
+def _is_given(profile: StorageProfile | None, field: RateField) -> bool:
+    return getattr(profile, field, None) is not None
+
+
+def _unit_bytes(field: RateField, demand: Demand) -> Numbers:
+    if field.startswith("node_"):
+        return np.divide(demand.total_bytes, demand.num_nodes)
+    if field.startswith("writer_"):
+        return np.divide(demand.total_bytes, demand.num_streams)
+    return np.float64(demand.total_bytes)
+
+
+def _serial_seconds(profile: StorageProfile | None, demands: Sequence[Demand], *, direction: Direction) -> Numbers:
+    """What nothing overlaps and no rate of the joint ones shortens."""
+    if profile is None:
+        return 0.0
+    without_stream = profile.model_copy(update=dict.fromkeys(_STREAM_RATES[direction]))
+    return sum(serial_steps(without_stream, demands, direction=direction).values(), start=np.float64(0.0))
