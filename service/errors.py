@@ -29,7 +29,7 @@ from pydantic import BaseModel, ValidationError, ValidatorFunctionWrapHandler, W
 
 from sizing.errors import InvalidInput, explain
 
-MOST_PROBLEMS = 100
+MAX_PROBLEMS = 100
 """Named one by one; a list of a million wrong values would make an answer larger than the question."""
 
 _Result = TypeVar("_Result")
@@ -103,13 +103,13 @@ def explained(model: type[BaseModel]) -> WrapValidator:
 def validated(model: type[BaseModel], validate: Callable[[], _Result]) -> _Result:
     """What `validate` returns.
 
-    Raises InvalidInput where it finds that a field of `model` breaks a rule. Beyond MOST_PROBLEMS it counts
+    Raises InvalidInput where it finds that a field of `model` breaks a rule. Beyond MAX_PROBLEMS it counts
     instead of explaining, for a suggestion costs more than the mistake.
     """
     try:
         return validate()
     except ValidationError as error:
-        if error.error_count() > MOST_PROBLEMS:
+        if error.error_count() > MAX_PROBLEMS:
             rule = f"breaks {error.error_count():,} rules, too many to list"
             raise InvalidInput.of("", rule, value=None, remedy="check the structure of the document") from None
         raise explain(error, model) from None

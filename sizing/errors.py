@@ -24,7 +24,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from sizing.spelling import fitting, nearest
 
-LONGEST_VALUE_SHOWN = 60
+MAX_VALUE_CHARACTERS = 60
 """Characters: an error stays a line, whatever was sent."""
 MAX_NAMES_SHOWN = 8
 """Of a catalog, in one sentence that can still be read."""
@@ -138,9 +138,9 @@ def shown(value: object) -> str:
     ("{'a': 1}", 'xx…')
     """
     text = printable(repr(value) if isinstance(value, (str, dict, list, tuple)) else str(value))
-    if len(text) <= LONGEST_VALUE_SHOWN:
+    if len(text) <= MAX_VALUE_CHARACTERS:
         return text
-    return text[: LONGEST_VALUE_SHOWN - 1].rstrip("'\"") + "…"
+    return text[: MAX_VALUE_CHARACTERS - 1].rstrip("'\"") + "…"
 
 
 def printable(text: str) -> str:
@@ -199,7 +199,7 @@ _RULES = {
 
 def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
     kind, context = details["type"], details.get("ctx", {})
-    field = printable(".".join(str(part)[:LONGEST_VALUE_SHOWN] for part in details["loc"]))
+    field = printable(".".join(str(part)[:MAX_VALUE_CHARACTERS] for part in details["loc"]))
     value = "" if kind == "missing" else shown(details["input"])
     match kind:
         case "broken_rule":

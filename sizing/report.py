@@ -113,7 +113,7 @@ def answer(scenario: Scenario | Mapping[str, Any], *, assumed: Iterable[Assumpti
         layout=laid_out.layout,
         training=asked.memory,
         host_memory=memory_of_hosts,
-        **(dict(run) | {"targets": with_remedies(run.targets, solvable)}),
+        **(dict(run) | {"targets": with_remedies(run.targets, solvable, given=scenario.targets.model_fields_set)}),
         needed_together=values_for_all_targets(solvable) if solvable.asks(GOODPUT) else {},
         provenance=provenance_of(scenario, storage),
         prediction_intervals=intervals(storage, demands, run),

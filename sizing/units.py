@@ -20,9 +20,9 @@ SECONDS_PER_HOUR = 3_600
 SECONDS_PER_DAY = 24 * SECONDS_PER_HOUR
 BYTES_PER_GIGABYTE = 1e9
 BYTES_PER_TERABYTE = 1e12
-MOST_BYTES = 10**21
+MAX_BYTES = 10**21
 """A zettabyte: more than any site stores, so a number above is a typing error."""
-MOST_SECONDS = 100.0 * 366 * SECONDS_PER_DAY
+MAX_SECONDS = 100.0 * 366 * SECONDS_PER_DAY
 """A century: no run lasts so long, so a number above is a typing error."""
 
 _DECIMAL_PREFIXES = ("", "k", "M", "G", "T", "P", "E")
@@ -56,9 +56,9 @@ _OF_A_COUNT = {
 _TERM = re.compile(r"\s*([0-9][0-9_,]*\.?[0-9]*(?:[eE][+-]?[0-9]{1,3})?|\.[0-9]+)\s*([A-Za-z]*)\s*")
 _RATE = re.compile(r"(?P<amount>.*?)\s*(?P<ending>/\s*(?:s|sec|second)|ps)?\s*", re.IGNORECASE | re.DOTALL)
 _PERCENT = re.compile(r"\s*([0-9]*\.?[0-9]+|[0-9]+\.)\s*%\s*")
-_MOST_CHARACTERS = 64
+_MAX_CHARACTERS = 64
 """Of a number with its unit; a text without end takes time to match."""
-_LEAST_PERCENT = 1e-4
+_MIN_PERCENT = 1e-4
 """Below, digits of a share say nothing."""
 
 
@@ -97,7 +97,7 @@ def parse_bytes_per_second(value: Any) -> Any:
         raise broken_rule("must be a rate", "give bytes per second or text: 273 GB/s")
     if not isinstance(value, str):
         return value
-    parts = _RATE.fullmatch(value[: _MOST_CHARACTERS + 1])
+    parts = _RATE.fullmatch(value[: _MAX_CHARACTERS + 1])
     amount, ending = (parts["amount"], parts["ending"]) if parts else (value, None)
     number, unit = _number_and_unit(amount, "a rate", "273 GB/s or 400 Gb/s")
     if not unit:
@@ -123,8 +123,8 @@ def parse_seconds(value: Any) -> Any:
         raise broken_rule("must be a duration", "give seconds or text: 4h")
     if not isinstance(value, str):
         return value
-    if len(value) > _MOST_CHARACTERS:
-        raise broken_rule(f"must have at most {_MOST_CHARACTERS} characters", "write it shorter: 1h 30min")
+    if len(value) > _MAX_CHARACTERS:
+        raise broken_rule(f"must have at most {_MAX_CHARACTERS} characters", "write it shorter: 1h 30min")
     terms, rest = [], value
     while match := _TERM.match(rest):
         # Of single letters M could also mean months.
@@ -163,7 +163,7 @@ def parse_fraction(value: Any) -> Any:
     >>> parse_fraction("5%"), parse_fraction("7.5 %"), parse_fraction("0.05")
     (0.05, 0.075, '0.05')
     """
-    percent = _PERCENT.fullmatch(value) if isinstance(value, str) and len(value) <= _MOST_CHARACTERS else None
+    percent = _PERCENT.fullmatch(value) if isinstance(value, str) and len(value) <= _MAX_CHARACTERS else None
     return float(_decimal(percent[1]) / 100) if percent else value
 
 
@@ -227,8 +227,8 @@ def percent_text(fraction: float) -> str:
     ('0.351 %', '19.6 %', '99.99 %', '100 %', 'below 0.0001 %')
     """
     percent = fraction * 100
-    if 0 < percent < _LEAST_PERCENT:
-        return f"below {_LEAST_PERCENT:.4f} %"
+    if 0 < percent < _MIN_PERCENT:
+        return f"below {_MIN_PERCENT:.4f} %"
     if percent < 99.95:
         return f"{percent:#.3g} %"
     return f"{percent:.2f} %" if percent < 99.995 else f"{percent:,.0f} %"
@@ -258,7 +258,7 @@ def _scaled(value: float, base: int, prefixes: tuple[str, ...], *, digits: int =
 
 
 def _number_and_unit(text: str, what: str, example: str) -> tuple[Decimal, str]:
-    match = _TERM.fullmatch(text) if len(text) <= _MOST_CHARACTERS else None
+    match = _TERM.fullmatch(text) if len(text) <= _MAX_CHARACTERS else None
     if match is None:
         raise broken_rule(f"is not {what}", f"write for example {example}")
     return _decimal(match[1]), match[2]
@@ -299,31 +299,31 @@ Fraction = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(parse_fr
 ByteCount = Annotated[
     int,
     BeforeValidator(parse_bytes),
-    Field(ge=1, le=MOST_BYTES),
-    _schema("integer", "13.8 TB", least=1, most=MOST_BYTES),
+    Field(ge=1, le=MAX_BYTES),
+    _schema("integer", "13.8 TB", least=1, most=MAX_BYTES),
 ]
 """Input: a number of bytes, at least 1."""
 
 BytesPerSecond = Annotated[
     float,
     BeforeValidator(parse_bytes_per_second),
-    Field(ge=1, le=float(MOST_BYTES), allow_inf_nan=False),
-    _schema("number", "273 GB/s", least=1, most=float(MOST_BYTES)),
+    Field(ge=1, le=float(MAX_BYTES), allow_inf_nan=False),
+    _schema("number", "273 GB/s", least=1, most=float(MAX_BYTES)),
 ]
 """Input: bytes per second, at least 1."""
 
 Seconds = Annotated[
     float,
     BeforeValidator(parse_seconds),
-    Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False),
-    _schema("number", "90 s", least=0, most=MOST_SECONDS),
+    Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False),
+    _schema("number", "90 s", least=0, most=MAX_SECONDS),
 ]
 """Input: a duration in seconds, 0 or more."""
 
 PositiveSeconds = Annotated[
     float,
     BeforeValidator(parse_seconds),
-    Field(ge=1e-3, le=MOST_SECONDS, allow_inf_nan=False),
-    _schema("number", "4h", least=1e-3, most=MOST_SECONDS),
+    Field(ge=1e-3, le=MAX_SECONDS, allow_inf_nan=False),
+    _schema("number", "4h", least=1e-3, most=MAX_SECONDS),
 ]
 """Input: a duration in seconds, at least a millisecond."""

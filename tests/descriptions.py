@@ -12,8 +12,8 @@ from pydantic import BaseModel
 
 from sizing.cli.flags import first_sentence
 
-LONGEST_FIRST_SENTENCE = 170
-LEAST_WORDS_OF_ITS_OWN = 2
+MAX_FIRST_SENTENCE_CHARACTERS = 170
+MIN_WORDS_OF_ITS_OWN = 2
 
 UNITS = {
     "bytes_per_second": r"bytes per second",
@@ -62,9 +62,9 @@ def flaw_of(name: str, description: str, *, class_name: str = "", is_optional: b
     if not re.fullmatch(r"[A-Z0-9`].*\.", description):
         return "has a description that is no sentence"
     first = first_sentence(description)
-    if len(first) > LONGEST_FIRST_SENTENCE:
-        return f"has a first sentence of more than {LONGEST_FIRST_SENTENCE} characters"
-    if len(_own_words(name, description, class_name)) < LEAST_WORDS_OF_ITS_OWN:
+    if len(first) > MAX_FIRST_SENTENCE_CHARACTERS:
+        return f"has a first sentence of more than {MAX_FIRST_SENTENCE_CHARACTERS} characters"
+    if len(_own_words(name, description, class_name)) < MIN_WORDS_OF_ITS_OWN:
         return "says no more than its name"
     if is_optional and not re.search(WITHOUT_IT, description):
         return "does not say what holds without it"

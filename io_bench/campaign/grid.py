@@ -14,16 +14,16 @@ from io_bench.planning.configuration import Configuration
 from io_bench.ranks.process_group import ProcessGroup
 from io_bench.request.options import (
     DEFAULT_BYTES_PER_RANK,
-    LEAST_BLOCK_BYTES,
-    LEAST_BYTES_PER_RANK,
-    MOST_DEFAULT_WRITERS,
+    MAX_DEFAULT_WRITERS,
+    MIN_BLOCK_BYTES,
+    MIN_BYTES_PER_RANK,
     ScanOptions,
 )
 from io_bench.target.address import is_url
 from sizing.errors import InvalidInput
 from sizing.units import parse_bytes
 
-MOST_CONFIGURATIONS = 10_000
+MAX_CONFIGURATIONS = 10_000
 """A day of ten seconds each: more is a typing error."""
 
 
@@ -34,7 +34,7 @@ def configurations_of(options: ScanOptions, group: ProcessGroup, *, seed: int) -
     """
     max_writers = min(len(list(ranks)) for ranks in _ranks_by_node(group))
     nodes = options.num_nodes or tuple(doublings(len(group.nodes)))
-    writers = options.writers_per_node or tuple(doublings(min(max_writers, MOST_DEFAULT_WRITERS)))
+    writers = options.writers_per_node or tuple(doublings(min(max_writers, MAX_DEFAULT_WRITERS)))
     _check("--nodes", nodes, len(group.nodes), "nodes")
     _check("--writers", writers, max_writers, "ranks on each node")
     sizes = (None,) if options.scenario else options.bytes_per_rank or (parse_bytes(DEFAULT_BYTES_PER_RANK),)
@@ -43,8 +43,8 @@ def configurations_of(options: ScanOptions, group: ProcessGroup, *, seed: int) -
     )
     in_parts = is_url(options.target)
     found = list(dict.fromkeys(_configuration(*combination, in_parts=in_parts) for combination in combinations))
-    if len(found) > MOST_CONFIGURATIONS:
-        rule = f"must have at most {MOST_CONFIGURATIONS:,} configurations"
+    if len(found) > MAX_CONFIGURATIONS:
+        rule = f"must have at most {MAX_CONFIGURATIONS:,} configurations"
         raise InvalidInput.of("the scan", rule, value=f"{len(found):,}", remedy="give fewer values per flag")
     random.Random(seed).shuffle(found)  # noqa: S311 - an order, not a secret
     return found
@@ -92,8 +92,8 @@ def _configuration(
 def _heeded(engine: str) -> tuple[bool, bool]:
     """Whether an engine takes the size of its requests, and the number of its threads, from the options."""
     one, other = (
-        ENGINES[engine](EngineOptions(block_bytes=number * LEAST_BLOCK_BYTES, num_threads=number)).plan(
-            inventory_of(LEAST_BYTES_PER_RANK), rank=0, device=Device("cpu")
+        ENGINES[engine](EngineOptions(block_bytes=number * MIN_BLOCK_BYTES, num_threads=number)).plan(
+            inventory_of(MIN_BYTES_PER_RANK), rank=0, device=Device("cpu")
         )
         for number in (1, 2)
     )

@@ -14,7 +14,7 @@ from io_bench.errors import RunEnded
 from io_bench.ranks import local_ranks
 from io_bench.ranks.process_group import ProcessGroup, joined
 from io_bench.request.agreed_request import Request, request_of
-from io_bench.request.options import MOST_DEFAULT_WRITERS, ScanOptions
+from io_bench.request.options import MAX_DEFAULT_WRITERS, ScanOptions
 from io_bench.results.outputs import Rendered, reserved_outputs
 from io_bench.results.scan_table import grouped, scan_sentences, scan_table
 from io_bench.terminal import Terminal
@@ -131,4 +131,4 @@ def _num_local_ranks(flags: Mapping[str, object]) -> int:
     except InvalidInput:
         return 1  # which says what is wrong
     cpus = len(os.sched_getaffinity(0))
-    return max(options.writers_per_node or (min(cpus, MOST_DEFAULT_WRITERS),))
+    return max(options.writers_per_node or (min(cpus, MAX_DEFAULT_WRITERS),))

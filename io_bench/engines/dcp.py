@@ -23,9 +23,9 @@ from io_bench.payload.payload import Payload
 from io_bench.ranks.writers import Writers
 from io_bench.target.run_files import RunFiles
 
-_MOST_BYTES_PER_TENSOR = 4 * 1024
+_MAX_BYTES_PER_TENSOR = 4 * 1024
 """Its zip container in the .distcp file, 1,577 as measured, and its lines in .metadata, which grow with its name."""
-_MOST_FIXED_BYTES = 64 * 1024
+_MAX_FIXED_BYTES = 64 * 1024
 """Of a rank: pickled values that are no tensors, and the beginning of .metadata."""
 _DEFAULT_THREADS = 1
 """FileSystemWriter's own default."""
@@ -54,7 +54,7 @@ class Dcp:
         restored = 0 if device.is_gpu else inventory.num_bytes
         return EnginePlan(
             files=(*files, METADATA) if rank == 0 else tuple(files),
-            max_disk_bytes=inventory.num_bytes + inventory.num_tensors * _MOST_BYTES_PER_TENSOR + _MOST_FIXED_BYTES,
+            max_disk_bytes=inventory.num_bytes + inventory.num_tensors * _MAX_BYTES_PER_TENSOR + _MAX_FIXED_BYTES,
             host_bytes=restored + (self._num_threads + 1) * inventory.largest_tensor_bytes,
             gpu_bytes=inventory.num_bytes if device.is_gpu else 0,
             num_threads=self._num_threads,

@@ -21,9 +21,9 @@ from io_bench.payload.payload import Payload
 from io_bench.ranks.writers import Writers
 from io_bench.target.run_files import RunFiles
 
-_MOST_BYTES_PER_TENSOR = 512
+_MAX_BYTES_PER_TENSOR = 512
 """A line of the header: name, dtype, shape, offsets; 114 as measured, with names of 45 characters."""
-_MOST_FIXED_BYTES = 4 * 1024
+_MAX_FIXED_BYTES = 4 * 1024
 """Of a file: the header's length and padding, and the plain values."""
 
 
@@ -43,7 +43,7 @@ class Safetensors:
         """One file per rank. A GPU's tensors pass through host memory one by one, the last one not yet freed."""
         return EnginePlan(
             files=(f"rank-{rank:05d}.safetensors",),
-            max_disk_bytes=inventory.num_bytes + inventory.num_tensors * _MOST_BYTES_PER_TENSOR + _MOST_FIXED_BYTES,
+            max_disk_bytes=inventory.num_bytes + inventory.num_tensors * _MAX_BYTES_PER_TENSOR + _MAX_FIXED_BYTES,
             host_bytes=2 * inventory.largest_tensor_bytes if device.is_gpu else inventory.num_bytes,
             gpu_bytes=inventory.num_bytes if device.is_gpu else 0,
         )

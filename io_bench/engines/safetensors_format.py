@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import torch
 
-MOST_HEADER_BYTES = 100_000_000
+MAX_HEADER_BYTES = 100_000_000
 """The format's own limit: safetensors, `MAX_HEADER_SIZE`."""
 _ALIGNMENT = 8
 """Data begins at a multiple of 8, as safetensors writes it."""
@@ -52,7 +52,7 @@ def read_into(file: BinaryIO, tensors: Mapping[str, torch.Tensor]) -> dict[str, 
     Raises OSError, and ValueError or KeyError where the file does not have them.
     """
     (length,) = struct.unpack("<Q", _exactly(file, 8))
-    if length > MOST_HEADER_BYTES:
+    if length > MAX_HEADER_BYTES:
         raise ValueError(f"a header of {length} bytes")
     header = json.loads(_exactly(file, length))
     for name, tensor in sorted(tensors.items(), key=lambda item: header[item[0]]["data_offsets"]):

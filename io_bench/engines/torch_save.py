@@ -16,9 +16,9 @@ from io_bench.payload.payload import Payload
 from io_bench.ranks.writers import Writers
 from io_bench.target.run_files import RunFiles
 
-_MOST_BYTES_PER_RECORD = 1024
+_MAX_BYTES_PER_RECORD = 1024
 """Of the zip container: two headers, the name, alignment to 64 bytes, a line in the pickle; about 320 as measured."""
-_MOST_FIXED_BYTES = 16 * 1024
+_MAX_FIXED_BYTES = 16 * 1024
 """Of a file: its records that are no tensors, and the pickle's beginning and end; 1,350 as measured."""
 
 
@@ -38,7 +38,7 @@ class TorchSave:
         on_host = 2 * inventory.largest_tensor_bytes if device.is_gpu else inventory.num_bytes
         return EnginePlan(
             files=(f"rank-{rank:05d}.pt",),
-            max_disk_bytes=inventory.num_bytes + inventory.num_tensors * _MOST_BYTES_PER_RECORD + _MOST_FIXED_BYTES,
+            max_disk_bytes=inventory.num_bytes + inventory.num_tensors * _MAX_BYTES_PER_RECORD + _MAX_FIXED_BYTES,
             host_bytes=on_host,
             gpu_bytes=inventory.num_bytes if device.is_gpu else 0,
         )

@@ -24,9 +24,9 @@ _DTYPE_OF_PART = {
 }
 BYTES_PER_PARAMETER = sum(BYTES_PER_DTYPE[dtype] for dtype in _DTYPE_OF_PART.values())
 
-_MOST_HIDDEN = 8192
+_MAX_HIDDEN = 8192
 """The width of the largest dense layers of models of 70B; wider, a rank would hold few tensors."""
-_LEAST_LAYERS = 4
+_MIN_LAYERS = 4
 """So that the payload has dozens of tensors of a model's shapes; only the smallest have fewer."""
 # A whole number of 8-byte words in every dtype, so that payload can be made of words.
 _PARAMETER_MULTIPLE = 4
@@ -96,7 +96,7 @@ def inventory_of(bytes_per_rank: int) -> Inventory:
 
 def _shapes(num_parameters: int) -> Iterator[tuple[str, tuple[int, ...]]]:
     hidden = _PARAMETER_MULTIPLE
-    while hidden < _MOST_HIDDEN and _LEAST_LAYERS * _layer_parameters(2 * hidden) <= num_parameters:
+    while hidden < _MAX_HIDDEN and _MIN_LAYERS * _layer_parameters(2 * hidden) <= num_parameters:
         hidden *= 2
     num_layers, rest = divmod(num_parameters, _layer_parameters(hidden))
     for layer in range(num_layers):

@@ -14,7 +14,7 @@ from io_bench.request.options import DEFAULT_BYTES_PER_RANK, PayloadBytes, Targe
 from sizing.scenario import scenario_from
 from sizing.units import parse_bytes
 
-MOST_RANKS = 10_000_000
+MAX_RANKS = 10_000_000
 """A hundred times the largest published training: a number above is a typing error."""
 
 
@@ -22,7 +22,7 @@ class CheckOptions(TargetOptions):
     """A target, and the checkpoint that it is to hold. Fields are read under the names of their flags."""
 
     bytes_per_rank: Annotated[PayloadBytes | None, Field(alias="--bytes-per-rank")] = None
-    num_ranks: Annotated[int | None, Field(alias="--ranks", ge=1, le=MOST_RANKS)] = None
+    num_ranks: Annotated[int | None, Field(alias="--ranks", ge=1, le=MAX_RANKS)] = None
 
     def size(self) -> Size:
         """One checkpoint of all ranks: those asked for, or those that were launched. Raises InvalidInput."""

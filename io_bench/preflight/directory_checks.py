@@ -20,11 +20,11 @@ from sizing.errors import InvalidInput
 from sizing.units import binary_bytes_text, bytes_text
 
 PROBE_NAMES = ("allocated", "created", "direct", "long", "renamed", "stamped", "synced")
-LEAST_OPEN_FILES = 512
+MIN_OPEN_FILES = 512
 """What Python, torch and the threads of an engine have open, with room to spare."""
-MOST_CLOCK_SECONDS = 1.0
+MAX_CLOCK_SECONDS = 1.0
 """A choice: synchronised clocks are milliseconds apart. A wrong one only makes logs hard to compare."""
-MOST_SYNC_SECONDS = 0.5
+MAX_SYNC_SECONDS = 0.5
 """A choice: a hundred times what a drive with a cache takes, so that only what is broken or overloaded is named."""
 _NUM_SYNCS = 9
 """The median of so many; the check stays under a few seconds even where each takes half of one."""
@@ -133,7 +133,7 @@ def sync_cost(probe: Path) -> Finding:
             seconds.append(time.perf_counter() - started)
     median = statistics.median(seconds)
     found = f"{_milliseconds(median)}, from {_milliseconds(min(seconds))} to {_milliseconds(max(seconds))}"
-    if median > MOST_SYNC_SECONDS:
+    if median > MAX_SYNC_SECONDS:
         return Finding(
             "fsync", found, "warning", "Every file waits this long. Check whether the storage is busy or faulty."
         )
@@ -152,7 +152,7 @@ def allocation(probe: Path) -> Finding:
 def open_files(*, num_ranks: int) -> Finding:
     """How many files a process may have open: the one through which ranks meet has connections to all of them."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = LEAST_OPEN_FILES + CONNECTIONS_PER_RANK * num_ranks
+    needed = MIN_OPEN_FILES + CONNECTIONS_PER_RANK * num_ranks
     found = f"soft limit {soft:,}, hard limit {hard:,}"
     if hard < needed:
         return Finding("open files", found, "warning", f"Raise the hard limit to {needed:,} (ulimit -Hn).")
@@ -168,7 +168,7 @@ def clock(probe: Path) -> Finding:
     after = time.time()
     off = max(before - stamp, stamp - after, 0.0)
     found = f"{_milliseconds(off)} from the file system's clock"
-    if off > MOST_CLOCK_SECONDS:
+    if off > MAX_CLOCK_SECONDS:
         advice = "Times in the logs of nodes and storage will not match. Synchronise the clocks (NTP, chrony)."
         return Finding("clock", found, "warning", advice)
     return Finding("clock", found)

@@ -15,7 +15,7 @@ from service_client.errors import Refused, Unavailable
 
 FIRST_PAUSE_SECONDS = 0.5
 """A service that restarts is back in a second or two."""
-LONGEST_PAUSE_SECONDS = 30.0
+MAX_PAUSE_SECONDS = 30.0
 """So that a service which was away for an hour is not asked by a thousand nodes at once, and not much later than
 needed."""
 
@@ -100,7 +100,7 @@ class _Patient:
                     raise
                 self.note(f"{error}. Retry in {wait:.0f} s.")
                 time.sleep(wait)
-                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+                pause = min(2 * pause, MAX_PAUSE_SECONDS)
 
 
 def _deliver_one(run_id: str, spool: Spool, delivery: Delivery, service: _Patient) -> None:

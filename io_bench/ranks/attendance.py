@@ -12,7 +12,7 @@ from sizing.units import seconds_text
 
 SECONDS_BETWEEN_LOOKS = 0.3
 """A dead rank is named within a second, and the store is asked little by thousands of ranks."""
-_LONGEST_PAUSE_SECONDS = 0.05
+_MAX_PAUSE_SECONDS = 0.05
 """Between two questions whether all have come: what ranks wait at a barrier beyond the slowest."""
 
 Sleep = Callable[[float], object]
@@ -56,7 +56,7 @@ class Attendance:
                 reason = f"timeout: did not finish {doing} within {seconds_text(seconds)} of the others"
                 raise RanksLost(hanging, f"{self.titles(hanging)} {reason}. It hangs, or --timeout is too short.")
             sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            pause = min(2 * pause, _MAX_PAUSE_SECONDS)
 
     def raise_dead(self, key_of_rank: Mapping[int, str], *, doing: str) -> None:
         """Raise RanksLost for ranks that are dead and whose key is not there."""

@@ -14,7 +14,7 @@ from io_bench.ranks.attendance import Attendance
 from io_bench.ranks.bounded_store import Store
 from sizing.errors import SizingError
 
-MOST_FAREWELL_SECONDS = 10.0
+MAX_FAREWELL_SECONDS = 10.0
 """Schedulers kill what has not ended about 30 s after they asked: Slurm's KillWait, Kubernetes' grace period."""
 _FAILURE, _SPEAKER = "failure", "speaker"
 
@@ -36,7 +36,7 @@ class Ending:
 
     def __init__(self, rank: int, num_ranks: int, store: Store, attendance: Attendance, timeout_seconds: float) -> None:
         self.notes: list[str] = []
-        self.farewell_seconds = min(MOST_FAREWELL_SECONDS, timeout_seconds / 4)
+        self.farewell_seconds = min(MAX_FAREWELL_SECONDS, timeout_seconds / 4)
         self._rank = rank
         self._num_ranks = num_ranks
         self._store = store

@@ -14,7 +14,7 @@ from io_bench import interruption
 from io_bench.errors import RunEnded
 from io_bench.ranks.placement import placement_in
 
-LONGEST_GOODBYE_SECONDS = 30.0
+MAX_GOODBYE_SECONDS = 30.0
 """Longer than the ranks' own farewell and the removal of their files."""
 
 
@@ -50,7 +50,7 @@ def _as_rank_0(num_ranks: int) -> Iterator[None]:
 def _others(num_ranks: int) -> Iterator[None]:
     """All ranks but this one, until they end by themselves, or are made to."""
     others: list[subprocess.Popen[bytes]] = []
-    goodbye_seconds = LONGEST_GOODBYE_SECONDS
+    goodbye_seconds = MAX_GOODBYE_SECONDS
     try:
         for rank in range(1, num_ranks):
             environment = os.environ | {"RANK": str(rank), "LOCAL_RANK": str(rank)}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from io_bench.ranks.process_group import ProcessGroup
 from io_bench.repetition.sample import Sample
 
-_LONGEST_PAUSE_SECONDS = 1.0
+_MAX_PAUSE_SECONDS = 1.0
 """Between two looks whether the run was told to end."""
 
 
@@ -42,7 +42,7 @@ class Caps:
     def pause(self, group: ProcessGroup) -> None:
         """Wait until the mean bandwidth so far is within its cap, in steps that let peers see a lost rank."""
         while (rest := group.exchange(self._rest_seconds(), doing="pausing")[0]) > 0:
-            time.sleep(min(rest, _LONGEST_PAUSE_SECONDS))
+            time.sleep(min(rest, _MAX_PAUSE_SECONDS))
 
     def _exceeded(self, more_bytes: int, more_seconds: float) -> str:
         if self.max_seconds is not None and self._elapsed_seconds() + more_seconds > self.max_seconds:

@@ -19,7 +19,7 @@ from io_bench.terminal import StepProgress
 
 SETTLED_FRACTION = 0.05
 """A choice: the width falls with the root of the repetitions, so half of it takes four times as many."""
-MOST_REPETITIONS = 50
+MAX_REPETITIONS = 50
 """Storage that has not settled by then does not: its spread is the result."""
 
 
@@ -33,7 +33,7 @@ class Repeat:
     @property
     def max_repetitions(self) -> int:
         """Repetitions after which it ends in any case."""
-        return max(self.min_repetitions, MOST_REPETITIONS) if self.until_settled else self.min_repetitions
+        return max(self.min_repetitions, MAX_REPETITIONS) if self.until_settled else self.min_repetitions
 
     def is_enough(self, samples: list[Sample]) -> bool:
         """Whether both rates are as well known as was asked for."""
@@ -89,7 +89,7 @@ def repeated(
         if repeat.is_enough(samples):
             stopped_by = ""
         elif not stopped_by:
-            stopped_by = f"The max of {MOST_REPETITIONS} repetitions"
+            stopped_by = f"The max of {MAX_REPETITIONS} repetitions"
     return Samples(plan, warm_up, tuple(samples), null_sink, stopped_by, snapshot)
 
 

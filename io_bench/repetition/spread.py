@@ -15,9 +15,9 @@ _LATE_DEVIATIONS = 3
 """The rule of Leys et al. 2013, as in `stragglers`."""
 _NUM_RESAMPLES = 2_000
 """A bootstrap's 95 % interval rests on the outer 50 on either side."""
-_LEAST_REPETITIONS_FOR_DRIFT = 4
+_MIN_REPETITIONS_FOR_DRIFT = 4
 """Two on either side."""
-_LEAST_RANKS_FOR_STRAGGLERS = 3
+_MIN_RANKS_FOR_STRAGGLERS = 3
 """Of two, nobody can say which one is late."""
 
 
@@ -67,7 +67,7 @@ def drift_fraction(seconds: Sequence[float]) -> float:
     >>> drift_fraction([1.0, 1.0, 9.0, 1.5, 1.5]), drift_fraction([1.0, 2.0])
     (0.5, 0.0)
     """
-    if len(seconds) < _LEAST_REPETITIONS_FOR_DRIFT:
+    if len(seconds) < _MIN_REPETITIONS_FOR_DRIFT:
         return 0.0
     half = len(seconds) // 2
     return statistics.median(seconds[-half:]) / statistics.median(seconds[:half]) - 1
@@ -92,7 +92,7 @@ def stragglers(rank_seconds: Sequence[Sequence[float]]) -> list[int]:
     [3]
     """
     of_rank = [statistics.median(samples) for samples in zip(*rank_seconds, strict=True)]
-    if len(of_rank) < _LEAST_RANKS_FOR_STRAGGLERS:
+    if len(of_rank) < _MIN_RANKS_FOR_STRAGGLERS:
         return []
     middle = statistics.median(of_rank)
     deviation = statistics.median(abs(seconds - middle) for seconds in of_rank)

@@ -21,22 +21,22 @@ from sizing.units import (
     parse_seconds,
 )
 
-LEAST_BYTES_PER_RANK: int = parse_bytes("1 MiB")
+MIN_BYTES_PER_RANK: int = parse_bytes("1 MiB")
 """Less measures the opening of files."""
-MOST_BYTES_PER_RANK: int = parse_bytes("16 TiB")
+MAX_BYTES_PER_RANK: int = parse_bytes("16 TiB")
 """The largest file of ext4, and beyond every shard."""
-LEAST_BLOCK_BYTES: int = parse_bytes("64 KiB")
+MIN_BLOCK_BYTES: int = parse_bytes("64 KiB")
 """The largest unit that O_DIRECT asks for."""
-MOST_BLOCK_BYTES: int = parse_bytes("1 GiB")
+MAX_BLOCK_BYTES: int = parse_bytes("1 GiB")
 """Each thread holds two in memory."""
-MOST_THREADS = 256
+MAX_THREADS = 256
 """Beyond the queue of a drive; each has two blocks in memory."""
-MOST_WRITERS_PER_NODE = 1024
+MAX_WRITERS_PER_NODE = 1024
 """More processes than CPUs of a node."""
-MOST_NODES = 100_000
+MAX_NODES = 100_000
 """Above the largest clusters by far: a typing error."""
 DEFAULT_ENGINE = "direct"
-MOST_DEFAULT_WRITERS = 16
+MAX_DEFAULT_WRITERS = 16
 """Twice the GPUs of a node; a scan by powers of two has five steps up to there."""
 DEFAULT_BYTES_PER_RANK = "256MiB"
 DEFAULT_REPETITIONS = 5
@@ -47,7 +47,7 @@ DEFAULT_TIMEOUT = "10min"
 DEFAULT_TIMEOUT_SECONDS: float = parse_seconds(DEFAULT_TIMEOUT)
 """A guess: longer than any step of one repetition. Too short breaks off runs on slow storage, too long only names a
 rank that hangs later."""
-_MOST_VALUES = 32
+_MAX_VALUES = 32
 """Of one flag; the grid multiplies them."""
 
 _Value = TypeVar("_Value")
@@ -81,8 +81,8 @@ def _values(text: Any) -> Any:
     if not isinstance(text, str):
         return text
     values = [part.strip() for part in text.split(",")]
-    if len(set(values)) != len(values) or len(values) > _MOST_VALUES:
-        raise broken_rule(f"must be at most {_MOST_VALUES} different values", "separate them with commas: 1,2,4")
+    if len(set(values)) != len(values) or len(values) > _MAX_VALUES:
+        raise broken_rule(f"must be at most {_MAX_VALUES} different values", "separate them with commas: 1,2,4")
     return tuple(values)
 
 
@@ -92,15 +92,15 @@ def _destination(link: str | None) -> Destination | None:
 
 _EngineName = Annotated[str, AfterValidator(_known_engine)]
 PayloadBytes = Annotated[
-    int, BeforeValidator(parse_bytes), AfterValidator(_between(LEAST_BYTES_PER_RANK, MOST_BYTES_PER_RANK, "256MiB"))
+    int, BeforeValidator(parse_bytes), AfterValidator(_between(MIN_BYTES_PER_RANK, MAX_BYTES_PER_RANK, "256MiB"))
 ]
 _BlockBytes = Annotated[
     int,
     BeforeValidator(parse_bytes),
-    AfterValidator(_between(LEAST_BLOCK_BYTES, MOST_BLOCK_BYTES, "8MiB")),
+    AfterValidator(_between(MIN_BLOCK_BYTES, MAX_BLOCK_BYTES, "8MiB")),
     AfterValidator(_whole_pages),
 ]
-_Threads = Annotated[int, Field(ge=1, le=MOST_THREADS)]
+_Threads = Annotated[int, Field(ge=1, le=MAX_THREADS)]
 _Several = Annotated[tuple[_Value, ...], BeforeValidator(_values)]
 
 
@@ -159,7 +159,7 @@ class RunOptions(Options):
     bytes_per_rank: Annotated[PayloadBytes | None, Field(alias="--bytes-per-rank")] = None
     block_bytes: Annotated[_BlockBytes | None, Field(alias="--block-size")] = None
     threads_per_rank: Annotated[_Threads | None, Field(alias="--threads")] = None
-    num_ranks: Annotated[int | None, Field(alias="--ranks", ge=1, le=MOST_WRITERS_PER_NODE)] = None
+    num_ranks: Annotated[int | None, Field(alias="--ranks", ge=1, le=MAX_WRITERS_PER_NODE)] = None
     stream: Annotated[bool, Field(alias="--stream")] = False
     keep: Annotated[bool, Field(alias="--keep")] = False
 
@@ -182,9 +182,9 @@ class ScanOptions(Options):
     """Every combination of values of these."""
 
     engines: Annotated[_Several[_EngineName], Field(alias="--engine")] = (DEFAULT_ENGINE,)
-    num_nodes: Annotated[_Several[Annotated[int, Field(ge=1, le=MOST_NODES)]] | None, Field(alias="--nodes")] = None
+    num_nodes: Annotated[_Several[Annotated[int, Field(ge=1, le=MAX_NODES)]] | None, Field(alias="--nodes")] = None
     writers_per_node: Annotated[
-        _Several[Annotated[int, Field(ge=1, le=MOST_WRITERS_PER_NODE)]] | None, Field(alias="--writers")
+        _Several[Annotated[int, Field(ge=1, le=MAX_WRITERS_PER_NODE)]] | None, Field(alias="--writers")
     ] = None
     bytes_per_rank: Annotated[_Several[PayloadBytes] | None, Field(alias="--bytes-per-rank")] = None
     block_bytes: Annotated[_Several[_BlockBytes] | None, Field(alias="--block-size")] = None

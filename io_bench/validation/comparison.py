@@ -23,11 +23,11 @@ from sizing.units import parse_bytes
 TOLERANCE = 0.005
 """Step counters of optimizers and pickled settings, which are not predicted, weigh so much in models as small as
 these."""
-MOST_SECONDS = 600
+MAX_SECONDS = 600
 """A tiny model takes seconds; starting DeepSpeed may compile for minutes."""
 EMPTY_BYTES: int = container_bytes(CONTAINERS["torch-zip"], num_files=1, num_tensors=0)
 """A file that holds no tensor."""
-MOST_BYTES_WITHOUT_TENSORS: int = parse_bytes("64 kB")
+MAX_BYTES_WITHOUT_TENSORS: int = parse_bytes("64 kB")
 """What a framework puts into a file without tensors: its configuration, names and shapes."""
 
 
@@ -51,7 +51,7 @@ class FileComparison:
     def agrees(self) -> bool:
         """Whether both are there and within the tolerance, or without a tensor."""
         if self.predicted_bytes is not None and self.predicted_bytes <= EMPTY_BYTES:
-            return self.real_bytes is not None and self.real_bytes <= MOST_BYTES_WITHOUT_TENSORS
+            return self.real_bytes is not None and self.real_bytes <= MAX_BYTES_WITHOUT_TENSORS
         return self.ratio is not None and abs(self.ratio - 1) <= TOLERANCE
 
 
@@ -111,11 +111,11 @@ def _save(case: Case, folder: Path) -> None:
         env=os.environ | {"OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"},
     ) as launcher:
         try:
-            _, said = launcher.communicate(timeout=MOST_SECONDS)
+            _, said = launcher.communicate(timeout=MAX_SECONDS)
         except subprocess.TimeoutExpired:
             launcher.terminate()  # it ends its ranks
             _, said = launcher.communicate()
-            raise RunFailed(f"{case.name} timeout: not saved within {MOST_SECONDS} s: {said[-300:]}") from None
+            raise RunFailed(f"{case.name} timeout: not saved within {MAX_SECONDS} s: {said[-300:]}") from None
     if launcher.returncode != 0:
         reasons = [line for line in said.splitlines() if "Error" in line]
         raise RunFailed(f"{case.name} could not be saved: {reasons[0] if reasons else said[-300:]}")

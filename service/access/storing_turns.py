@@ -8,13 +8,13 @@ from typing import Any
 from anyio import CapacityLimiter
 from fastapi import Request, Response
 
-MOST_STORING = 8
+MAX_STORING = 8
 """Requests of one worker that store at once: fewer than it has threads (40) and connections to PostgreSQL (10)."""
 
 
 def storing_turns() -> CapacityLimiter:
     """The turns of one application."""
-    return CapacityLimiter(MOST_STORING)
+    return CapacityLimiter(MAX_STORING)
 
 
 def in_turn(handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Coroutine[Any, Any, Response]]:

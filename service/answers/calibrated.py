@@ -14,7 +14,7 @@ from sizing.explore.scenario_simulation import ScenarioSimulation
 from sizing.scenario import Scenario
 from sizing.storage.storage import Storage
 
-MOST_CALIBRATIONS = 100
+MAX_CALIBRATIONS = 100
 """Of one sweep."""
 
 _Question = TypeVar("_Question", ScenarioSimulation, LayoutsRequest)
@@ -48,7 +48,7 @@ def question_with_calibration(database: Database, question: _Question) -> _Quest
 def document_with_calibrations(database: Database, document: dict[str, Any]) -> dict[str, Any]:
     """The same of a document in which the calibration may be a list of ids, as in a sweep.
 
-    Raises InvalidInput also for more than MOST_CALIBRATIONS of them, each of which may be large.
+    Raises InvalidInput also for more than MAX_CALIBRATIONS of them, each of which may be large.
     """
     storage = document.get("storage")
     named = storage.get("calibration") if isinstance(storage, dict) else None
@@ -69,10 +69,10 @@ def _with_calibration(database: Database, storage: Storage | None) -> Storage | 
 
 def _as_documents(database: Database, named: list[Any]) -> list[Any]:
     ids = {each for each in named if isinstance(each, str)}
-    if len(ids) > MOST_CALIBRATIONS:
+    if len(ids) > MAX_CALIBRATIONS:
         raise InvalidInput.of(
             "storage.calibration",
-            f"must be at most {MOST_CALIBRATIONS} calibrations",
+            f"must be at most {MAX_CALIBRATIONS} calibrations",
             value=len(ids),
             remedy="send fewer calibrations in one request",
         )

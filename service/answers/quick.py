@@ -20,7 +20,7 @@ from sizing.sized import layout_text
 QUICK_SECONDS = 0.005
 """Of processor time. Others wait so long for a quick answer at most."""
 
-_MOST_LAYOUTS = 10_000
+_MAX_LAYOUTS = 10_000
 """Remembered: a few megabytes. Then they are learned anew."""
 
 
@@ -39,7 +39,7 @@ class QuickAnswers:
         if self._is_quick.get(layout, False) and not is_calibrated:
             return answer(scenario)
         report, seconds = await run_in_threadpool(_timed_answer, self._database, scenario)
-        if len(self._is_quick) >= _MOST_LAYOUTS:
+        if len(self._is_quick) >= _MAX_LAYOUTS:
             self._is_quick.clear()
         self._is_quick.setdefault(layout, seconds < QUICK_SECONDS)  # later ones find the layout ready
         return report

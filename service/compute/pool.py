@@ -14,7 +14,7 @@ from service.compute.worker import ComputeWorker, busy
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 
-MOST_WAITING_PER_WORKER = 8
+MAX_WAITING_PER_WORKER = 8
 """Of questions of 2.5 s each the last one's turn still comes within SECONDS_TO_WAIT; more are refused at once."""
 SECONDS_TO_WAIT = 20.0
 """For a turn; with the time to compute it is less than clients and proxies wait (60 s), who would be gone."""
@@ -31,7 +31,7 @@ class ComputePool:
         self._idle = list(self._workers)
         self._turns = CapacityLimiter(len(self._workers))
         self._threads = CapacityLimiter(len(self._workers))
-        self._max_waiting = MOST_WAITING_PER_WORKER * len(self._workers)
+        self._max_waiting = MAX_WAITING_PER_WORKER * len(self._workers)
         self._num_waiting = 0
         self._metrics = metrics
 

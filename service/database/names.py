@@ -8,9 +8,9 @@ from pydantic import AfterValidator, Field
 
 from sizing.errors import broken_rule
 
-LONGEST_NAME = 100
+MAX_NAME_CHARACTERS = 100
 """A line of a list."""
-LONGEST_DESCRIPTION = 2000
+MAX_DESCRIPTION_CHARACTERS = 2000
 """A page."""
 
 
@@ -26,11 +26,11 @@ def _without_controls(text: str) -> str:
     return text
 
 
-Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(_one_line)]
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS), AfterValidator(_one_line)]
 """A name: one line, printable."""
 
-Slug = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+Slug = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS, pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 """A name that stands in links: lower-case letters, digits, dots, underscores and hyphens."""
 
-Description = Annotated[str, Field(max_length=LONGEST_DESCRIPTION), AfterValidator(_without_controls)]
+Description = Annotated[str, Field(max_length=MAX_DESCRIPTION_CHARACTERS), AfterValidator(_without_controls)]
 """Some lines of printable text."""

@@ -24,9 +24,9 @@ from sizing.errors import InvalidInput
 from sizing.storage.measurement import BenchmarkResult, Measurement
 from sizing.units import binary_bytes_text
 
-MOST_RUNS = 1000
-"""What a calibration may name, as MOST_POINTS bounds its rows."""
-MOST_DOCUMENT_BYTES = 256 * 1024**2
+MAX_RUNS = 1000
+"""What a calibration may name, as MAX_POINTS bounds its rows."""
+MAX_DOCUMENT_BYTES = 256 * 1024**2
 """Of the runs that are looked at together."""
 
 
@@ -120,9 +120,9 @@ def runs_with_documents(database: Database, system_name: str, run_ids: Sequence[
         num_runs, num_characters = session.execute(
             query.with_only_columns(func.count(RunRow.id), func.sum(func.length(RunRow.document)))
         ).one()
-        if num_runs > MOST_RUNS or (num_characters or 0) > MOST_DOCUMENT_BYTES:
+        if num_runs > MAX_RUNS or (num_characters or 0) > MAX_DOCUMENT_BYTES:
             raise _too_many_runs(num_runs, num_characters)
-        rows = newest_first(session, query.options(undefer(RunRow.document)), RunRow.id, limit=MOST_RUNS, before=None)
+        rows = newest_first(session, query.options(undefer(RunRow.document)), RunRow.id, limit=MAX_RUNS, before=None)
     missing = set(run_ids or ()) - {row.run_id for row in rows}
     if missing:
         raise NotFound.of(
@@ -169,7 +169,7 @@ def _measurement(position: int, measurement: Measurement) -> MeasurementRow:
 def _too_many_runs(num_runs: int, num_characters: int) -> InvalidInput:
     return InvalidInput.of(
         "run_ids",
-        f"must be at most {MOST_RUNS:,} runs with {binary_bytes_text(MOST_DOCUMENT_BYTES)} of documents",
+        f"must be at most {MAX_RUNS:,} runs with {binary_bytes_text(MAX_DOCUMENT_BYTES)} of documents",
         value=f"{num_runs:,} with {binary_bytes_text(num_characters)}",
         remedy="give fewer run_ids",
     )

@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
-from service.database.names import LONGEST_DESCRIPTION, LONGEST_NAME
+from service.database.names import MAX_DESCRIPTION_CHARACTERS, MAX_NAME_CHARACTERS
 
 Scope = Literal["publish", "write", "admin"]
 """What a token allows: `publish` benchmark runs, `write` anything and delete what it saved, `admin` also to delete
@@ -66,7 +66,7 @@ class TokenRow(Base):
     __tablename__ = "tokens"
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    name: Mapped[str] = mapped_column(String(LONGEST_NAME), unique=True)
+    name: Mapped[str] = mapped_column(String(MAX_NAME_CHARACTERS), unique=True)
     secret_hash: Mapped[bytes]
     scope: Mapped[Scope] = mapped_column(String(20))
     created_at: Mapped[datetime]
@@ -87,7 +87,7 @@ class ScenarioRow(Base):
     __tablename__ = "scenarios"
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
-    name: Mapped[str] = mapped_column(String(LONGEST_NAME))
+    name: Mapped[str] = mapped_column(String(MAX_NAME_CHARACTERS))
     scenario: Mapped[dict[str, Any]]
     created_at: Mapped[datetime]
     token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"), index=True)
@@ -99,8 +99,8 @@ class StorageSystemRow(Base):
     __tablename__ = "storage_systems"
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    name: Mapped[str] = mapped_column(String(LONGEST_NAME), unique=True)
-    description: Mapped[str] = mapped_column(String(LONGEST_DESCRIPTION))
+    name: Mapped[str] = mapped_column(String(MAX_NAME_CHARACTERS), unique=True)
+    description: Mapped[str] = mapped_column(String(MAX_DESCRIPTION_CHARACTERS))
     created_at: Mapped[datetime]
     token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"), index=True)
 

@@ -20,9 +20,9 @@ from service.errors import InvalidJson, UnsupportedMediaType
 from service.http.bodies import body_of
 from sizing.errors import shown
 
-LONGEST_FIELD_NAME = 200
+MAX_FIELD_NAME_CHARACTERS = 200
 """The longest field has 50 characters; names are repeated in problems."""
-MOST_BYTES_AT_ONCE = 64 * 1024
+MAX_BYTES_AT_ONCE = 64 * 1024
 """Larger bodies are parsed in a thread, so that others need not wait."""
 
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
@@ -59,7 +59,7 @@ class JsonRequest(Request):
         Raises what `body_of` raises, UnsupportedMediaType or InvalidJson.
         """
         self.content = await body_of(self, max_bytes=max_bytes, max_seconds=max_seconds)
-        if len(self.content) > MOST_BYTES_AT_ONCE:
+        if len(self.content) > MAX_BYTES_AT_ONCE:
             self._require_json_media_type()
             self.document = await run_in_threadpool(parse_json, self.content)
         elif self.content:
@@ -88,8 +88,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(document) != len(pairs):
         repeated, _ = collections.Counter(name for name, _ in pairs).most_common(1)[0]
         raise ValueError(f"the field {shown(repeated)} occurs twice in one object")
-    if any(len(name) > LONGEST_FIELD_NAME for name in document):
-        raise ValueError(f"a field name is longer than {LONGEST_FIELD_NAME} characters")
+    if any(len(name) > MAX_FIELD_NAME_CHARACTERS for name in document):
+        raise ValueError(f"a field name is longer than {MAX_FIELD_NAME_CHARACTERS} characters")
     return document
 
 

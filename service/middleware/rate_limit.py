@@ -15,7 +15,7 @@ from service.http.problems import refusal
 SECONDS_OF_BURST = 10
 """A client that has been quiet may ask as much at once as otherwise in this time."""
 
-_MOST_CLIENTS = 10_000
+_MAX_CLIENTS = 10_000
 """Remembered: a megabyte. Those who may ask again are forgotten first."""
 _UNLIMITED = ("/healthz", "/readyz", "/metrics")
 _IPV6_NETWORK_BITS = 64
@@ -40,7 +40,7 @@ class Allowance:
         wait = paid_until - now - max(SECONDS_OF_BURST, 1 / self.per_second)
         if wait > 0:
             return wait
-        if len(self._paid_until) >= _MOST_CLIENTS:
+        if len(self._paid_until) >= _MAX_CLIENTS:
             self._paid_until = {known: moment for known, moment in self._paid_until.items() if moment > now}
         self._paid_until[client] = paid_until
         return 0.0

@@ -15,7 +15,7 @@ from service.access.scopes import OpenDatabase, Writer
 from service.answers import heavy
 from service.compute.pool import Compute
 from service.database import Actor, Database, calibrations, runs
-from service.database.runs import MOST_RUNS
+from service.database.runs import MAX_RUNS
 from service.database.tables import CalibrationRow, RunRow
 from service.errors import NotFound, explained
 from service.http.problems import responses
@@ -37,7 +37,7 @@ class NewCalibration(BaseModel):
         extra="forbid", frozen=True, json_schema_extra={"examples": [{"run_ids": ["20261121T120000Z-1a2b3c"]}]}
     )
 
-    run_ids: Annotated[tuple[RunId, ...], Field(min_length=1, max_length=MOST_RUNS)] | None = Field(
+    run_ids: Annotated[tuple[RunId, ...], Field(min_length=1, max_length=MAX_RUNS)] | None = Field(
         None, description="Ids of the published runs to fit. Default: all runs of the storage system."
     )
     engine: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(

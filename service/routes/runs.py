@@ -24,7 +24,7 @@ from sizing.storage.measurement import BenchmarkResult
 
 router = APIRouter(prefix="/v1/storage-systems/{name}/runs", tags=["runs"], route_class=ResultRoute)
 
-MOST_MEASUREMENTS = 1000
+MAX_MEASUREMENTS = 1000
 """As many as a scan of 500 configurations has. Each is listed by itself."""
 
 RESULT_EXAMPLE: dict[str, Any] = {
@@ -93,10 +93,10 @@ def publish_run(
 
     The same run sent again is stored once (200); other content under its run id is refused (409).
     """
-    if len(result.measurements) > MOST_MEASUREMENTS:
+    if len(result.measurements) > MAX_MEASUREMENTS:
         raise InvalidInput.of(
             "measurements",
-            f"must be at most {MOST_MEASUREMENTS:,}",
+            f"must be at most {MAX_MEASUREMENTS:,}",
             value=f"{len(result.measurements):,}",
             remedy="publish it as several runs",
         )

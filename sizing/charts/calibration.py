@@ -9,13 +9,13 @@ import numpy as np
 from sizing.charts.chart import Chart, Spec, chart, quantity, series
 from sizing.charts.theme import BAND_OPACITY, HEIGHT, WIDTH
 from sizing.storage.calibration import Calibration, predicted
-from sizing.storage.calibration.calibrate import LEAST_RATIO_OF_SIZES
+from sizing.storage.calibration.calibrate import MIN_RATIO_OF_SIZES
 from sizing.storage.calibration.calibration import DirectionFit, FittedPoint
 from sizing.storage.rates import DIRECTIONS, Direction
 from sizing.storage.terms import Demand
 from sizing.units import bytes_text, percent_text
 
-_MOST_SERIES = 5
+_MAX_SERIES = 5
 """Lines that a reader can still tell apart; more numbers of ranks are thinned out evenly."""
 _SCALING_WIDTH = WIDTH * 3 // 4
 """So that the misses beside it fit on the page."""
@@ -102,7 +102,7 @@ def _measured_rows(fit: DirectionFit, *, ranks: Sequence[float], size: float) ->
     """The measurements of about that size, with one of those numbers of ranks per node."""
     for point in fit.points:
         count = point.num_streams / point.num_nodes
-        if count in ranks and _bytes_per_stream(point) > size / LEAST_RATIO_OF_SIZES:
+        if count in ranks and _bytes_per_stream(point) > size / MIN_RATIO_OF_SIZES:
             yield {
                 "num_nodes": point.num_nodes,
                 "bytes_per_second": point.bytes_per_second,
@@ -158,9 +158,9 @@ def _bytes_per_stream(point: FittedPoint) -> float:
 
 def _chosen(values: list[float]) -> list[float]:
     """At most so many of sorted values as a chart can tell apart, the ends among them."""
-    if len(values) <= _MOST_SERIES:
+    if len(values) <= _MAX_SERIES:
         return values
-    places = np.linspace(0, len(values) - 1, _MOST_SERIES).round().astype(int)
+    places = np.linspace(0, len(values) - 1, _MAX_SERIES).round().astype(int)
     return [values[place] for place in places]
 
 

@@ -9,7 +9,7 @@ from sizing.charts.theme import BAR_STEP, COLORS
 from sizing.explore.layouts.layouts_report import FoundLayout, LayoutsReport
 from sizing.layout.degrees import degrees_text
 
-MOST_BARS = 40
+MAX_BARS = 40
 """As many as a page holds at the height of a bar."""
 
 _PARTS = ("state", "activations")
@@ -17,7 +17,7 @@ _PARTS = ("state", "activations")
 
 def layouts_chart(report: LayoutsReport) -> Chart:
     """A bar for each of the best layouts, state and activations stacked; lines for the memory and its headroom."""
-    shown = report.layouts[:MOST_BARS]
+    shown = report.layouts[:MAX_BARS]
     names = [_name(layout) for layout in shown]
     lines = [
         {"bytes": report.gpu_memory_bytes, "line": "GPU memory"},

@@ -8,7 +8,7 @@ from sizing.errors import InvalidInput
 from sizing.explore.sweeps.figures import OBJECTIVES, ObjectiveName
 from sizing.explore.sweeps.sweep_report import SweepReport
 
-MOST_POINTS = 5_000
+MAX_POINTS = 5_000
 """More would be one blot, and as SVG several megabytes; rows are left out evenly."""
 
 
@@ -20,7 +20,7 @@ def sweep_chart(report: SweepReport) -> Chart:
     if len(report.objectives) < 2:
         raise InvalidInput.of("--chart", "needs two objectives", value=None, remedy="give --objective twice")
     across, up = (_column(report, name) for name in report.objectives[:2])
-    places = range(0, len(report.rows), max(1, len(report.rows) // MOST_POINTS))
+    places = range(0, len(report.rows), max(1, len(report.rows) // MAX_POINTS))
     front = sorted(report.front or [], key=lambda place: _known(report.rows[place][across]))
     names = (_field(report.columns[across]), _field(report.columns[up]))
     encoding = {

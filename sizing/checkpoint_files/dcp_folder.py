@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sizing.checkpoint_files.container import Container
 from sizing.checkpoint_files.dcp_metadata import DcpMetadata, dcp_metadata
-from sizing.checkpoint_files.pickle_values import MOST_PICKLE_BYTES, RefusedPickle
+from sizing.checkpoint_files.pickle_values import MAX_PICKLE_BYTES, RefusedPickle
 from sizing.checkpoint_files.refusals import (
     DAMAGED_REMEDY,
     bounded_content,
@@ -23,7 +23,7 @@ def dcp_container(path: Path) -> Container:
 
     Raises UnreadableFile where the file is refused, or where the data files are cut short or partly missing.
     """
-    content = bounded_content(path, max_bytes=MOST_PICKLE_BYTES, what="metadata")
+    content = bounded_content(path, max_bytes=MAX_PICKLE_BYTES, what="metadata")
     try:
         metadata = dcp_metadata(content)
     except RefusedPickle as error:

@@ -18,7 +18,7 @@ from sizing.checkpoint_files.allowed_names import (
 from sizing.checkpoint_files.container import StoredTensor
 from sizing.checkpoint_files.dtypes import TORCH_DTYPE_BITS, num_elements
 from sizing.checkpoint_files.pickle_reading import read_pickle
-from sizing.checkpoint_files.pickle_values import LONGEST_NAME, Inert, Name, RefusedPickle, is_count
+from sizing.checkpoint_files.pickle_values import MAX_NAME_CHARACTERS, Inert, Name, RefusedPickle, is_count
 from sizing.checkpoint_files.safetensors_index import is_plain_file_name
 
 
@@ -73,8 +73,8 @@ class _Item:
 
 
 def _tensor(name: object, entry: Inert) -> StoredTensor:
-    if not isinstance(name, str) or len(name) > LONGEST_NAME:
-        raise RefusedPickle(f"a tensor's name is not text of at most {LONGEST_NAME} characters")
+    if not isinstance(name, str) or len(name) > MAX_NAME_CHARACTERS:
+        raise RefusedPickle(f"a tensor's name is not text of at most {MAX_NAME_CHARACTERS} characters")
     fields = _fields(entry)
     shape, chunks = fields.get("size"), fields.get("chunks")
     if not isinstance(shape, tuple) or not isinstance(chunks, list):

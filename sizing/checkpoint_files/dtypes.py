@@ -99,9 +99,9 @@ QUANTISED = frozenset({"int32", "int16", "int8", "uint8", "float4_e2m1fn_x2"}) |
 }
 """Dtypes in which weights are packed: one element may hold several parameters."""
 
-MOST_DIMENSIONS = 64
+MAX_DIMENSIONS = 64
 """torch's own limit: `dim_bitset_size` in ATen/WrapDimUtilsMulti.h."""
-MOST_ELEMENTS = 2**63 - 1
+MAX_ELEMENTS = 2**63 - 1
 """torch counts in 64 bits with a sign."""
 
 
@@ -113,9 +113,9 @@ def num_elements(shape: tuple[int, ...]) -> int:
 
     Raises ValueError for a shape that no tensor can have.
     """
-    if len(shape) > MOST_DIMENSIONS or any(type(size) is not int or size < 0 for size in shape):
-        raise ValueError(f"a shape must hold at most {MOST_DIMENSIONS} whole numbers, none of them negative")
+    if len(shape) > MAX_DIMENSIONS or any(type(size) is not int or size < 0 for size in shape):
+        raise ValueError(f"a shape must hold at most {MAX_DIMENSIONS} whole numbers, none of them negative")
     count = math.prod(min(size, 2**64) for size in shape)
-    if count > MOST_ELEMENTS:
-        raise ValueError(f"a tensor must have at most {MOST_ELEMENTS} elements")
+    if count > MAX_ELEMENTS:
+        raise ValueError(f"a tensor must have at most {MAX_ELEMENTS} elements")
     return count

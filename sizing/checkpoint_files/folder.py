@@ -20,7 +20,7 @@ from sizing.checkpoint_files.safetensors_index import INDEX_SUFFIX, SHARD_SUFFIX
 from sizing.checkpoint_files.torch_file import torch_container
 from sizing.checkpoint_files.torch_zip import is_torch_file
 
-MOST_FILES = 100_000
+MAX_FILES = 100_000
 """A training of 100,000 ranks writes about as many. Above, it is the root of something else, and listing takes
 minutes."""
 TORCH_SUFFIXES = frozenset({".pt", ".pth", ".ckpt"})
@@ -59,8 +59,8 @@ def _files(root: Path) -> Iterator[Path]:
         folder = folders.pop()
         entries = _entries(folder)
         found += len(entries)
-        if found > MOST_FILES:
-            raise refusal(root, f"holds more than {MOST_FILES} files", "give the folder of one checkpoint")
+        if found > MAX_FILES:
+            raise refusal(root, f"holds more than {MAX_FILES} files", "give the folder of one checkpoint")
         folders += [folder / entry.name for entry in entries if _is_folder(entry)]
         yield from (folder / entry.name for entry in entries if _is_file(entry))
 

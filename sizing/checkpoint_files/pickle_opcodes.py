@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from sizing.checkpoint_files.pickle_stack import PickleStack
 from sizing.checkpoint_files.pickle_values import (
-    MOST_INTEGER_BYTES,
+    MAX_INTEGER_BYTES,
     PERSISTENT,
     Inert,
     Name,
@@ -54,8 +54,8 @@ def _number(layout: struct.Struct) -> Opcode:
 
 def _integer(stack: PickleStack) -> None:
     size = stack.take_number(_BYTE)
-    if size > MOST_INTEGER_BYTES:
-        raise RefusedPickle(f"a whole number takes {size} bytes, more than {MOST_INTEGER_BYTES}")
+    if size > MAX_INTEGER_BYTES:
+        raise RefusedPickle(f"a whole number takes {size} bytes, more than {MAX_INTEGER_BYTES}")
     stack.values.append(int.from_bytes(stack.take(size), "little", signed=True))
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from sizing.checkpoint_files.pickle_opcodes import OPCODES
 from sizing.checkpoint_files.pickle_stack import PickleStack
-from sizing.checkpoint_files.pickle_values import MOST_INSTRUCTIONS, MOST_PICKLE_BYTES, RefusedPickle
+from sizing.checkpoint_files.pickle_values import MAX_INSTRUCTIONS, MAX_PICKLE_BYTES, RefusedPickle
 
 _STOP = pickle.STOP[0]
 
@@ -30,8 +30,8 @@ def read_pickle(data: bytes, *, allows: Callable[[str], bool]) -> object:
 
     Raises RefusedPickle for a name that is not allowed, and for a pickle that is damaged or beyond a limit.
     """
-    if len(data) > MOST_PICKLE_BYTES:
-        raise RefusedPickle(f"its pickle is larger than {MOST_PICKLE_BYTES} bytes")
+    if len(data) > MAX_PICKLE_BYTES:
+        raise RefusedPickle(f"its pickle is larger than {MAX_PICKLE_BYTES} bytes")
     stack = PickleStack(data, allows=allows)
     try:
         return _followed(stack)
@@ -43,7 +43,7 @@ def read_pickle(data: bytes, *, allows: Callable[[str], bool]) -> object:
 
 def _followed(stack: PickleStack) -> object:
     data, opcodes = stack.data, OPCODES
-    for _ in range(MOST_INSTRUCTIONS):
+    for _ in range(MAX_INSTRUCTIONS):
         code = data[stack.at]
         stack.at += 1
         opcode = opcodes.get(code)
@@ -53,4 +53,4 @@ def _followed(stack: PickleStack) -> object:
             return stack.values.pop()
         else:
             raise RefusedPickle(f"it uses pickle instruction 0x{code:02x}, which torch does not write")
-    raise RefusedPickle(f"its pickle has more than {MOST_INSTRUCTIONS} instructions")
+    raise RefusedPickle(f"its pickle has more than {MAX_INSTRUCTIONS} instructions")

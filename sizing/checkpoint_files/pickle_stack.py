@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from sizing.checkpoint_files.pickle_values import MOST_OBJECTS, MOST_OPEN_MARKS, Name, RefusedPickle
+from sizing.checkpoint_files.pickle_values import MAX_OBJECTS, MAX_OPEN_MARKS, Name, RefusedPickle
 
 
 class PickleStack:
@@ -46,8 +46,8 @@ class PickleStack:
     def push_object(self, made: object) -> None:
         """Put a new tuple, list, dict or object on the stack."""
         self._num_objects += 1
-        if self._num_objects > MOST_OBJECTS:
-            raise RefusedPickle(f"it makes more than {MOST_OBJECTS} objects")
+        if self._num_objects > MAX_OBJECTS:
+            raise RefusedPickle(f"it makes more than {MAX_OBJECTS} objects")
         self.values.append(made)
 
     def memoize(self, index: int) -> None:
@@ -58,8 +58,8 @@ class PickleStack:
 
     def mark(self) -> None:
         """Begin a run of values that a later instruction takes together."""
-        if len(self._below_marks) >= MOST_OPEN_MARKS:
-            raise RefusedPickle(f"it nests deeper than {MOST_OPEN_MARKS} levels")
+        if len(self._below_marks) >= MAX_OPEN_MARKS:
+            raise RefusedPickle(f"it nests deeper than {MAX_OPEN_MARKS} levels")
         self._below_marks.append(self.values)
         self.values = []
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeGuard
 
-MOST_PICKLE_BYTES = 128 * 1024**2
+MAX_PICKLE_BYTES = 128 * 1024**2
 """A torch.save file has about 127 bytes for a tensor, so this is a million of them; of `.metadata`, 700,000 shards."""
-MOST_INSTRUCTIONS = 64_000_000
-"""Twice as many as torch needs for MOST_PICKLE_BYTES, at 4 bytes each; half a minute at 0.5 us."""
-MOST_OBJECTS = 16_000_000
+MAX_INSTRUCTIONS = 64_000_000
+"""Twice as many as torch needs for MAX_PICKLE_BYTES, at 4 bytes each; half a minute at 0.5 us."""
+MAX_OBJECTS = 16_000_000
 """Tuples, lists, dicts and objects, which take the most memory for the fewest bytes of a file."""
-MOST_OPEN_MARKS = 1_000
+MAX_OPEN_MARKS = 1_000
 """torch nests a few levels; a file that opens marks alone would otherwise fill memory."""
-LONGEST_NAME = 1_000
+MAX_NAME_CHARACTERS = 1_000
 """Characters of a tensor's name, or of a key on the way to it; the longest of real models have about 150."""
-MOST_INTEGER_BYTES = 64
+MAX_INTEGER_BYTES = 64
 """torch's own need 9; numbers without end take time in their square."""
 
 

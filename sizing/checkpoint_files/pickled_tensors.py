@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from sizing.checkpoint_files.allowed_names import REBUILD_FROM_TYPE, REBUILD_TENSOR
 from sizing.checkpoint_files.dtypes import STORAGE_DTYPES, TORCH_DTYPE_BITS, num_elements
-from sizing.checkpoint_files.pickle_values import LONGEST_NAME, PERSISTENT, Inert, Name, RefusedPickle, is_count
+from sizing.checkpoint_files.pickle_values import MAX_NAME_CHARACTERS, PERSISTENT, Inert, Name, RefusedPickle, is_count
 
-MOST_LEVELS = 64
+MAX_LEVELS = 64
 """Checkpoints nest about ten. Names join the keys on the way, so depth without end is memory without end."""
 
 Path = tuple[str, ...]
@@ -51,8 +51,8 @@ def pickled_tensors(root: object) -> Iterator[PickledTensor]:
         rebuilt = _rebuilt(value)
         if rebuilt is not None:
             yield _tensor(".".join(path), rebuilt)
-        elif len(path) > MOST_LEVELS:
-            raise RefusedPickle(f"it nests deeper than {MOST_LEVELS} levels")
+        elif len(path) > MAX_LEVELS:
+            raise RefusedPickle(f"it nests deeper than {MAX_LEVELS} levels")
         else:
             waiting.extend(reversed(list(_children(path, value))))
 
@@ -84,8 +84,8 @@ def _may_hold_tensors(value: object) -> bool:
 
 def _key(key: object) -> str:
     text = key.text if isinstance(key, Name) else str(key) if isinstance(key, (str, int)) else type(key).__name__
-    if len(text) > LONGEST_NAME:
-        raise RefusedPickle(f"a key is longer than {LONGEST_NAME} characters")
+    if len(text) > MAX_NAME_CHARACTERS:
+        raise RefusedPickle(f"a key is longer than {MAX_NAME_CHARACTERS} characters")
     return text
 
 

@@ -24,7 +24,7 @@ from sizing.checkpoint_files.refusals import (
 
 LENGTH_BYTES = 8
 """The format begins with the header's length as a 64-bit number."""
-MOST_HEADER_BYTES = 32 * 1024**2
+MAX_HEADER_BYTES = 32 * 1024**2
 """The format allows 100 MB, and a tensor takes about 100 bytes, so this holds 300,000. Parsed JSON takes some ten times
 its text in memory, which whoever sends the file decides."""
 _ENTRY_FIELDS = {"dtype", "shape", "data_offsets"}
@@ -46,8 +46,8 @@ def safetensors_tensors(path: Path) -> tuple[StoredTensor, ...]:
     if size < LENGTH_BYTES or data_bytes < 0:
         wrong = f"is no whole safetensors file: its header claims {header_bytes} bytes, the file has {size}"
         raise refusal(path, wrong, DAMAGED_REMEDY)
-    if header_bytes > MOST_HEADER_BYTES:
-        raise too_large(path, "a header", size=header_bytes, max_bytes=MOST_HEADER_BYTES)
+    if header_bytes > MAX_HEADER_BYTES:
+        raise too_large(path, "a header", size=header_bytes, max_bytes=MAX_HEADER_BYTES)
     try:
         header = json_object(leading_bytes(path, header_bytes, at=LENGTH_BYTES))
         header.pop("__metadata__", None)

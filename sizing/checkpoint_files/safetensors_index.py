@@ -12,9 +12,9 @@ from sizing.checkpoint_files.safetensors_file import safetensors_tensors
 
 SHARD_SUFFIX = ".safetensors"
 INDEX_SUFFIX = f"{SHARD_SUFFIX}.index.json"
-MOST_INDEX_BYTES = 32 * 1024**2
-"""As MOST_HEADER_BYTES of a file: the index has one line for each tensor of all shards."""
-MOST_SHARDS = 10_000
+MAX_INDEX_BYTES = 32 * 1024**2
+"""As MAX_HEADER_BYTES of a file: the index has one line for each tensor of all shards."""
+MAX_SHARDS = 10_000
 """The largest public models have about 200; each is opened."""
 INDEX_REMEDY = "give the index of a sharded safetensors model"
 
@@ -39,7 +39,7 @@ def index_container(path: Path) -> Container:
 
 
 def _index(path: Path) -> dict[str, Any]:
-    content = bounded_content(path, max_bytes=MOST_INDEX_BYTES, what="an index")
+    content = bounded_content(path, max_bytes=MAX_INDEX_BYTES, what="an index")
     try:
         index = json_object(content)
     except ValueError as error:
@@ -60,8 +60,8 @@ def _shard_names(path: Path, index: dict[str, Any]) -> list[str]:
         if not name.endswith(SHARD_SUFFIX):
             raise refusal(path, f"names the shard {name!r}, which is no safetensors file", "give the folder")
         names[name] = None
-    if len(names) > MOST_SHARDS:
-        raise refusal(path, f"names {len(names)} shards, more than {MOST_SHARDS}", INDEX_REMEDY)
+    if len(names) > MAX_SHARDS:
+        raise refusal(path, f"names {len(names)} shards, more than {MAX_SHARDS}", INDEX_REMEDY)
     return sorted(names)
 
 

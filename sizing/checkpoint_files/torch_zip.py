@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from sizing.checkpoint_files.pickle_values import MOST_PICKLE_BYTES
+from sizing.checkpoint_files.pickle_values import MAX_PICKLE_BYTES
 from sizing.checkpoint_files.refusals import (
     DAMAGED_REMEDY,
     leading_bytes,
@@ -27,7 +27,7 @@ ZIP_MAGIC = b"PK\x03\x04"
 LEGACY_MAGIC = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"
 """How the first pickle of the format before torch 1.6 goes on: `torch.serialization.MAGIC_NUMBER`."""
 TAR_MAGIC, TAR_MAGIC_AT = b"ustar", 257
-MOST_DIRECTORY_BYTES = 16 * 1024**2
+MAX_DIRECTORY_BYTES = 16 * 1024**2
 """torch.save takes 63 bytes for a tensor, so this is 260,000 of them. zipfile reads it whole into memory."""
 SAVE_AGAIN = "load it with the torch that wrote it and torch.save it again"
 _BLOCK_BYTES = 1024**2
@@ -86,9 +86,9 @@ class _BoundedReads(io.BufferedIOBase):
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is None or size < 0:  # zipfile reads so only the few bytes at the end
-            size = MOST_DIRECTORY_BYTES
-        if size > MOST_DIRECTORY_BYTES:
-            raise ValueError(f"its directory takes more than {MOST_DIRECTORY_BYTES} bytes")
+            size = MAX_DIRECTORY_BYTES
+        if size > MAX_DIRECTORY_BYTES:
+            raise ValueError(f"its directory takes more than {MAX_DIRECTORY_BYTES} bytes")
         return self._file.read(size)
 
 
@@ -102,8 +102,8 @@ def _content(path: Path, archive: zipfile.ZipFile) -> TorchArchive:
     if f"{root}constants.pkl" in records:
         raise refusal(path, "is a TorchScript archive, a program and not a checkpoint", "give a checkpoint")
     size = records[pickles[0]].file_size
-    if size > MOST_PICKLE_BYTES:
-        raise too_large(path, "a pickle", size=size, max_bytes=MOST_PICKLE_BYTES)
+    if size > MAX_PICKLE_BYTES:
+        raise too_large(path, "a pickle", size=size, max_bytes=MAX_PICKLE_BYTES)
     prefix = f"{root}data/"
     return TorchArchive(
         pickle=_record(archive, pickles[0]),

@@ -13,7 +13,7 @@ from sizing.cli.figure_text import figure_text, figure_words
 from sizing.explore.comparisons.comparison_report import ComparisonReport, Explanation, FigureRow, Step
 from sizing.summary.targets import target_rows
 
-_MOST_CHANGES = 6
+_MAX_CHANGES = 6
 """Of one input; the others are in the table of all figures."""
 
 
@@ -76,7 +76,7 @@ def _changes(step: Step) -> str:
     told = [
         f"{_name(change.figure)} {figure_text(change.figure, change.before)} to "
         f"{figure_text(change.figure, change.after)}"
-        for change in step.changes[:_MOST_CHANGES]
+        for change in step.changes[:_MAX_CHANGES]
     ]
     more = len(step.changes) - len(told)
     return "; ".join([*told, *([f"{more} more"] if more > 0 else [])]) or "no figure"

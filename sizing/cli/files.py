@@ -17,7 +17,7 @@ from sizing.storage.measurement import BenchmarkResult
 from sizing.storage.profile import StorageProfile
 from sizing.units import binary_bytes_text, parse_bytes
 
-MOST_FILE_BYTES: int = parse_bytes("64 MiB")
+MAX_FILE_BYTES: int = parse_bytes("64 MiB")
 """A calibration of 10,000 points takes some megabytes. More is a mistake, such as a checkpoint's path, and fills
 memory."""
 
@@ -87,11 +87,11 @@ def _validated(model: type[_Model], document: dict[str, Any]) -> _Model:
 def _read_text(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            content = file.read(MOST_FILE_BYTES + 1)
+            content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise UnreadableFile(f"{path} cannot be read ({error.strerror}): check the name and permissions.") from None
-    if len(content) > MOST_FILE_BYTES:
-        raise UnreadableFile(f"{path} is larger than {binary_bytes_text(MOST_FILE_BYTES)}: give a smaller file.")
+    if len(content) > MAX_FILE_BYTES:
+        raise UnreadableFile(f"{path} is larger than {binary_bytes_text(MAX_FILE_BYTES)}: give a smaller file.")
     try:
         return content.decode()
     except UnicodeDecodeError:

@@ -17,7 +17,7 @@ from sizing.model import catalog
 from sizing.scenario import Scenario
 from sizing.storage.catalog import storage_profiles
 
-MOST_CHOICES = 6
+MAX_CHOICES = 6
 """A line of help that is still read; the error of a wrong value names them all."""
 
 
@@ -224,4 +224,4 @@ def choices_of(annotation: Any) -> list[str]:
 
 
 def _few(choices: list[str]) -> list[str]:
-    return choices if len(choices) <= MOST_CHOICES else [*choices[: MOST_CHOICES - 1], "..."]
+    return choices if len(choices) <= MAX_CHOICES else [*choices[: MAX_CHOICES - 1], "..."]

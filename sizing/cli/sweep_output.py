@@ -19,7 +19,7 @@ from sizing.explore.sweeps.sweep_report import SweepReport
 from sizing.explore.sweeps.sweep_request import sweep_request_from
 from sizing.explore.sweeps.table import cells
 
-MOST_SHOWN = 40
+MAX_SHOWN = 40
 """About a screen; --csv has the others."""
 
 _RANGE = re.compile(r"(?P<start>[^.]+(?:\.\d+)?[^.]*)\.\.(?P<stop>[^:]+):(?P<num>\d+)(?::(?P<scale>linear|log))?")
@@ -40,7 +40,7 @@ def varied_value(text: str) -> Any:
 def sweep_text(report: SweepReport) -> RenderableType:
     """The front where there are objectives, else the first rows: what differs as a table, the rest below it."""
     places = list(range(len(report.rows)) if report.front is None else report.front)
-    shown = [report.rows[place] for place in places[:MOST_SHOWN]]
+    shown = [report.rows[place] for place in places[:MAX_SHOWN]]
     differing = [place for place in range(len(report.columns)) if len({str(row[place]) for row in shown}) > 1]
     kind = "best rows" if report.front is not None else "rows"
     table = _table(f"{len(places):,} {kind} of {report.num_rows:,}", report.columns, shown, differing)

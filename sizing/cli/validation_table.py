@@ -18,7 +18,7 @@ from sizing.validation.validation_report import ValidationPart
 WIDTH = 100
 """In which every row can be read, where there is no terminal."""
 
-_LEAST_NUMBER = 12
+_MIN_NUMBER = 12
 """Columns of a figure, so that those of all sources stand below each other."""
 
 
@@ -56,7 +56,7 @@ def _of_source(source: str, rows: list[Comparison]) -> Group:
     table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0), pad_edge=False, width=WIDTH - 2)
     table.add_column("", ratio=1)
     for column in ("predicted", "published"):
-        table.add_column(column, justify="right", min_width=_LEAST_NUMBER, no_wrap=True)
+        table.add_column(column, justify="right", min_width=_MIN_NUMBER, no_wrap=True)
     table.add_column("ratio", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for row in rows:

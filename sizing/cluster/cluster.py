@@ -13,7 +13,7 @@ from sizing.errors import broken_rule
 from sizing.provenance import Assumption
 
 DEFAULT_NODE = "dgx-h100"
-MOST_GPUS = 100_000_000
+MAX_GPUS = 100_000_000
 """A thousand times the largest published training cluster: a number above is a typing error."""
 
 
@@ -29,7 +29,7 @@ class Cluster(BaseModel):
     node_spec: NodeSpec | None = Field(
         None, description="GPUs, memory and links of a node that is not in the catalog. Give it or node. Default: node."
     )
-    num_gpus: Annotated[int, Field(ge=1, le=MOST_GPUS)] | None = Field(
+    num_gpus: Annotated[int, Field(ge=1, le=MAX_GPUS)] | None = Field(
         None,
         description="World size to check against the product of the degrees. `ckpt-size` finds those that "
         "are left open. Default: no check.",

@@ -17,7 +17,7 @@ from sizing.layout.parallelism import Parallelism
 from sizing.model import ResolvedModel
 from sizing.state import Training
 
-MOST_STAGES_OF_A_COUNT = 128
+MAX_STAGES_OF_A_COUNT = 128
 """Stages that are tried where only a number of parameters is known, and with it no layers."""
 
 SearchedDegree = Literal["tensor", "pipeline", "data", "expert"]
@@ -25,7 +25,7 @@ SEARCHED_DEGREES: tuple[SearchedDegree, ...] = get_args(SearchedDegree)
 
 _DEGREES = ("tensor", "pipeline", "virtual_pipeline", "context", "data", "expert")
 
-_MOST_ZERO_STAGE_OF_A_PIPELINE = 1
+_MAX_ZERO_STAGE_OF_A_PIPELINE = 1
 """DeepSpeed, runtime/pipe/engine.py: ZeRO 2 and 3 are incompatible with pipeline parallelism."""
 
 
@@ -91,7 +91,7 @@ class DegreeSearch:
 
     def _stages(self) -> Iterator[int]:
         architecture = self.model.architecture
-        num_layers = architecture.num_layers if architecture else MOST_STAGES_OF_A_COUNT
+        num_layers = architecture.num_layers if architecture else MAX_STAGES_OF_A_COUNT
         return (p for p in range(1, num_layers + 1) if not self.even_stages or num_layers % p == 0)
 
     def _with_experts(self, degrees: dict[str, int]) -> Iterator[dict[str, int]]:
@@ -116,7 +116,7 @@ class DegreeSearch:
         if not self.zero_stages:
             yield degrees
         for stage in self.zero_stages:
-            if degrees["pipeline"] == 1 or stage <= _MOST_ZERO_STAGE_OF_A_PIPELINE:
+            if degrees["pipeline"] == 1 or stage <= _MAX_ZERO_STAGE_OF_A_PIPELINE:
                 yield degrees | {"zero_stage": stage}
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sizing.cluster.cluster import MOST_GPUS
+from sizing.cluster.cluster import MAX_GPUS
 from sizing.errors import broken_rule
 
 Degree = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -86,9 +86,9 @@ class Parallelism(BaseModel):
 
     @model_validator(mode="after")
     def _degrees_agree(self) -> Self:
-        if self.num_gpus > MOST_GPUS:
+        if self.num_gpus > MAX_GPUS:
             raise broken_rule(
-                f"has a world size (product of the degrees) of {self.num_gpus:,} GPUs, more than {MOST_GPUS:,}",
+                f"has a world size (product of the degrees) of {self.num_gpus:,} GPUs, more than {MAX_GPUS:,}",
                 "lower a degree",
             )
         if len(set(self.rank_order)) != len(self.rank_order):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sizing.errors import InvalidInput
 from sizing.layout.parallelism import Parallelism
 
-MOST_WRITERS_PLACED = 4_000_000
+MAX_WRITERS_PLACED = 4_000_000
 """Of one stage. Their places are an array of 32 MB; a larger one is a cluster that nobody has."""
 
 
@@ -40,7 +40,7 @@ def place_writers(parallelism: Parallelism, *, writers_per_stage: int, gpus_per_
         nodes = -(-parallelism.num_gpus // gpus_per_node)
         return WriterPlacement(nodes, min(parallelism.num_gpus, gpus_per_node))
     strides = parallelism.strides
-    if writers_per_stage > MOST_WRITERS_PLACED:
+    if writers_per_stage > MAX_WRITERS_PLACED:
         raise _too_many(writers_per_stage)
     replicas = np.arange(-(-writers_per_stage // parallelism.tensor))
     in_stage = (
@@ -69,7 +69,7 @@ def _writers_by_node(in_stage: npt.NDArray[np.int64], num_stages: int, stride: i
 
     Raises InvalidInput for more of them than are worth walking over.
     """
-    if num_stages * len(in_stage) > MOST_WRITERS_PLACED:
+    if num_stages * len(in_stage) > MAX_WRITERS_PLACED:
         raise _too_many(num_stages * len(in_stage))
     ranks = np.arange(num_stages)[:, None] * stride + in_stage
     counts: list[int] = np.unique(ranks // gpus_per_node, return_counts=True)[1].tolist()
@@ -79,7 +79,7 @@ def _writers_by_node(in_stage: npt.NDArray[np.int64], num_stages: int, stride: i
 def _too_many(num_writers: int) -> InvalidInput:
     return InvalidInput.of(
         "parallelism",
-        f"must have at most {MOST_WRITERS_PLACED:,} writers to place on nodes",
+        f"must have at most {MAX_WRITERS_PLACED:,} writers to place on nodes",
         value=num_writers,
         remedy="lower a degree",
     )

@@ -10,7 +10,7 @@ from sizing.errors import InvalidInput
 from sizing.layout.files import WriterClass
 from sizing.layout.parallelism import Parallelism
 
-MOST_RANKS = 100_000
+MAX_RANKS = 100_000
 """A row for each: 10 MB of CSV."""
 
 
@@ -45,10 +45,10 @@ def saving_ranks(
 
     Raises InvalidInput for worlds of more than 100,000 ranks.
     """
-    if parallelism.num_gpus > MOST_RANKS:
+    if parallelism.num_gpus > MAX_RANKS:
         raise InvalidInput.of(
             "the manifest",
-            f"lists at most {MOST_RANKS:,} ranks",
+            f"lists at most {MAX_RANKS:,} ranks",
             value=f"{parallelism.num_gpus:,}",
             remedy="read layout.rank_classes of the report",
         )

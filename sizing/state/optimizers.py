@@ -33,7 +33,7 @@ Optimizer = Literal[
 Rule = Literal["value", "factored", "8-bit", "4-bit"]
 Tensors = Literal["all", "hidden-matrices", "others"]
 
-SMALLEST_QUANTISED_PARAMETERS = 4096
+MIN_QUANTISED_PARAMETERS = 4096
 """Smaller tensors stay fp32: bitsandbytes' `min_8bit_size`, torchao's likewise."""
 _QUANTISED_BLOCK: dict[Rule, int] = {"8-bit": 256, "4-bit": 128}
 _VALUES_PER_BYTE: dict[Rule, int] = {"8-bit": 1, "4-bit": 2}
@@ -101,7 +101,7 @@ def _statistic_bytes(rule: Rule, shape: tuple[int, ...], dtype: Dtype) -> int:
     if rule == "factored":
         factors = math.prod(shape[:-2]) * (shape[-2] + shape[-1]) if len(shape) > 1 else parameters
         return _FACTOR_BYTES * factors
-    if parameters < SMALLEST_QUANTISED_PARAMETERS:
+    if parameters < MIN_QUANTISED_PARAMETERS:
         return parameters * BYTES_PER_VALUE["fp32"]
     quantised = -(-parameters // _VALUES_PER_BYTE[rule])
     return quantised + _SCALE_BYTES * -(-parameters // _QUANTISED_BLOCK[rule])

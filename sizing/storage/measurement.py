@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from sizing.errors import broken_rule
-from sizing.units import MOST_BYTES
+from sizing.units import MAX_BYTES
 
 Operation = Literal["write", "restore"]
 
@@ -70,9 +70,9 @@ class Measurement(BaseModel):
     num_nodes: _RankCount = Field(description="Nodes whose ranks took part.")
     num_ranks: _RankCount = Field(description="Ranks that took part at once.")
     bytes_per_rank: int = Field(
-        ge=1, le=MOST_BYTES, description="Bytes on disk of one rank: the mean over the ranks, rounded."
+        ge=1, le=MAX_BYTES, description="Bytes on disk of one rank: the mean over the ranks, rounded."
     )
-    total_bytes: int = Field(ge=1, le=MOST_BYTES, description="Bytes on disk of all ranks, moved by one repetition.")
+    total_bytes: int = Field(ge=1, le=MAX_BYTES, description="Bytes on disk of all ranks, moved by one repetition.")
     seconds: list[_Sample] = Field(
         min_length=1, description="Seconds of each repetition, from the common start until the slowest rank is done."
     )

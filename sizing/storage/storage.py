@@ -14,7 +14,7 @@ from sizing.storage.calibration import Calibration
 from sizing.storage.catalog import CatalogProfile, profile_named, storage_profiles
 from sizing.storage.profile import StorageProfile
 
-LONGEST_CALIBRATION_ID = 100
+MAX_CALIBRATION_ID_CHARACTERS = 100
 """A service's ids have 36 characters; what is much longer is a document in the wrong place."""
 
 _WAYS = ("preset", "profile", "calibration")
@@ -24,8 +24,8 @@ def _calibration_or_id(value: Any, handler: ValidatorFunctionWrapHandler) -> Cal
     """A text is an id and anything else a Calibration, so that what is wrong with it is said once."""
     if not isinstance(value, str):
         return value if isinstance(value, Calibration) else Calibration.model_validate(value)
-    if not 0 < len(value) <= LONGEST_CALIBRATION_ID:
-        raise broken_rule(f"must have 1 to {LONGEST_CALIBRATION_ID} characters", "give the id of a calibration")
+    if not 0 < len(value) <= MAX_CALIBRATION_ID_CHARACTERS:
+        raise broken_rule(f"must have 1 to {MAX_CALIBRATION_ID_CHARACTERS} characters", "give the id of a calibration")
     return str(handler(value))
 
 

@@ -7,7 +7,7 @@ from sizing.report import SizingReport
 from sizing.summary.rows import Grid
 from sizing.units import percent_text
 
-MOST_RUNS_NAMED = 3
+MAX_RUNS_NAMED = 3
 """The ids of a row; the others are counted."""
 
 
@@ -26,7 +26,7 @@ def origins(report: SizingReport) -> Grid:
 def _runs_text(runs: Runs | None) -> str:
     if runs is None:
         return ""
-    named, num_others = runs.run_ids[:MOST_RUNS_NAMED], len(runs.run_ids) - MOST_RUNS_NAMED
+    named, num_others = runs.run_ids[:MAX_RUNS_NAMED], len(runs.run_ids) - MAX_RUNS_NAMED
     said = [*named, f"{num_others:,} more"] if num_others > 0 else list(named)
     if runs.measured_on is not None:
         said.append(f"measured on {runs.measured_on}")

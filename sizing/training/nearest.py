@@ -18,7 +18,7 @@ from sizing.training.gpu_memory import GpuMemory
 from sizing.training.memory_question import HEADROOM_FRACTION, RECOMPUTATIONS, UNKNOWN_ACTIVATIONS, MemoryQuestion
 from sizing.units import decimal_bytes_text, percent_text
 
-MOST_TRIED = 100
+MAX_TRIED = 100
 """Degrees near the given ones. An answer must not take long; the layout search tries all."""
 
 _EXPERT_FACTORS = (1, 2, 4, 8)
@@ -118,7 +118,7 @@ def _by_distance(question: MemoryQuestion, given: Parallelism) -> Iterator[Paral
         zero_stages=range(zero_stage_of(given), ZERO_STAGE_OF_WEIGHTS + 1) if takes_zero else (),
         shard_groups=given.shard_group is not None,
     )
-    near = heapq.nsmallest(MOST_TRIED, search.combinations(), key=lambda degrees: _distance(degrees, given))
+    near = heapq.nsmallest(MAX_TRIED, search.combinations(), key=lambda degrees: _distance(degrees, given))
     for degrees in near:
         with contextlib.suppress(InvalidInput):
             yield search.fitting(degrees)

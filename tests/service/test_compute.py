@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.app import create_app
-from service.compute.pool import MOST_WAITING_PER_WORKER, ComputePool
+from service.compute.pool import MAX_WAITING_PER_WORKER, ComputePool
 from service.compute.worker import ComputeWorker
 from service.errors import Busy, NotReady, TakesTooLong
 from service.settings import Settings
@@ -40,8 +40,8 @@ def test_more_large_questions_than_can_wait_are_refused_at_once(tmp_path: Path) 
         answers = asyncio.run(ask_all())
     finally:
         pool.close()
-    assert answers[:MOST_WAITING_PER_WORKER] == [b"rested"] * MOST_WAITING_PER_WORKER
-    assert [type(answer) for answer in answers[MOST_WAITING_PER_WORKER:]] == [Busy] * 4
+    assert answers[:MAX_WAITING_PER_WORKER] == [b"rested"] * MAX_WAITING_PER_WORKER
+    assert [type(answer) for answer in answers[MAX_WAITING_PER_WORKER:]] == [Busy] * 4
 
 
 def test_a_question_whose_turn_does_not_come_in_time_is_refused(
@@ -92,7 +92,7 @@ def test_what_is_read_in_a_turn_is_read_one_at_a_time(tmp_path: Path) -> None:
 
 
 def test_who_is_refused_for_others_is_told_when_to_come_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("service.compute.pool.MOST_WAITING_PER_WORKER", 0)
+    monkeypatch.setattr("service.compute.pool.MAX_WAITING_PER_WORKER", 0)
     with TestClient(create_app(Settings(database_url=f"sqlite:///{tmp_path}/x.db"))) as client:
         refused = client.post("/v1/requirements", json=REFERENCE_SCENARIO)
         assert (refused.status_code, refused.json()["code"]) == (503, "busy")

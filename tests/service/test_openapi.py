@@ -22,7 +22,7 @@ from tests.service.conftest import bearer, created_token
 from tests.service.test_problems import problem
 
 CHECKS = ("not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance")
-LEAST_LINKS = 10
+MIN_LINKS = 10
 """Between requests that follow each other, of which one reads or changes what the other has made."""
 
 # Schemathesis wants its schema when it collects, before there are fixtures.
@@ -84,7 +84,7 @@ def test_the_whole_document_is_held_by_single_requests_and_by_sequences_of_them(
         assert re.search(rf"✅ +{phase.capitalize()}", done.stdout), phase
     links = re.search(r"API Links: +(\d+) covered", done.stdout)
     assert ("stateful" in phases) == (links is not None)
-    assert links is None or int(links[1]) >= LEAST_LINKS
+    assert links is None or int(links[1]) >= MIN_LINKS
 
 
 @pytest.fixture(scope="module")

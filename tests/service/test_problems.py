@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.errors import MOST_PROBLEMS
+from service.errors import MAX_PROBLEMS
 from service.http.problems import KINDS
 from tests.service.conftest import connected
 from tests.testbed.terminal import ckpt_size
@@ -112,8 +112,8 @@ def test_many_mistakes_are_counted_and_not_explained_one_by_one(client: httpx.Cl
     body = {f"modle{number}": number for number in range(50_000)}
     document = problem(client.post(SIZINGS, json=body), 422, "invalid-input")
     assert "breaks 50,001 rules" in document["detail"]
-    few = {f"modle{number}": number for number in range(MOST_PROBLEMS - 1)}
-    assert len(problem(client.post(SIZINGS, json=few), 422, "invalid-input")["errors"]) == MOST_PROBLEMS
+    few = {f"modle{number}": number for number in range(MAX_PROBLEMS - 1)}
+    assert len(problem(client.post(SIZINGS, json=few), 422, "invalid-input")["errors"]) == MAX_PROBLEMS
 
 
 def test_a_body_must_be_declared_as_json(client: httpx.Client) -> None:

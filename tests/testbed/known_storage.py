@@ -23,7 +23,7 @@ TRUTH = StorageProfile(
 )
 """Rates of the links: of each node, and of the storage. Slow, so that the limit is the links and not this machine."""
 
-_MOST_SECONDS = 1800.0
+_MAX_SECONDS = 1800.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class KnownStorage:
         arguments = ["scan", *(part for flag in flags.items() for part in flag)]
         nodes = self.nodes[: max(num_nodes)]
         with agents(nodes, *arguments, ranks_per_node=max(writers), directory=self.directory) as started:
-            ended = finish(started, seconds=_MOST_SECONDS)
+            ended = finish(started, seconds=_MAX_SECONDS)
         if any(process.returncode for process in ended):
             raise RuntimeError("\n".join(process.stderr for process in ended)[-4000:])
         return BenchmarkResult.model_validate_json(output.read_text())

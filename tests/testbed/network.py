@@ -14,9 +14,9 @@ from tests.testbed.processes import done
 # Jumbo frames: headers take under 1 % of the rate, where they take 5 % of frames of 1,500 bytes.
 _FRAME_BYTES = 9000
 # The kernel sends whole segments of up to 64 KiB; a bucket that holds less would cut each in pieces.
-_LEAST_BURST_BYTES = 128 << 10
+_MIN_BURST_BYTES = 128 << 10
 _BURST_SECONDS = 0.005
-_MOST_QUEUE_MILLISECONDS = 50
+_MAX_QUEUE_MILLISECONDS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ def _plug(switch: Node, node: Node, link: Link, *, port: str) -> None:
 
 def _token_bucket(bytes_per_second: float) -> str:
     """A token bucket filter: `tc` takes bits per second, and a queue as long as it may delay."""
-    burst = max(_LEAST_BURST_BYTES, round(bytes_per_second * _BURST_SECONDS))
-    return f"tbf rate {round(8 * bytes_per_second)}bit burst {burst} latency {_MOST_QUEUE_MILLISECONDS}ms"
+    burst = max(_MIN_BURST_BYTES, round(bytes_per_second * _BURST_SECONDS))
+    return f"tbf rate {round(8 * bytes_per_second)}bit burst {burst} latency {_MAX_QUEUE_MILLISECONDS}ms"
 
 
 def _in(node: Node, program: str, batch: str) -> None:

@@ -11,7 +11,7 @@ from io_bench.payload.byte_source import ZEROS, Bytes, ByteSource, source_of
 from io_bench.payload.payload import Payload
 from io_bench.target.directory.direct_io import ALIGNMENT_BYTES
 
-_LEAST_PIECE_BYTES = 64 << 10
+_MIN_PIECE_BYTES = 64 << 10
 """Below this, copying takes less than a piece more in a request."""
 
 
@@ -46,7 +46,7 @@ class FileBytes:
 
 def _num_in_place(source: ByteSource, at: int, num_bytes: int) -> int:
     """How many of the bytes from `at` on can be given as they are: whole pages, unless copying is less work."""
-    if source.memory is None or num_bytes < _LEAST_PIECE_BYTES or not is_aligned(source.memory[at:]):
+    if source.memory is None or num_bytes < _MIN_PIECE_BYTES or not is_aligned(source.memory[at:]):
         return 0
     return num_bytes // ALIGNMENT_BYTES * ALIGNMENT_BYTES
 

@@ -29,9 +29,9 @@ from io_bench.target.run_files import RunFiles
 DEFAULT_NUM_THREADS = 8
 """4 to 8 requests in flight saturate a drive: on the one tried, one thread reached 1.8 GB/s and eight 2.3."""
 
-_MOST_BYTES_PER_RECORD = ALIGNMENT_BYTES + 1024
+_MAX_BYTES_PER_RECORD = ALIGNMENT_BYTES + 1024
 """Of the zip container: header, padding to the alignment, and its lines in pickle and directory."""
-_MOST_FIXED_BYTES = 8 * ALIGNMENT_BYTES
+_MAX_FIXED_BYTES = 8 * ALIGNMENT_BYTES
 """Of a file: the records that are no tensors, each at a page, and the ends of pickle and directory."""
 
 
@@ -55,7 +55,7 @@ class Direct:
 
     def plan(self, inventory: Inventory, *, rank: int, device: Device) -> EnginePlan:
         """One file per rank; a buffer per thread, and a restored file where the payload lives."""
-        max_disk_bytes = inventory.num_bytes + inventory.num_tensors * _MOST_BYTES_PER_RECORD + _MOST_FIXED_BYTES
+        max_disk_bytes = inventory.num_bytes + inventory.num_tensors * _MAX_BYTES_PER_RECORD + _MAX_FIXED_BYTES
         image_bytes = 0 if self._is_streamed else max_disk_bytes
         num_threads = min(self._num_threads, -(-max_disk_bytes // self._block_bytes))
         return EnginePlan(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from io_bench.target.directory.allocation import allocate
 from io_bench.target.directory.direct_io import ALIGNMENT_BYTES
 
-_MOST_PIECES: int = os.sysconf("SC_IOV_MAX")
+_MAX_PIECES: int = os.sysconf("SC_IOV_MAX")
 
 
 def preallocate(fd: int, num_bytes: int) -> None:
@@ -24,7 +24,7 @@ def write_whole(fd: int, pieces: Sequence[memoryview], offset: int) -> None:
     Offset, and address and length of each piece, are aligned; none is empty.
     """
     while pieces:
-        request = pieces[:_MOST_PIECES]
+        request = pieces[:_MAX_PIECES]
         written = os.pwritev(fd, request, offset)
         if written < sum(map(len, request)):
             # What follows a short write must be aligned again.

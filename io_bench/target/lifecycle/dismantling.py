@@ -15,7 +15,7 @@ _NAMES_SHOWN = 5
 # So many survivors look after what lost ranks leave: more would storm the storage.
 _NUM_SWEEPERS = 8
 _SECONDS_TO_SWEEP = 5.0
-"""Within MOST_FAREWELL_SECONDS; what is left is named, with the command that removes it."""
+"""Within MAX_FAREWELL_SECONDS; what is left is named, with the command that removes it."""
 _SECONDS_BETWEEN_SWEEPS = 0.2
 """Between two looks for what lost ranks still make."""
 _REMEDY = "Remove it with `ckpt-bench clean`."

@@ -23,7 +23,7 @@ from io_bench.target.object_store.store import ObjectStore
 from io_bench.target.object_store.upload import ParallelUpload
 from io_bench.target.transfer import Transfer
 
-MOST_CONNECTIONS = 64
+MAX_CONNECTIONS = 64
 """Of one rank: parts of several files at once. A guess; botocore's 10 would hold back eight parts beside other
 requests."""
 # botocore retries by itself, four times unless AWS_MAX_ATTEMPTS says otherwise.
@@ -48,7 +48,7 @@ class S3Store(ObjectStore):
             use_listings_cache=False,
             skip_instance_cache=True,
             config_kwargs={
-                "max_pool_connections": MOST_CONNECTIONS,
+                "max_pool_connections": MAX_CONNECTIONS,
                 "connect_timeout": _SECONDS_TO_CONNECT,
                 "read_timeout": _SECONDS_TO_ANSWER,
             },

@@ -12,7 +12,7 @@ import numpy as np
 from sizing.explore.clusters.job_simulation import Progress, simulate
 from sizing.explore.clusters.load import JobLoad
 from sizing.explore.clusters.storms import back_seconds
-from sizing.units import MOST_BYTES
+from sizing.units import MAX_BYTES
 
 P99 = 0.99
 """What `targets.p99_stall_seconds` says by its name."""
@@ -21,7 +21,7 @@ TOLERANCE = 0.01
 
 _FIRST_CHECKPOINTS = 20_000
 """A p99 from so many rests on the slowest 200, enough to come near."""
-_MOST_CHECKPOINTS = 200_000
+_MAX_CHECKPOINTS = 200_000
 """Ten times as many, as noise falls with the root: about a third of it is left, for half a minute of simulation."""
 _EACH_SAVES = 20
 """Times at least, in either simulation, so that every group has stalls of its own."""
@@ -67,7 +67,7 @@ def write_bytes_per_second_for_p99(
         return all(len(s) > 0 and np.quantile(s, P99) <= p99_stall_seconds for s in stalls)
 
     mean = sum(load.group.count * load.write.num_bytes / load.interval_seconds for load in loads)
-    first, last = (_covering(loads, number, horizon_seconds) for number in (_FIRST_CHECKPOINTS, _MOST_CHECKPOINTS))
+    first, last = (_covering(loads, number, horizon_seconds) for number in (_FIRST_CHECKPOINTS, _MAX_CHECKPOINTS))
     near = _min_rate(partial(meets, seconds=first), floor=mean, start=mean, factor=2.0, tolerance=TOLERANCE)
     if near is None or first == last:
         return near
@@ -117,7 +117,7 @@ def _min_rate(
     low = high = start
     while not meets(high):
         low, high = high, factor * high
-        if high > MOST_BYTES:
+        if high > MAX_BYTES:
             return None
     while meets(low):
         if low <= floor:

@@ -19,7 +19,7 @@ from sizing.explore.clusters.warnings import cluster_warnings
 from sizing.report import SizingReport
 from sizing.units import seconds_text
 
-MOST_EVENTS = 2_000_000
+MAX_EVENTS = 2_000_000
 """Half a minute of one core, at 16 us each: what a service gives a question (`compute_seconds`)."""
 
 _Number = TypeVar("_Number", int, float)
@@ -88,12 +88,12 @@ def _require_simulable(loads: Sequence[JobLoad], horizon_seconds: float) -> None
         load.group.count * (1 / load.interval_seconds + (1 / load.mtbf_seconds if load.mtbf_seconds else 0.0))
         for load in loads
     )
-    if per_second * horizon_seconds > MOST_EVENTS:
+    if per_second * horizon_seconds > MAX_EVENTS:
         raise InvalidInput.of(
             "horizon_seconds",
-            f"must give at most {MOST_EVENTS:,} checkpoints and failures",
+            f"must give at most {MAX_EVENTS:,} checkpoints and failures",
             value=horizon_seconds,
-            remedy=f"give at most {seconds_text(MOST_EVENTS / per_second)}",
+            remedy=f"give at most {seconds_text(MAX_EVENTS / per_second)}",
         )
 
 

@@ -11,9 +11,9 @@ from sizing.scenario import Scenario
 from sizing.storage.storage import Storage
 from sizing.units import SECONDS_PER_DAY, Fraction, PositiveSeconds
 
-MOST_GROUPS = 64
+MAX_GROUPS = 64
 """Groups are answered one by one, and a table of more is not read. A choice."""
-MOST_JOBS = 20_000
+MAX_JOBS = 20_000
 """More than run on the largest clusters at once; each is a process of the simulation."""
 
 Start = Literal["random", "together", "staggered"]
@@ -58,7 +58,7 @@ class JobGroup(BaseModel):
     name: Annotated[str, Field(min_length=1, max_length=60)] = Field(
         description="What the report calls these jobs; no two groups have the same."
     )
-    count: Annotated[int, Field(ge=1, le=MOST_JOBS)] = Field(1, description="Jobs like this one that run at once.")
+    count: Annotated[int, Field(ge=1, le=MAX_JOBS)] = Field(1, description="Jobs like this one that run at once.")
     scenario: Scenario = Field(
         description="What each of them trains and saves; it has no storage, as they share the cluster's."
     )
@@ -96,7 +96,7 @@ class ClusterScenario(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [REFERENCE_CLUSTER]})
 
-    jobs: Annotated[tuple[JobGroup, ...], Field(min_length=1, max_length=MOST_GROUPS)] = Field(
+    jobs: Annotated[tuple[JobGroup, ...], Field(min_length=1, max_length=MAX_GROUPS)] = Field(
         description="Groups of equal jobs, in the order in which they stand on racks."
     )
     storage: Storage = Field(description="Storage that all jobs share.")
@@ -120,8 +120,8 @@ class ClusterScenario(BaseModel):
     def _few_and_distinct(self) -> Self:
         if len({group.name for group in self.jobs}) < len(self.jobs):
             raise broken_rule("has two groups of one name", "name each group of jobs differently")
-        if sum(group.count for group in self.jobs) > MOST_JOBS:
-            raise broken_rule(f"has more than {MOST_JOBS:,} jobs", "remove the small ones")
+        if sum(group.count for group in self.jobs) > MAX_JOBS:
+            raise broken_rule(f"has more than {MAX_JOBS:,} jobs", "remove the small ones")
         return self
 
 

@@ -22,7 +22,7 @@ _STUDENT_T = 2.093
 """Of 19 degrees of freedom, 95 %."""
 _BIN_SECONDS = 300.0
 """Shorter than a save of the larger jobs, long enough that a day is 288 points of a chart."""
-_MOST_BINS = 100_000
+_MAX_BINS = 100_000
 """Of horizons beyond a year, whose bins grow longer."""
 
 _Array = npt.NDArray[np.float64]
@@ -104,7 +104,7 @@ def use_of(storage: SharedBandwidth, *, horizon_seconds: float) -> SimulatedUse:
 
 def busiest_day(write: SharedBandwidth, read: SharedBandwidth | None, *, horizon_seconds: float) -> list[Moment]:
     """Mean rates of every five minutes of the day with the max of bytes in five minutes."""
-    num_bins = max(1, min(_MOST_BINS, round(horizon_seconds / _BIN_SECONDS)))
+    num_bins = max(1, min(_MAX_BINS, round(horizon_seconds / _BIN_SECONDS)))
     edges = np.linspace(0, horizon_seconds, num_bins + 1)
     written = _mean_rates(_trace(write, horizon_seconds), edges)
     were_read = _mean_rates(_trace(read, horizon_seconds), edges) if read else np.zeros(num_bins)

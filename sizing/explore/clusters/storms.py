@@ -13,7 +13,7 @@ from sizing.explore.clusters.load import JobLoad
 from sizing.explore.clusters.sharing import Batch, Sharer, finish_seconds
 from sizing.units import SECONDS_PER_HOUR
 
-MOST_RACKS = 100_000
+MAX_RACKS = 100_000
 """Few are distinct and computed, but finding them takes memory for all."""
 
 
@@ -103,9 +103,9 @@ def _jobs_by_rack(loads: Sequence[JobLoad], nodes_per_rack: int) -> Iterator[lis
     nodes = np.repeat([load.report.layout.num_nodes for load in loads], counts)
     ends = np.cumsum(nodes)
     num_racks = -(-int(ends[-1]) // nodes_per_rack)
-    if num_racks > MOST_RACKS:
+    if num_racks > MAX_RACKS:
         raise InvalidInput.of(
-            "nodes_per_rack", f"makes more than {MOST_RACKS:,} racks", value=nodes_per_rack, remedy="give more nodes"
+            "nodes_per_rack", f"makes more than {MAX_RACKS:,} racks", value=nodes_per_rack, remedy="give more nodes"
         )
     starts = np.arange(num_racks) * nodes_per_rack
     first = np.searchsorted(ends, starts, side="right")

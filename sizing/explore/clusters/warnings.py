@@ -13,7 +13,7 @@ from sizing.units import percent_text, rate_text, seconds_text
 
 NOTABLE_MISS = 0.1
 """Of the mean stall. A choice: formulas that are 10 % off still order storage systems rightly."""
-MOST_ERRORS = 2.0
+MAX_ERRORS = 2.0
 """Half 95 % intervals of a simulated mean, beyond which a formula is not borne out."""
 
 
@@ -77,7 +77,7 @@ def _formula_warnings(job: JobFigures, *, is_weighted: bool) -> Iterator[str]:
     formula, found = job.mean_stall_seconds, job.simulated_stalls
     if formula is None or found is None or found.mean_error_seconds is None:
         return
-    if abs(found.mean_seconds - formula) > max(NOTABLE_MISS * formula, MOST_ERRORS * found.mean_error_seconds):
+    if abs(found.mean_seconds - formula) > max(NOTABLE_MISS * formula, MAX_ERRORS * found.mean_error_seconds):
         because = (
             "jobs that share equally. Here nodes share equally, and the groups write from different numbers of nodes"
             if is_weighted

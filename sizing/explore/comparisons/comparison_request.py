@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from sizing.errors import broken_rule, explain
 from sizing.scenario import REFERENCE_SCENARIO, Scenario
 
-MOST_SCENARIOS = 10
+MAX_SCENARIOS = 10
 """Columns of a table that can still be read."""
 
 
@@ -46,7 +46,7 @@ class ComparisonRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [REFERENCE_COMPARISON]})
 
-    scenarios: Annotated[tuple[NamedScenario, ...], Field(min_length=2, max_length=MOST_SCENARIOS)] = Field(
+    scenarios: Annotated[tuple[NamedScenario, ...], Field(min_length=2, max_length=MAX_SCENARIOS)] = Field(
         description="Two to ten scenarios; differences are counted from the first."
     )
 

@@ -14,7 +14,7 @@ from sizing.scenario import Scenario
 from sizing.training.memory_question import HEADROOM_FRACTION
 from sizing.units import Fraction
 
-MOST_HEADROOM_FRACTION = 0.9
+MAX_HEADROOM_FRACTION = 0.9
 """With less than a tenth of the GPU left, no layout would be found and the reason would not be seen."""
 
 Objective = Literal["model-parallel-gpus", "save-time", "write-bandwidth", "bubble", "memory"]
@@ -47,7 +47,7 @@ class LayoutsRequest(BaseModel):
         description="What makes a layout good; the lowest is best. "
         "Default: model-parallel GPUs, which leaves the max of replicas.",
     )
-    headroom_fraction: Annotated[Fraction, Field(ge=0, le=MOST_HEADROOM_FRACTION)] = Field(
+    headroom_fraction: Annotated[Fraction, Field(ge=0, le=MAX_HEADROOM_FRACTION)] = Field(
         HEADROOM_FRACTION,
         description="Fraction of a GPU's memory kept free for what is not counted: fragments, buffers, gathered "
         "layers.",

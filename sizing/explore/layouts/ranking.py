@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from sizing.errors import InvalidInput
 from sizing.explore.layouts.layouts_report import LayoutsReport, MinMemory
-from sizing.explore.layouts.layouts_request import MOST_HEADROOM_FRACTION, LayoutsRequest, layouts_request_from
+from sizing.explore.layouts.layouts_request import MAX_HEADROOM_FRACTION, LayoutsRequest, layouts_request_from
 from sizing.explore.layouts.objectives import ranking
 from sizing.explore.layouts.search import Search, Tally
 from sizing.layout.degrees import SEARCHED_DEGREES, degrees_text
@@ -98,7 +98,7 @@ def _gathered(search: Search, tally: Tally) -> Iterator[str]:
     largest, capacity = max(found, default=None), search.gpu_memory_bytes
     headroom = capacity - search.room_bytes
     if largest is not None and largest.num_bytes > headroom:
-        enough = min(math.ceil(100 * largest.num_bytes / capacity) / 100, MOST_HEADROOM_FRACTION)
+        enough = min(math.ceil(100 * largest.num_bytes / capacity) / 100, MAX_HEADROOM_FRACTION)
         yield (
             f"{largest.text}, {decimal_bytes_text(largest.num_bytes)} that are not counted. "
             f"This exceeds the headroom of {decimal_bytes_text(headroom)}. Give a headroom_fraction of {enough}"

@@ -21,7 +21,7 @@ from sizing.state.training import Recomputation
 from sizing.training import GpuMemory
 from sizing.training.memory_question import RECOMPUTATIONS, MemoryQuestion
 
-MOST_CANDIDATES = 5_000
+MAX_CANDIDATES = 5_000
 """Some milliseconds each: the search ends within the half minute that a service gives a question."""
 
 _SEARCHED_ZERO_STAGES = (1, 2, 3)
@@ -97,12 +97,12 @@ class Search:
 
         Raises InvalidInput where there are more than 5,000.
         """
-        found = list(itertools.islice(self.degrees.combinations(), MOST_CANDIDATES + 1))
-        if len(found) > MOST_CANDIDATES:
+        found = list(itertools.islice(self.degrees.combinations(), MAX_CANDIDATES + 1))
+        if len(found) > MAX_CANDIDATES:
             raise InvalidInput.of(
                 "the search",
-                f"must have at most {MOST_CANDIDATES:,} candidates",
-                value=f"{MOST_CANDIDATES + 1:,} or more",
+                f"must have at most {MAX_CANDIDATES:,} candidates",
+                value=f"{MAX_CANDIDATES + 1:,} or more",
                 remedy="give fewer contexts, even_stages, or a num_gpus with fewer divisors",
             )
         return found

@@ -13,7 +13,7 @@ from sizing.run.requirements.asked import COPY_RATE, DRAINED, INTERVAL, Asked, i
 from sizing.run.requirements.best_interval import best_interval_seconds
 from sizing.run.requirements.joint import GOODPUT, TARGETS_OF
 from sizing.storage.limits import Direction
-from sizing.units import MOST_BYTES
+from sizing.units import MAX_BYTES
 
 _FORMER_SENSES = {"least": "min", "most": "max"}
 
@@ -64,7 +64,7 @@ def questions(asked: Asked, needed: Mapping[str, float]) -> Iterator[Question]:
     """What varies alone: a GPU's copy to its host, and the interval, for goodput at rates that meet it."""
     if asked.is_async:
         for target in filter(asked.asks, ("max_stall_seconds", "max_overhead_fraction")):
-            yield Question(COPY_RATE, "min", target, 1.0, float(MOST_BYTES))
+            yield Question(COPY_RATE, "min", target, 1.0, float(MAX_BYTES))
     low, high = interval_bounds(asked)
     for target in filter(asked.asks, (DRAINED, "max_overhead_fraction")):
         yield Question(INTERVAL, "min", target, low, high)

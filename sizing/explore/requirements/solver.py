@@ -20,7 +20,7 @@ from sizing.run.requirements.joint import GOODPUT, TARGETS_OF, Solution, all_tar
 from sizing.run.targets import TargetCheck
 from sizing.scenario import Scenario, scenario_from
 from sizing.sized import sized
-from sizing.units import MOST_BYTES, seconds_text
+from sizing.units import MAX_BYTES, seconds_text
 
 
 def requirements(document: object) -> RequirementsReport:
@@ -78,7 +78,7 @@ def _requirements(asked: Asked) -> Iterator[Requirement]:
 def _unlimited(asked: Asked) -> dict[str, float]:
     """No limit of rates in either direction."""
     fields = (field for direction in TARGETS_OF for field in asked.joint(direction).unit_bytes)
-    return dict.fromkeys(map(profile_path, fields), float(MOST_BYTES))
+    return dict.fromkeys(map(profile_path, fields), float(MAX_BYTES))
 
 
 def _rows(asked: Asked, joint: JointQuestion, solution: Solution | None, best: TargetCheck) -> Iterator[Requirement]:

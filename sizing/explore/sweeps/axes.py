@@ -14,8 +14,8 @@ from pydantic.fields import FieldInfo
 from sizing.errors import InvalidInput, explain, model_in
 from sizing.scenario import Scenario
 
-MOST_VALUES = 1_000_000
-"""Of one field; MOST_ROWS bounds their product."""
+MAX_VALUES = 1_000_000
+"""Of one field; MAX_ROWS bounds their product."""
 
 _RUN_BLOCKS = ("storage", "reliability", "retention", "targets", "costs")
 _INTERVAL = "checkpoint.interval_seconds"
@@ -30,7 +30,7 @@ class Range(BaseModel):
 
     start: Any = Field(alias="from", description="First value, in any unit that the field takes.")
     stop: Any = Field(alias="to", description="Last value, included.")
-    num: Annotated[int, Field(ge=2, le=MOST_VALUES)] = Field(
+    num: Annotated[int, Field(ge=2, le=MAX_VALUES)] = Field(
         description="How many values, both ends included; whole numbers are rounded and repeated ones dropped."
     )
     scale: Literal["linear", "log"] = Field(
@@ -89,9 +89,9 @@ def _axis(path: str, values: Sequence[Any]) -> Axis:
 
 
 def _some(path: str, values: list[Any]) -> list[Any]:
-    if not 1 <= len(values) <= MOST_VALUES:
+    if not 1 <= len(values) <= MAX_VALUES:
         raise InvalidInput.of(
-            path, f"must have 1 to {MOST_VALUES:,} values", value=f"{len(values):,}", remedy="give a shorter list"
+            path, f"must have 1 to {MAX_VALUES:,} values", value=f"{len(values):,}", remedy="give a shorter list"
         )
     return values
 

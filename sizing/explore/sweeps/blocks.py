@@ -15,9 +15,9 @@ from sizing.explore.sweeps.axes import Axis
 from sizing.explore.sweeps.sweep_request import Combination
 from sizing.explore.sweeps.table import Column
 
-MOST_ROWS = 10_000_000
+MAX_ROWS = 10_000_000
 """Some seconds of one core for arrays alone; as CSV it is about two gigabytes."""
-MOST_SCENARIOS = 20_000
+MAX_SCENARIOS = 20_000
 """Scenarios that differ in more than numbers of storage, run and failures, each of which is parsed and laid out."""
 
 _ROWS_PER_BLOCK = 8_192
@@ -52,9 +52,9 @@ def num_rows_of(axes: Sequence[Axis], combine: Combination) -> int:
         found = ", ".join(f"{axis.path} {len(axis.values):,}" for axis in axes)
         raise InvalidInput.of("combine", "zip needs lists of one length", value=found, remedy="make them equally long")
     total = lengths[0] if combine == "zip" else math.prod(lengths)
-    if total > MOST_ROWS:
+    if total > MAX_ROWS:
         raise InvalidInput.of(
-            "the sweep", f"must have at most {MOST_ROWS:,} rows", value=f"{total:,}", remedy="take fewer values"
+            "the sweep", f"must have at most {MAX_ROWS:,} rows", value=f"{total:,}", remedy="take fewer values"
         )
     return total
 
@@ -97,10 +97,10 @@ def _zipped(fixed: Sequence[Axis], arrays: Sequence[Axis]) -> Iterator[Block]:
 
 
 def _require_few(num_scenarios: int) -> None:
-    if num_scenarios > MOST_SCENARIOS:
+    if num_scenarios > MAX_SCENARIOS:
         raise InvalidInput.of(
             "the sweep",
-            f"must have at most {MOST_SCENARIOS:,} scenarios that differ in more than numbers of storage, interval, "
+            f"must have at most {MAX_SCENARIOS:,} scenarios that differ in more than numbers of storage, interval, "
             "failures, retention, targets and costs",
             value=f"{num_scenarios:,}",
             remedy="take fewer values of the other fields",

@@ -22,10 +22,10 @@ from sizing.run.figures import with_arrays
 from sizing.scenario import Scenario, scenario_from
 from sizing.sized import sized
 
-MOST_REPORTED_ROWS = 200_000
+MAX_REPORTED_ROWS = 200_000
 """About 270 bytes each as JSON: 54 MB, which clients still read. The front of more rows is small."""
 
-_MOST_REFUSALS = 100
+_MAX_REFUSALS = 100
 """Named one by one; the others are counted."""
 _OBJECTIVE = "objective "
 
@@ -99,10 +99,10 @@ def sweep(document: object, *, progress: Progress | None = None) -> SweepReport:
     """
     request = sweep_request_from(document)
     asked = Sweep(request)
-    if request.rows == "all" and asked.num_rows > MOST_REPORTED_ROWS:
+    if request.rows == "all" and asked.num_rows > MAX_REPORTED_ROWS:
         raise InvalidInput.of(
             "rows",
-            f"must be front for more than {MOST_REPORTED_ROWS:,} rows",
+            f"must be front for more than {MAX_REPORTED_ROWS:,} rows",
             value=f"{asked.num_rows:,} rows",
             remedy="ask for the front alone, or for CSV on the command line",
         )
@@ -116,7 +116,7 @@ def sweep(document: object, *, progress: Progress | None = None) -> SweepReport:
         objectives=list(request.objectives),
         num_rows=asked.num_rows,
         num_refused_rows=asked.num_refused_rows,
-        refused=asked.refused[:_MOST_REFUSALS],
+        refused=asked.refused[:_MAX_REFUSALS],
         warnings=list(_unknown_objectives(table, request.objectives)),
     )
 

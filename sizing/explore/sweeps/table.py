@@ -12,7 +12,7 @@ import numpy.typing as npt
 Column = npt.NDArray[Any]
 Table = dict[str, Column]
 
-_MOST_EXACT = 2**62
+_MAX_EXACT = 2**62
 """Whole numbers above become floats, as numpy's 64 bits end at 2^63."""
 
 
@@ -25,7 +25,7 @@ def column(value: Any, num_rows: int) -> Column:
     if value is None:
         return np.full(num_rows, np.nan)
     if isinstance(value, bool | int | float):
-        return np.full(num_rows, value if not isinstance(value, int) or value < _MOST_EXACT else float(value))
+        return np.full(num_rows, value if not isinstance(value, int) or value < _MAX_EXACT else float(value))
     return np.full(num_rows, value if isinstance(value, str) else json.dumps(value), dtype=object)
 
 

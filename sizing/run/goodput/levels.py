@@ -11,11 +11,11 @@ import numpy as np
 from sizing.run.goodput.single_level import young_seconds
 from sizing.storage.transfer import Numbers
 
-LEAST_PROBABILITY = 1e-30
+MIN_PROBABILITY = 1e-30
 """Probabilities below count as this: the times of hopeless runs stay finite, even those of nine levels on top of each
 other, whose factors multiply to 1e270."""
 
-_LEAST_USED_FRACTION = 1e-12
+_MIN_USED_FRACTION = 1e-12
 """Below, no failure needs the level: what is left is rounding of 1 less the shares of the others."""
 
 
@@ -55,7 +55,7 @@ def level_mtbf_seconds(level: Level, *, mtbf_seconds: Numbers) -> Numbers:
     >>> float(level_mtbf_seconds(Level(60.0, 1.0, 0.0, 0.0, 0.5), mtbf_seconds=3600.0))
     7200.0
     """
-    some = np.greater(level.used_fraction, _LEAST_USED_FRACTION)
+    some = np.greater(level.used_fraction, _MIN_USED_FRACTION)
     return np.divide(mtbf_seconds, np.where(some, level.used_fraction, np.nan))
 
 
@@ -89,6 +89,6 @@ def _together(levels: Sequence[Level], mtbf_seconds: Numbers) -> Numbers:
     """The interval of levels that are saved to at the same moments, infinite where no failure needs them."""
     stall = sum((level.stall_seconds for level in levels), start=0.0)
     used = sum((level.used_fraction for level in levels), start=0.0)
-    some = np.greater(used, _LEAST_USED_FRACTION)
+    some = np.greater(used, _MIN_USED_FRACTION)
     between = np.divide(mtbf_seconds, np.where(some, used, 1.0))
     return np.where(some, stall + young_seconds(stall, mtbf_seconds=between), np.inf)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sizing.run.goodput.levels import LEAST_PROBABILITY, Level, overhead_of_levels_fraction
+from sizing.run.goodput.levels import MIN_PROBABILITY, Level, overhead_of_levels_fraction
 from sizing.storage.transfer import Numbers
 
 
@@ -109,7 +109,7 @@ def _then(first: _Attempt, second: _Attempt) -> _Attempt:
 def _repeated(segment: _Attempt, times: Numbers) -> _Attempt:
     """So many segments, one after the other, until one is given up."""
     leaving = segment.exit_fraction
-    done = np.maximum(segment.done_fraction, LEAST_PROBABILITY)
+    done = np.maximum(segment.done_fraction, MIN_PROBABILITY)
     log_done = times * np.where(np.less(leaving, 0.5), np.log1p(-np.minimum(leaving, 0.5)), np.log(done))
     exit_fraction, some = -np.expm1(log_done), np.greater(leaving, 0)
     number = np.where(some, exit_fraction / np.where(some, leaving, 1.0), times)
@@ -120,7 +120,7 @@ def _retried(attempt: _Attempt, *recoveries: _Recovery) -> _Attempt:
     """The attempt, begun again after each failure that one of the recoveries makes good."""
     up = 1.0 - sum((one.share * one.fraction for one in recoveries), start=0.0)
     recovering = sum((one.share * one.seconds for one in recoveries), start=0.0)
-    ended = np.maximum(attempt.done_fraction + attempt.exit_fraction * up, LEAST_PROBABILITY)
+    ended = np.maximum(attempt.done_fraction + attempt.exit_fraction * up, MIN_PROBABILITY)
     return _Attempt(
         (attempt.seconds + attempt.exit_fraction * recovering) / ended,
         attempt.done_fraction / ended,
@@ -139,7 +139,7 @@ def _recovery(level: Level, rates: _Rates) -> _Recovery:
     both = _then(reading, draining)
     up = reading.exit_fraction * (1.0 - rates.up_to_here / rates.total)
     up = up + reading.done_fraction * draining.exit_fraction * (1.0 - rates.own_share)
-    ended = np.maximum(both.done_fraction + up, LEAST_PROBABILITY)
+    ended = np.maximum(both.done_fraction + up, MIN_PROBABILITY)
     return _Recovery(both.seconds / ended, both.done_fraction / ended, rates.own_share)
 
 

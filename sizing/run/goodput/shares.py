@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from sizing.run.figures import Figures
-from sizing.run.goodput.levels import LEAST_PROBABILITY, Level, overhead_of_levels_fraction
+from sizing.run.goodput.levels import MIN_PROBABILITY, Level, overhead_of_levels_fraction
 from sizing.storage.transfer import Numbers
 
 
@@ -86,7 +86,7 @@ def recovering_fraction(levels: Sequence[Level], *, mtbf_seconds: Numbers) -> Nu
     for level in reversed(levels):
         broken_off = -np.expm1(-np.divide(level.recovery_seconds, mtbf_seconds))
         again = broken_off * (1.0 - above)
-        expected = broken_off * np.add(mtbf_seconds, upward) / np.maximum(1.0 - again, LEAST_PROBABILITY)
+        expected = broken_off * np.add(mtbf_seconds, upward) / np.maximum(1.0 - again, MIN_PROBABILITY)
         upward, above = upward + level.used_fraction * expected, above + level.used_fraction
     share: Numbers = upward / np.add(mtbf_seconds, upward)
     return share

@@ -16,7 +16,7 @@ from sizing.storage.joint_rates import JointRates, joint_rates
 from sizing.storage.limits import Demand, Direction
 from sizing.storage.profile import StorageProfile
 from sizing.storage.rates import RateField
-from sizing.units import MOST_SECONDS
+from sizing.units import MAX_SECONDS
 
 DRAINED = "interval_seconds"
 """Not a target of the scenario: an asynchronous save must have drained before the next one starts."""
@@ -110,10 +110,10 @@ def interval_bounds(asked: Asked) -> tuple[float, float]:
     >>> from sizing.scenario import REFERENCE_SCENARIO, scenario_from
     >>> from sizing.sized import sized
     >>> scenario = scenario_from(REFERENCE_SCENARIO)
-    >>> interval_bounds(Asked(sized(scenario).demands, scenario.run_inputs)) == (1e-3, MOST_SECONDS)  # no tiers
+    >>> interval_bounds(Asked(sized(scenario).demands, scenario.run_inputs)) == (1e-3, MAX_SECONDS)  # no tiers
     True
     """
     checkpoint = asked.inputs.checkpoint
     front, behind = checkpoint.front_tiers, checkpoint.archives
     low = front[-1].interval_seconds * (1 + 1e-9) if front else 1e-3
-    return low, behind[0].interval_seconds if behind else MOST_SECONDS
+    return low, behind[0].interval_seconds if behind else MAX_SECONDS

@@ -20,7 +20,7 @@ from sizing.storage.joint_rates import JointRates
 from sizing.storage.limits import Direction
 from sizing.storage.rates import RateField
 from sizing.storage.transfer import Numbers
-from sizing.units import MOST_BYTES
+from sizing.units import MAX_BYTES
 
 GOODPUT = "min_goodput_fraction"
 TARGETS_OF: dict[Direction, tuple[str, ...]] = {
@@ -253,7 +253,7 @@ def _met(asked: Asked, targets: tuple[str, ...], figures: RunReport, num_rows: i
 
 def _bounds(scaled: list[tuple[JointRates, float]]) -> tuple[float, float]:
     """Factors from which every file system rate is at most the highest that a scenario takes, and every rate 1 B/s."""
-    fast = max(float(joint.total_bytes) / (MOST_BYTES * scale) for joint, scale in scaled)
+    fast = max(float(joint.total_bytes) / (MAX_BYTES * scale) for joint, scale in scaled)
     slow = _BELOW * min(float(size) / scale for joint, scale in scaled for size in joint.unit_bytes.values())
     return fast, slow
 

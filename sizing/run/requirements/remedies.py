@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,16 +11,21 @@ from sizing.run.requirements.asked import COPY_RATE, INTERVAL, READ_RATE, WRITE_
 from sizing.run.requirements.edge import last_that_meets
 from sizing.run.requirements.joint import joint_solution
 from sizing.run.targets import TargetCheck
-from sizing.units import MOST_BYTES, rate_text, seconds_text
+from sizing.units import MAX_BYTES, rate_text, seconds_text
 
 _NAMES = {WRITE_RATE: "min write bandwidth", READ_RATE: "min read bandwidth"}
 _NO_STORAGE = "no storage meets it at any interval: what comes before or beside the transfer takes too long"
 
 
-def with_remedies(checks: Sequence[TargetCheck], asked: Asked) -> list[TargetCheck]:
-    """The checks, the missed ones with what would meet each of them alone."""
+def with_remedies(checks: Sequence[TargetCheck], asked: Asked, *, given: Collection[str]) -> list[TargetCheck]:
+    """The checks; the missed ones of the targets that are `given` with what would meet each of them alone.
+
+    To solve takes a hundred times as long as to answer, so a default that is missed gets no remedy.
+    """
     return [
-        check.model_copy(update={"remedy": _remedy(asked, check.target)}) if check.met is False else check
+        check.model_copy(update={"remedy": _remedy(asked, check.target)})
+        if check.met is False and check.target in given
+        else check
         for check in checks
     ]
 
@@ -42,7 +47,7 @@ def _remedy(asked: Asked, target: str) -> str:
 
 def _copy_remedy(asked: Asked, target: str) -> str:
     """An asynchronous save stalls for the copy to the host alone."""
-    most = float(MOST_BYTES)
+    most = float(MAX_BYTES)
 
     def meets(rates: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
         check = asked.check(target, {COPY_RATE: rates if len(rates) > 1 else float(rates[0])})

@@ -17,7 +17,7 @@ from sizing.run.goodput.shares import Shares, shares_of
 from sizing.run.simulation.monte_carlo import SimulatedRuns, simulate
 from sizing.units import SECONDS_PER_DAY, PositiveSeconds, seconds_text
 
-MOST_FAILURES = 200_000_000
+MAX_FAILURES = 200_000_000
 """Half a minute of one core, at 0.11 us each."""
 NUM_BINS = 12
 """Rows of a table that show the shape of 10,000 runs."""
@@ -150,10 +150,10 @@ def _mtbf_seconds(run: RunFigures) -> float:
 
 def _check_work(request: SimulationRequest, mtbf_seconds: float) -> None:
     failures = request.num_runs * (request.run_seconds / mtbf_seconds + 1)
-    if failures > MOST_FAILURES:
+    if failures > MAX_FAILURES:
         raise InvalidInput.of(
             "the simulation",
-            f"must have at most {MOST_FAILURES:,} failures in all runs",
+            f"must have at most {MAX_FAILURES:,} failures in all runs",
             value=f"about {failures:,.0f}",
             remedy="lower num_runs or run_seconds",
         )

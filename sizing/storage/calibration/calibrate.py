@@ -11,7 +11,7 @@ from sizing.storage.calibration.conditions import doubts_about
 from sizing.storage.calibration.fit import fit_of
 from sizing.storage.calibration.grade import grade_of
 from sizing.storage.calibration.rows import OPERATIONS, configuration_text
-from sizing.storage.calibration.series import LEAST_CONFIGURATIONS, Series, dates_of, series_of
+from sizing.storage.calibration.series import MIN_CONFIGURATIONS, Series, dates_of, series_of
 from sizing.storage.measurement import BenchmarkResult
 from sizing.storage.profile import StorageProfile
 from sizing.units import decimal_bytes_text, percent_text
@@ -22,9 +22,9 @@ NOTABLE_MISS_FRACTION = 0.25
 NOTABLE_MISS_DEVIATIONS = 4
 """Of a measured time from its prediction: both must be exceeded. A choice: of normal noise, one in 16,000 lies four
 deviations off, and where storage is calm a few percent are no reason to doubt a run."""
-MOST_WARNINGS_OF_A_RUN = 3
+MAX_WARNINGS_OF_A_RUN = 3
 """Of one document; a scan has one for each configuration, and they are mostly alike."""
-LEAST_RATIO_OF_SIZES = 1.5
+MIN_RATIO_OF_SIZES = 1.5
 """Between bytes per rank that count as two sizes. A guess: closer, a fixed time changes the rate by less than noise
 does."""
 
@@ -95,21 +95,21 @@ def _profile(fits: Iterable[DirectionFit]) -> StorageProfile:
 
 
 def _is_enough(series: Series) -> bool:
-    return series.num_configurations >= LEAST_CONFIGURATIONS
+    return series.num_configurations >= MIN_CONFIGURATIONS
 
 
 def _too_few(series: Sequence[Series]) -> InvalidInput:
     found = {row.configuration for s in series for row in s.rows}
     reasons = "; ".join(note for s in series for note in s.left_out)
     had = ", ".join(sorted(map(configuration_text, found))) or "none"
-    rule = f"must have at least {LEAST_CONFIGURATIONS} configurations of the same operation and settings, found {had}"
+    rule = f"must have at least {MIN_CONFIGURATIONS} configurations of the same operation and settings, found {had}"
     return InvalidInput.of("measurements", rule + (f" ({reasons})" if reasons else ""), value=None, remedy=_MISSING)
 
 
 def _one_size(fit: DirectionFit) -> Iterator[str]:
     """Without a second size the rates may hold the times that do not grow with bytes."""
     low, high = fit.covered.bytes_per_stream
-    if high < LEAST_RATIO_OF_SIZES * low:
+    if high < MIN_RATIO_OF_SIZES * low:
         yield (
             f"One size: all runs moved about {decimal_bytes_text(high)} per rank, so times that do not grow with bytes "
             "cannot be separated from the rates. Measure a second size"
@@ -119,7 +119,7 @@ def _one_size(fit: DirectionFit) -> Iterator[str]:
 def _of_run(result: BenchmarkResult) -> Iterator[str]:
     """What a run warned of; of many warnings the first and their number."""
     warnings = result.warnings
-    if len(warnings) > MOST_WARNINGS_OF_A_RUN:
+    if len(warnings) > MAX_WARNINGS_OF_A_RUN:
         warnings = [f"{len(warnings)} warnings in its document. The first: {warnings[0]}"]
     for warning in warnings:
         yield f"run {result.run_id}: {warning}"
@@ -143,7 +143,7 @@ def _missing(series: Series) -> Iterator[str]:
     if not _is_enough(series):
         yield (
             f"No {OPERATIONS[series.direction]} limits: {series.num_configurations} usable configuration(s), "
-            f"{LEAST_CONFIGURATIONS} are required; {_MISSING}"
+            f"{MIN_CONFIGURATIONS} are required; {_MISSING}"
         )
 
 

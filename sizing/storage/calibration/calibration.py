@@ -13,7 +13,7 @@ from sizing.errors import broken_rule
 from sizing.storage.profile import StorageProfile
 from sizing.storage.rates import Direction
 from sizing.storage.terms import Demand, Resource
-from sizing.units import MOST_BYTES
+from sizing.units import MAX_BYTES
 
 INTERVAL_TAIL = 0.05
 """Left out of every interval at either end, so that it holds 90 %."""
@@ -21,9 +21,9 @@ INTERVAL_TAIL = 0.05
 NORMAL_QUANTILE = 1.6448536269514722
 """Of the standard normal distribution at 1 - INTERVAL_TAIL."""
 
-MOST_DRAWS = 1_000
+MAX_DRAWS = 1_000
 """What a document may hold, of each limit; it is written with 200."""
-MOST_POINTS = 10_000
+MAX_POINTS = 10_000
 """As many configurations as a scan may have."""
 
 Verdict = Literal["measured", "lower-bound", "unknown"]
@@ -96,7 +96,7 @@ class FittedPoint(BaseModel):
     run_id: _Name = Field(description="Id of the benchmark run that measured it.")
     num_nodes: _Count = Field(description="Nodes that moved data at once.")
     num_streams: _Count = Field(description="Ranks that moved data at once.")
-    total_bytes: Annotated[int, Field(ge=1, le=MOST_BYTES)] = Field(description="Bytes that all ranks moved together.")
+    total_bytes: Annotated[int, Field(ge=1, le=MAX_BYTES)] = Field(description="Bytes that all ranks moved together.")
     num_files: _Count = Field(description="Files that all ranks moved together.")
     seconds: _Positive = Field(description="Median seconds of its repetitions, as measured.")
     predicted_seconds: _Positive = Field(description="Seconds that the fit predicts.")
@@ -127,7 +127,7 @@ class DirectionFit(BaseModel):
     worst_held_out_error_fraction: _NotNegative = Field(
         description="Max of these errors, as a fraction of the measured time."
     )
-    draws: dict[_Name, Annotated[tuple[_Positive, ...], Field(max_length=MOST_DRAWS)]] = Field(
+    draws: dict[_Name, Annotated[tuple[_Positive, ...], Field(max_length=MAX_DRAWS)]] = Field(
         max_length=32,
         description="Bootstrap draws of each fitted limit, by field of the profile; intervals of predictions come "
         "from them.",
@@ -136,7 +136,7 @@ class DirectionFit(BaseModel):
         max_length=32, description="Other sets of limits that explain the data as well, by field of the profile."
     )
     points: tuple[FittedPoint, ...] = Field(
-        max_length=MOST_POINTS, description="Every measurement that was fitted, with its prediction."
+        max_length=MAX_POINTS, description="Every measurement that was fitted, with its prediction."
     )
 
     def holds(self, resource: Resource) -> bool:

@@ -10,7 +10,7 @@ from sizing.storage.calibration.series import dates_of
 from sizing.storage.measurement import BenchmarkResult
 from sizing.version import __version__
 
-MOST_DAYS_APART = 30
+MAX_DAYS_APART = 30
 """A choice: storage that others use fills, and is updated, within a month."""
 
 _OWN_VERSION = "version of checkpoint-sizing"
@@ -24,7 +24,7 @@ def doubts_about(results: Sequence[BenchmarkResult]) -> Iterator[str]:
     if stale := versions - {__version__}:
         yield f"stale runs: measured by version {', '.join(sorted(stale))}, this is {__version__}"
     dates = dates_of(results)
-    if dates and (max(dates) - min(dates)).days > MOST_DAYS_APART:
+    if dates and (max(dates) - min(dates)).days > MAX_DAYS_APART:
         yield f"stale runs: the oldest is of {min(dates)}, the latest of {max(dates)}"
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from sizing.storage.calibration.least_squares import best_fits, fitted_columns
 from sizing.storage.calibration.roofline import Array, Design, Mask, log_seconds
 
-LEAST_NOISE_FRACTION = 0.01
+MIN_NOISE_FRACTION = 0.01
 """Noise below which no scan is believed to be."""
 
 _SIGNIFICANCE = 0.05
@@ -17,14 +17,14 @@ _SIGNIFICANCE = 0.05
 _FIRST_NOISE = 0.05
 """Where the fit that estimates the noise begins; 1, 2 and 20 % led to the same terms in all of 12 simulated scans, 10 %
 in 11."""
-_LEAST_CONTRAST = 1e-3
+_MIN_CONTRAST = 1e-3
 """Between logarithms of two columns that are told apart. Sizes differ by that much through headers of files alone."""
 _OUTLIER_DEVIATIONS = 2.5
 """Winsorizing at 2.5 sees noise of 5 % as 5.3 % where there are no outliers, and as 8 % where each tenth is ten times
 as far off; at 1.5 it sees 4.5 and 5.2, at 4 5.3 and 13."""
 _WINSORIZING_STEPS = 20
 """Each draws outliers in by a part: after 10 the noise is up to 18 % off what many steps find, after 20 below 1 %."""
-_LEAST_FREEDOM = 3
+_MIN_FREEDOM = 3
 """With fewer the quantile of t is so large (12.7 for one) that no term would ever be needed."""
 
 
@@ -105,7 +105,7 @@ def _eliminated(
 def _has_one_size(design: Design) -> bool:
     """Whether a shared term takes as long in all configurations: that of a writer, where all write as much."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return bool((np.ptp(np.log(design.coefficients[:, design.is_shared]), axis=0) < _LEAST_CONTRAST).any())
+        return bool((np.ptp(np.log(design.coefficients[:, design.is_shared]), axis=0) < _MIN_CONTRAST).any())
 
 
 def _twins(design: Design) -> dict[int, int]:
@@ -122,7 +122,7 @@ def _twins(design: Design) -> dict[int, int]:
                 is_other_kind = design.is_shared[earlier] != design.is_shared[column]
                 if earlier in found or (is_other_kind and _is_constant(design)[column]):
                     continue
-                if np.ptp(logs[:, column] - logs[:, earlier]) < _LEAST_CONTRAST:
+                if np.ptp(logs[:, column] - logs[:, earlier]) < _MIN_CONTRAST:
                     found[column] = earlier
                     break
     return found
@@ -174,14 +174,14 @@ def _residual_noise(residuals: Array, num_parameters: int, repetition_noise: flo
     variance = squares.sum() / free
     for _ in range(_WINSORIZING_STEPS):
         variance = np.minimum(squares, _OUTLIER_DEVIATIONS**2 * variance).sum() / free
-    return max(float(np.sqrt(variance)), repetition_noise, LEAST_NOISE_FRACTION)
+    return max(float(np.sqrt(variance)), repetition_noise, MIN_NOISE_FRACTION)
 
 
 def _allowance(degrees_of_freedom: int) -> float:
     """What leaving out one term may cost, in units of the noise squared: the F(1, df) quantile."""
     from scipy.special import stdtrit  # noqa: PLC0415 - only fitting needs it
 
-    return float(stdtrit(max(degrees_of_freedom, _LEAST_FREEDOM), 1 - _SIGNIFICANCE / 2) ** 2)
+    return float(stdtrit(max(degrees_of_freedom, _MIN_FREEDOM), 1 - _SIGNIFICANCE / 2) ** 2)
 
 
 def _is_constant(design: Design) -> Mask:

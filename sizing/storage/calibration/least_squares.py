@@ -14,20 +14,20 @@ from sizing.storage.calibration.roofline import SHARP, SMOOTH, Array, Design, Ma
 
 _TUNING = 2.385
 """As the module says: 95 % efficiency where the noise is normal."""
-_MOST_STEPS = 40
+_MAX_STEPS = 40
 """In 12 simulated scans (40, 12, 10 and 20 configurations, noise of 2 to 10 %) twice as many steps changed no loss by
 1e-4 and no end of a bootstrap interval at all; half as many left a loss 1.2 too high."""
-_LEAST_GAIN = 1e-9
+_MIN_GAIN = 1e-9
 """Of a loss over itself, below which a row rests. In the same scans 1e-6 moved ends of intervals by up to 5 %, 1e-12 by
 0.1 %."""
 _FIRST_DAMPING = 1e-3
 _DAMPING_AFTER_A_GAIN, _DAMPING_AFTER_A_LOSS = 1 / 5, 6.0
-_MOST_DAMPING = 1e9
+_MAX_DAMPING = 1e9
 """Of Levenberg-Marquardt (Marquardt 1963, SIAM 11(2)): from nearly Gauss-Newton towards short steps downhill. A guess:
 other factors find the same minimum in more or fewer steps. At the last a step changes nothing, and the row rests."""
 _RIDGE = 1e-12
 """On the diagonal, so that columns which a fit leaves out do not make the matrix singular."""
-_LONGEST_STEP = 2.0
+_MAX_STEP = 2.0
 """Of a logarithm: no rate changes by more than a factor of 7 at once, so that no term jumps out of the maximum."""
 _ROOM_BELOW = 14.0
 """Of logarithms: a term at its lower bound takes less than a millionth of the shortest time: as good as absent. With 8,
@@ -207,7 +207,7 @@ def _descended(
     loss = losses(residuals, weights, noise=noise)
     damping = np.full(len(parameters), _FIRST_DAMPING)
     moving = np.arange(len(parameters))
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         step = _steps(slopes[moving], residuals[moving], weights[moving], noise, damping[moving])
         tried = np.clip(parameters[moving] + step, *limits)
         tried = np.where(np.isneginf(parameters[moving]), -np.inf, tried)
@@ -220,7 +220,7 @@ def _descended(
         parameters[rows], residuals[rows], slopes[rows] = tried[better], new_residuals[better], new_slopes[better]
         loss[rows] = new_loss[better]
         damping[moving] *= np.where(better, _DAMPING_AFTER_A_GAIN, _DAMPING_AFTER_A_LOSS)
-        rests = (better & (gain < _LEAST_GAIN * (1 + new_loss))) | (damping[moving] > _MOST_DAMPING)
+        rests = (better & (gain < _MIN_GAIN * (1 + new_loss))) | (damping[moving] > _MAX_DAMPING)
         moving = moving[~rests]
         if not len(moving):
             break
@@ -236,4 +236,4 @@ def _steps(slopes: Array, residuals: Array, weights: Array, noise: float, dampin
     curvature[:, diagonal, diagonal] *= 1 + damping[:, None]
     curvature[:, diagonal, diagonal] += _RIDGE
     step = -np.linalg.solve(curvature, gradient[..., None])[..., 0]
-    return np.asarray(np.clip(step, -_LONGEST_STEP, _LONGEST_STEP))
+    return np.asarray(np.clip(step, -_MAX_STEP, _MAX_STEP))

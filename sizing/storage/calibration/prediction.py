@@ -14,7 +14,7 @@ from sizing.storage.rates import Direction, Rates, rates_of
 from sizing.storage.terms import Demand, shared_terms, total_seconds
 from sizing.storage.transfer import Numbers
 
-LEAST_ERROR_FRACTION = 0.02
+MIN_ERROR_FRACTION = 0.02
 """Error per doubling beyond what was measured, where the held-out error is smaller still."""
 
 
@@ -98,7 +98,7 @@ def _unseen_seconds(bounds: Rates, demands: Sequence[Demand]) -> Numbers:
 
 def _extrapolation_variance(fit: DirectionFit, demands: Sequence[Demand]) -> Numbers:
     """Variance of log seconds by distance from what was measured: one error per doubling of each figure."""
-    error = max(fit.held_out_error_fraction, fit.noise_fraction, LEAST_ERROR_FRACTION)
+    error = max(fit.held_out_error_fraction, fit.noise_fraction, MIN_ERROR_FRACTION)
     distances = [sum((by**2 for by in _doublings(fit, demand).values()), start=np.float64(0.0)) for demand in demands]
     farthest: Numbers = functools.reduce(np.maximum, distances)
     return error**2 * farthest

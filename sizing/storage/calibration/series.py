@@ -25,7 +25,7 @@ from sizing.storage.measurement import BenchmarkResult
 from sizing.storage.rates import Direction
 from sizing.storage.terms import Demand
 
-LEAST_CONFIGURATIONS = 3
+MIN_CONFIGURATIONS = 3
 """A rate, a fixed time and one to check them: below, any times are explained."""
 CONTRADICTION_RATIO = 2.0
 """Between two runs of one configuration. A choice, far above noise: storage that was changed between them, or was

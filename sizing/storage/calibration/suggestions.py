@@ -15,10 +15,10 @@ from sizing.storage.rates import DIRECTIONS, Direction, rates_of
 from sizing.storage.terms import Demand, total_seconds
 from sizing.units import percent_text
 
-_MOST_SUGGESTIONS = 3
+_MAX_SUGGESTIONS = 3
 """Of each direction: people make a few runs and calibrate again."""
-_LEAST_RATIO_WORTH_A_RUN = 2.0
-"""Between sizes, below which another one is suggested: above `LEAST_RATIO_OF_SIZES`, from which on there is no doubt of
+_MIN_RATIO_WORTH_A_RUN = 2.0
+"""Between sizes, below which another one is suggested: above `MIN_RATIO_OF_SIZES`, from which on there is no doubt of
 them, as a run more costs little."""
 _SHARED = ("file-system", "node", "writer")
 
@@ -50,7 +50,7 @@ def suggestions(calibration: Calibration) -> tuple[Suggestion, ...]:
             rows = itertools.chain(
                 _to_vary(fit, direction), _to_reach(fit, direction), _to_narrow(calibration, fit, direction)
             )
-            found += itertools.islice(rows, _MOST_SUGGESTIONS)
+            found += itertools.islice(rows, _MAX_SUGGESTIONS)
     return tuple(found)
 
 
@@ -81,7 +81,7 @@ def _to_vary(fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:
 
 def _has_one_size(fit: DirectionFit) -> bool:
     low, high = fit.covered.bytes_per_stream
-    return high < _LEAST_RATIO_WORTH_A_RUN * low
+    return high < _MIN_RATIO_WORTH_A_RUN * low
 
 
 def _to_narrow(calibration: Calibration, fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:

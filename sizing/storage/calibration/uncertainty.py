@@ -11,7 +11,7 @@ from sizing.storage.calibration.explanation import Explanation
 from sizing.storage.calibration.least_squares import many_fitted
 from sizing.storage.calibration.roofline import Array, Design, log_seconds
 
-_MOST_LEVERAGE = 0.9
+_MAX_LEVERAGE = 0.9
 """A configuration that alone decides a limit has leverage 1, and its residual would be divided by 0; at 0.9 it is made
 three times as large."""
 
@@ -89,4 +89,4 @@ def interval(draws: Array) -> tuple[float, float]:
 def _leverages(slopes: Array) -> Array:
     """The diagonal of the hat matrix of the linearised fit."""
     orthogonal, _ = np.linalg.qr(slopes)
-    return np.asarray(np.minimum((orthogonal**2).sum(axis=1), _MOST_LEVERAGE))
+    return np.asarray(np.minimum((orthogonal**2).sum(axis=1), _MAX_LEVERAGE))

@@ -14,10 +14,10 @@ from sizing.storage.calibration.explanation import Explanation
 from sizing.storage.calibration.roofline import Array, Design, largest_shared, log_seconds
 from sizing.storage.calibration.uncertainty import interval
 
-LEAST_BINDING = 3
+MIN_BINDING = 3
 """Configurations in which a limit must bind to count as measured."""
 
-MOST_RATIO_OF_A_TIME = 20.0
+MAX_RATIO_OF_A_TIME = 20.0
 """Of an interval's ends, from which on a time that adds up was not seen."""
 
 _UNCHECKED = "as many limits as configurations, so no configuration checks it"
@@ -94,8 +94,8 @@ def _doubt_about_rate(fit: _Fit, column: int, *, num_binding: int) -> str | None
         return "never reached: no run was limited by it"
     if fit.explanation.fixed_in_rates:
         return f"{_ONE_SIZE} fixed time, which it contains"
-    if num_binding < LEAST_BINDING:
-        return f"binds in {num_binding} configuration(s), {LEAST_BINDING} are required"
+    if num_binding < MIN_BINDING:
+        return f"binds in {num_binding} configuration(s), {MIN_BINDING} are required"
     return None if fit.is_checked else _UNCHECKED
 
 
@@ -109,7 +109,7 @@ def _time(fit: _Fit, column: int) -> LimitEstimate:
     """A time that adds up: its value where an interval is narrow enough, and whether more than the fit shows it."""
     name = fit.names[column]
     low, high = fit.interval(column) if fit.is_kept(column) else (0.0, 0.0)
-    is_narrow = high < MOST_RATIO_OF_A_TIME * low
+    is_narrow = high < MAX_RATIO_OF_A_TIME * low
     is_seen = fit.is_checked and is_narrow
     return LimitEstimate(
         field=name.field,

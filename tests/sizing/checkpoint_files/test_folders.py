@@ -195,7 +195,7 @@ def test_a_pipe_is_never_opened(tmp_path: Path) -> None:
 
 
 def test_too_many_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder, "MOST_FILES", 3)
+    monkeypatch.setattr(folder, "MAX_FILES", 3)
     for i in range(4):
         (tmp_path / f"{i}.txt").touch()
     assert "more than 3 files" in refusal_of(tmp_path)

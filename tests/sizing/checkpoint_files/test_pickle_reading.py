@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sizing.checkpoint_files import pickle_reading, pickle_stack
 from sizing.checkpoint_files.allowed_names import allowed_in_dcp, allowed_in_torch_save
 from sizing.checkpoint_files.pickle_reading import read_pickle
-from sizing.checkpoint_files.pickle_values import MOST_OPEN_MARKS, Inert, RefusedPickle
+from sizing.checkpoint_files.pickle_values import MAX_OPEN_MARKS, Inert, RefusedPickle
 
 keys = st.text(max_size=8) | st.integers(-(2**31), 2**31 - 1)
 scalars = st.none() | st.booleans() | st.integers(-(2**127), 2**127) | st.floats(allow_nan=False) | st.text()
@@ -147,7 +147,7 @@ def test_an_attribute_is_looked_up_on_enumerations_only() -> None:
         (b"\x80\x02X\x01\x00\x00\x00\xff.", "damaged"),
         (b"\x80\x02\x8a\xff" + b"\x01" * 255 + b".", "255 bytes, more than 64"),
         (b"\x80\x02\x8b\xff\xff\xff\x7f.", "instruction 0x8b"),
-        (b"\x80\x02" + b"(" * (MOST_OPEN_MARKS + 1) + b"N.", "nests deeper than"),
+        (b"\x80\x02" + b"(" * (MAX_OPEN_MARKS + 1) + b"N.", "nests deeper than"),
     ],
 )
 def test_what_torch_does_not_write_is_refused(data: bytes, said: str) -> None:
@@ -171,15 +171,15 @@ def test_a_key_that_takes_for_ever_to_hash_is_refused_at_once() -> None:
 
 
 def test_a_pickle_beyond_the_limits_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pickle_reading, "MOST_INSTRUCTIONS", 1_000)
+    monkeypatch.setattr(pickle_reading, "MAX_INSTRUCTIONS", 1_000)
     assert "more than 1000 instructions" in refusal_of(b"\x80\x02" + b"N" * 1_000 + b".")
-    monkeypatch.setattr(pickle_reading, "MOST_PICKLE_BYTES", 100)
+    monkeypatch.setattr(pickle_reading, "MAX_PICKLE_BYTES", 100)
     assert "larger than 100 bytes" in refusal_of(b"\x80\x02" + b"N" * 100 + b".")
 
 
 @pytest.mark.parametrize("made", [b"]", b"}", b")\x85", b"\x8f", b"(t", b"(\x91"])
 def test_more_objects_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch, made: bytes) -> None:
-    monkeypatch.setattr(pickle_stack, "MOST_OBJECTS", 100)
+    monkeypatch.setattr(pickle_stack, "MAX_OBJECTS", 100)
     assert "more than 100 objects" in refusal_of(b"\x80\x04" + made * 101 + b".")
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sizing.checkpoint_files import contents_of
-from sizing.checkpoint_files.safetensors_file import MOST_HEADER_BYTES, safetensors_tensors
+from sizing.checkpoint_files.safetensors_file import MAX_HEADER_BYTES, safetensors_tensors
 from sizing.errors import UnreadableFile
 from tests.sizing.checkpoint_files.trained import described, num_parameters, read, tiny_llama
 
@@ -207,8 +207,8 @@ def test_a_bad_file_is_refused(tmp_path: Path, content: bytes, said: str) -> Non
 def test_a_header_beyond_the_limit_is_refused_unread(tmp_path: Path) -> None:
     path = tmp_path / "large.safetensors"
     with path.open("wb") as file:
-        file.write(struct.pack("<Q", MOST_HEADER_BYTES + 1))
-        file.truncate(10 * MOST_HEADER_BYTES)
+        file.write(struct.pack("<Q", MAX_HEADER_BYTES + 1))
+        file.truncate(10 * MAX_HEADER_BYTES)
     with pytest.raises(UnreadableFile, match=r"more than the max of 33.55 MB"):
         contents_of(path)
 

@@ -17,7 +17,7 @@ from sizing.training.activations import LayerShape, layer_activation_bytes
 from sizing.training.execution import execution_of
 from sizing.training.gpu_memory import GpuMemory
 from sizing.training.memory_question import MemoryQuestion
-from sizing.training.nearest import MOST_TRIED
+from sizing.training.nearest import MAX_TRIED
 from sizing.training.schedules import bubble_fraction, in_flight_microbatches
 
 FACTS = published("training_techniques")
@@ -251,7 +251,7 @@ def test_the_nearest_is_sought_among_few_whatever_could_be_tried(monkeypatch: py
     document = {"model": {"architecture": shape}, "parallelism": {"data": 720_720}, "cluster": {"node_spec": node}}
     report = answer(scenario_from(document | {"training": BATCH, "checkpoint": {"format": "torch-dist"}}))
     assert any("No degrees tried" in warning for warning in report.warnings)
-    assert 50 < len(tried) <= MOST_TRIED + 1
+    assert 50 < len(tried) <= MAX_TRIED + 1
 
 
 def test_a_bare_count_has_no_activations_and_says_so() -> None:
