@@ -1,0 +1,1 @@
+"""`make mutation`: whether the tests would notice if `sizing` were wrong."""
