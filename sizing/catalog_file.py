@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date
 from importlib import resources
 from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from sizing.errors import unknown_name
+from sizing.spelling import known_spelling
 
 
 class CatalogEntry(BaseModel):
@@ -33,7 +34,20 @@ def entries(kind: type[_Entry], *, package: str, file: str) -> dict[str, _Entry]
 
 
 def entry_named(name: str, known: Mapping[str, _Entry], *, field: str) -> _Entry:
-    """The entry of that name. Raises InvalidInput of `field`, with the nearest names, where there is none."""
-    if name not in known:
+    """The entry of that name, however it is spelled.
+
+    Raises InvalidInput of `field`, with the names that it fits or the nearest ones, where there is none.
+    """
+    spelled = known_spelling(name, known)
+    if spelled is None:
         raise unknown_name(field, name, known=known)
-    return known[name]
+    return known[spelled]
+
+
+def catalog_name(catalog: Callable[[], Mapping[str, CatalogEntry]]) -> AfterValidator:
+    """For the annotation of a name: it becomes the catalog's spelling; one that is not known stays, to be explained."""
+
+    def spelled(name: str) -> str:
+        return known_spelling(name, catalog()) or name
+
+    return AfterValidator(spelled)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Hashable
 from typing import Any
@@ -27,13 +28,21 @@ def parsed_yaml(text: str) -> Any:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """A SafeLoader that refuses repeated fields instead of keeping the last."""
+    """A SafeLoader that refuses repeated fields instead of keeping the last, and reads 1e9 as a number.
+
+    YAML 1.1, which PyYAML follows, has it as text; YAML 1.2 and JSON do not.
+    """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         """The mapping of a node."""
         names = [self.construct_object(key, deep=True) for key, _ in node.value]
         _without_repeats([(name, None) for name in names])
         return super().construct_mapping(node, deep)
+
+
+_StrictLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+$"), list("-+.0123456789")
+)
 
 
 def _without_repeats(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:

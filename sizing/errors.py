@@ -22,8 +22,12 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from sizing.spelling import fitting, nearest
+
 LONGEST_VALUE_SHOWN = 60
 """Characters: an error stays a line, whatever was sent."""
+MAX_NAMES_SHOWN = 8
+"""Of a catalog, in one sentence that can still be read."""
 
 EXIT_BAD_INPUT = 2
 """Exit code of every command line for input that breaks a rule."""
@@ -78,6 +82,10 @@ class InvalidInput(SizingError):
         """The same problems of an input that stands at a dotted path of a larger one."""
         return InvalidInput(replace(p, field=f"{path}.{p.field}" if p.field else path) for p in self.problems)
 
+    def outside(self, path: str) -> InvalidInput:
+        """The problems of the part of an input that stands at a dotted path, as problems of that part alone."""
+        return InvalidInput(replace(p, field=p.field.removeprefix(path).removeprefix(".")) for p in self.problems)
+
 
 class UnreadableFile(SizingError):
     """A file could not be read as what it was given for; the message names it and says why."""
@@ -111,9 +119,14 @@ def explain_details(errors: Iterable[ErrorDetails], model: type[BaseModel], *, s
 
 
 def unknown_name(field: str, name: str, *, known: Iterable[str]) -> InvalidInput:
-    """The error for a name that a catalog does not hold, with the nearest names that it does."""
+    """The error for a name that a catalog does not hold, with the names that it fits or the nearest ones."""
     names = sorted(known)
-    close = difflib.get_close_matches(name.lower(), names, n=3) or names[:3]
+    fits = fitting(name, names)
+    if len(fits) > 1:
+        more = f" and {len(fits) - MAX_NAMES_SHOWN} more" if len(fits) > MAX_NAMES_SHOWN else ""
+        remedy = f"choose one of {', '.join(fits[:MAX_NAMES_SHOWN])}{more}"
+        return InvalidInput.of(field, f"fits {len(fits)} names of the catalog", value=name, remedy=remedy)
+    close = list(dict.fromkeys([*fits, *nearest(name, names, max_names=3)]))[:3] or names[:3]
     remedy = f"the nearest of the {len(names)} names are {', '.join(close)}"
     return InvalidInput.of(field, "must be a name of the catalog", value=name, remedy=remedy)
 
@@ -184,9 +197,6 @@ _RULES = {
 """Rule and remedy by the type of a pydantic error, with what its context names."""
 
 
-_PERCENT = re.compile(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*%\s*", re.ASCII)
-
-
 def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
     kind, context = details["type"], details.get("ctx", {})
     field = printable(".".join(str(part)[:LONGEST_VALUE_SHOWN] for part in details["loc"]))
@@ -196,13 +206,19 @@ def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
             rule, remedy = context["rule"], context["remedy"]
         case "extra_forbidden":
             rule, remedy = "is not a known field", _did_you_mean(details["loc"], model)
-        case "float_parsing" if field.endswith("_fraction") and (percent := _PERCENT.fullmatch(details["input"])):
-            rule, remedy = "must be a fraction of 1", f"give {float(percent[1]) / 100:g}"
+        case "literal_error" if isinstance(details["input"], str) and (meant := _literal_meant(details)):
+            rule, remedy = _RULES[kind][0].format_map(context), f"did you mean {meant}"
         case _ if kind in _RULES:
             rule, remedy = (text.format_map(context) for text in _RULES[kind])
         case _:
             rule, remedy = f"is invalid ({details['msg']})", "correct it"
     return Problem(field, rule, value, remedy)
+
+
+def _literal_meant(details: ErrorDetails) -> str | None:
+    """The name nearest to what was given, of those that pydantic lists in its error."""
+    listed = re.findall(r"'([^']+)'", details["ctx"]["expected"])
+    return next(iter(nearest(details["input"], listed, max_names=1)), None)
 
 
 def _did_you_mean(location: tuple[int | str, ...], model: type[BaseModel]) -> str:

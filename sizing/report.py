@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.layout import CheckpointSize, LaidOut, Layout
@@ -12,7 +15,7 @@ from sizing.provenance import Assumption, Provenance, defaults_used
 from sizing.run.evaluation import RunReport, evaluate, run_assumptions, run_warnings
 from sizing.run.host_memory import HostMemory, host_memory, host_memory_warnings
 from sizing.run.measurement_warnings import calibration_warnings, measurement_warnings
-from sizing.scenario import Scenario
+from sizing.scenario import Scenario, scenario_from
 from sizing.sized import sized
 from sizing.storage.storage import resolve_storage
 from sizing.training import GpuMemory
@@ -73,17 +76,25 @@ class SizingReport(RunReport, LayoutReport):
     )
     warnings: list[str] = Field(description="What a reader must know before believing the figures.")
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it."""
+        from sizing.summary.html import report_html  # noqa: PLC0415 - words stand above figures, and few need them
 
-def answer(scenario: Scenario) -> SizingReport:
-    """The SizingReport of a Scenario.
+        return report_html(self)
 
-    Raises InvalidInput where a name is unknown or the layout contradicts the model or the cluster.
 
-    >>> from sizing.scenario import REFERENCE_SCENARIO, scenario_from
-    >>> report = answer(scenario_from(REFERENCE_SCENARIO))
+def answer(scenario: Scenario | Mapping[str, Any], *, assumed: Iterable[Assumption] = ()) -> SizingReport:
+    """The SizingReport of a Scenario, or of one as JSON has it; `assumed` is what was assumed to complete it.
+
+    Raises InvalidInput where a field breaks a rule, a name is unknown or the layout contradicts model or cluster.
+
+    >>> from sizing.scenario import REFERENCE_SCENARIO
+    >>> report = answer(REFERENCE_SCENARIO)
     >>> round(report.write.seconds, 2), report.layout.num_writers, report.write.bottleneck
     (50.55, 512, 'file-system')
     """
+    if not isinstance(scenario, Scenario):
+        scenario = scenario_from(scenario)
     asked, storage, inputs = sized(scenario), resolve_storage(scenario.storage), scenario.run_inputs
     node, laid_out, demands = asked.node, asked.laid_out, asked.demands
     memory_of_hosts = host_memory(laid_out, node=node, checkpoint=scenario.checkpoint)
@@ -98,6 +109,7 @@ def answer(scenario: Scenario) -> SizingReport:
         provenance=provenance_of(scenario, storage),
         prediction_intervals=intervals(storage, demands, run),
         assumptions=[
+            *assumed,
             *defaults_used(scenario),
             *asked.model.assumptions,
             *node.assumptions,

@@ -1,6 +1,7 @@
 """Bytes, rates and durations: parse what people write, print what they can compare.
 
 The only place with 1000 and 1024. GB is 10^9 bytes, GiB is 2^30 (IEC 80000-13); Gb and Gbit are bits.
+A unit may be typed in any case: gb is bytes, for where nothing is a capital a small b says nothing of bits.
 Base units everywhere else: bytes, seconds, bytes per second, fractions of 1.
 """
 
@@ -26,28 +27,35 @@ MOST_SECONDS = 100.0 * 366 * SECONDS_PER_DAY
 
 _DECIMAL_PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 _BINARY_PREFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
-_BYTES_PER_UNIT = (
-    {f"{prefix}B": Decimal(1000) ** power for power, prefix in enumerate(_DECIMAL_PREFIXES)}
-    | {f"{prefix}B": Decimal(1024) ** power for power, prefix in enumerate(_BINARY_PREFIXES)}
-    | {"KB": Decimal(1000)}
-)
-_BITS_PER_UNIT = {
-    f"{prefix}{bit}": Decimal(1000) ** power for power, prefix in enumerate(_DECIMAL_PREFIXES) for bit in ("b", "bit")
+_BYTES_PER_UNIT = {f"{prefix}B": Decimal(1000) ** power for power, prefix in enumerate(_DECIMAL_PREFIXES)} | {
+    f"{prefix}B": Decimal(1024) ** power for power, prefix in enumerate(_BINARY_PREFIXES)
+}
+_BYTES_PER_LOWERCASE_UNIT = {unit.lower(): factor for unit, factor in _BYTES_PER_UNIT.items()}
+_BITS_PER_UNIT = {f"{prefix}b": Decimal(1000) ** power for power, prefix in enumerate(_DECIMAL_PREFIXES)} | {
+    f"{prefix}{bit}".lower(): Decimal(1000) ** power
+    for power, prefix in enumerate(_DECIMAL_PREFIXES)
+    for bit in ("bit", "bits")
 }
 _SECONDS_PER_UNIT = {
     "us": Decimal("1e-6"),
     "ms": Decimal("0.001"),
-    "s": Decimal(1),
-    "sec": Decimal(1),
-    "min": Decimal(60),
-    "m": Decimal(60),
-    "h": Decimal(SECONDS_PER_HOUR),
-    "d": Decimal(SECONDS_PER_DAY),
-    "day": Decimal(SECONDS_PER_DAY),
-    "days": Decimal(SECONDS_PER_DAY),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), Decimal(1)),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), Decimal(60)),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), Decimal(SECONDS_PER_HOUR)),
+    **dict.fromkeys(("d", "day", "days"), Decimal(SECONDS_PER_DAY)),
+    **dict.fromkeys(("w", "week", "weeks"), Decimal(7 * SECONDS_PER_DAY)),
 }
+_OF_A_COUNT = {
+    "": Decimal(1),
+    **dict.fromkeys(("k", "thousand"), Decimal(10**3)),
+    **dict.fromkeys(("m", "million"), Decimal(10**6)),
+    **dict.fromkeys(("b", "bn", "billion"), Decimal(10**9)),
+    **dict.fromkeys(("t", "tn", "trillion"), Decimal(10**12)),
+}
+"""What stands behind a number of parameters, in small letters."""
 _TERM = re.compile(r"\s*([0-9][0-9_,]*\.?[0-9]*(?:[eE][+-]?[0-9]{1,3})?|\.[0-9]+)\s*([A-Za-z]*)\s*")
-_RATE_ENDINGS = ("/s", "ps")
+_RATE = re.compile(r"(?P<amount>.*?)\s*(?P<ending>/\s*(?:s|sec|second)|ps)?\s*", re.IGNORECASE | re.DOTALL)
+_PERCENT = re.compile(r"\s*([0-9]*\.?[0-9]+|[0-9]+\.)\s*%\s*")
 _MOST_CHARACTERS = 64
 """Of a number with its unit; a text without end takes time to match."""
 _LEAST_PERCENT = 1e-4
@@ -69,9 +77,9 @@ def parse_bytes(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     number, unit = _number_and_unit(value, "a size", "13.8 TB or 2 TiB")
-    if unit in _BITS_PER_UNIT:
+    if _bits_per_unit(unit) is not None:
         raise broken_rule("must be bytes, not bits", "write B for bytes: 13.8 TB or 2 TiB")
-    factor = _BYTES_PER_UNIT.get(unit or "B")
+    factor = _bytes_per_unit(unit or "B")
     if factor is None:
         raise broken_rule("has an unknown unit of size", "use B, kB to EB or KiB to EiB: 13.8 TB")
     return round(number * factor)
@@ -80,22 +88,25 @@ def parse_bytes(value: Any) -> Any:
 def parse_bytes_per_second(value: Any) -> Any:
     """Bytes per second from a number or from text such as "273 GB/s" or "400 Gb/s".
 
-    >>> parse_bytes_per_second("273 GB/s"), parse_bytes_per_second("400 Gbit/s")
-    (273000000000.0, 50000000000.0)
+    >>> parse_bytes_per_second("273 GB/s"), parse_bytes_per_second("500 gb/s"), parse_bytes_per_second("400 Gbit/s")
+    (273000000000.0, 500000000000.0, 50000000000.0)
 
-    Raises PydanticCustomError for text that is not a rate.
+    Raises PydanticCustomError for text that is not a rate, has no unit, or could be bits as well as bytes.
     """
     if isinstance(value, bool):
         raise broken_rule("must be a rate", "give bytes per second or text: 273 GB/s")
     if not isinstance(value, str):
         return value
-    text = value.strip()
-    ending = _rate_ending(text)
-    number, unit = _number_and_unit(text.removesuffix(ending), "a rate", "273 GB/s or 400 Gb/s")
-    if unit in _BITS_PER_UNIT and ending:
-        return float(number * _BITS_PER_UNIT[unit] / 8)
-    factor = _BYTES_PER_UNIT.get(unit or "B")
-    if factor is None or (unit and not ending):
+    parts = _RATE.fullmatch(value[: _MOST_CHARACTERS + 1])
+    amount, ending = (parts["amount"], parts["ending"]) if parts else (value, None)
+    number, unit = _number_and_unit(amount, "a rate", "273 GB/s or 400 Gb/s")
+    if not unit:
+        raise broken_rule("is a rate without a unit", f"write the unit too, for example {amount.strip()} GB/s")
+    if ending and ending.lower() == "ps" and (unit.islower() or ending.isupper()):
+        raise broken_rule("could be bits or bytes", "write GB/s for bytes or Gb/s for bits")
+    bits = _bits_per_unit(unit)
+    factor = _bytes_per_unit(unit) if bits is None else bits / 8
+    if factor is None or not ending:
         raise broken_rule("has an unknown unit of rate", "use GB/s or GiB/s (bytes) or Gb/s (bits): 273 GB/s")
     return float(number * factor)
 
@@ -103,7 +114,7 @@ def parse_bytes_per_second(value: Any) -> Any:
 def parse_seconds(value: Any) -> Any:
     """Seconds from a number or from text such as "4h", "90 s" or "1h 30min".
 
-    >>> parse_seconds("4h"), parse_seconds("1h 30min"), parse_seconds(50.5)
+    >>> parse_seconds("4h"), parse_seconds("1hr 30 min"), parse_seconds(50.5)
     (14400.0, 5400.0, 50.5)
 
     Raises PydanticCustomError for text that is not a duration.
@@ -112,24 +123,48 @@ def parse_seconds(value: Any) -> Any:
         raise broken_rule("must be a duration", "give seconds or text: 4h")
     if not isinstance(value, str):
         return value
-    terms = _terms(value.strip()[:_MOST_CHARACTERS])
+    if len(value) > _MOST_CHARACTERS:
+        raise broken_rule(f"must have at most {_MOST_CHARACTERS} characters", "write it shorter: 1h 30min")
+    terms, rest = [], value
+    while match := _TERM.match(rest):
+        # Of single letters M could also mean months.
+        terms.append((match[1], match[2] if match[2] == "M" else match[2].lower()))
+        rest = rest[match.end() :]
+    unitless_sum = len(terms) > 1 and any(not unit for _, unit in terms)
+    if rest or not terms or unitless_sum:
+        raise broken_rule("is not a duration", "write for example 4h, 90 s or 1h 30min")
     if any(unit not in _SECONDS_PER_UNIT for _, unit in terms if unit):
-        raise broken_rule("has an unknown unit of time", "use ms, s, min, h or d: 4h")
+        raise broken_rule("has an unknown unit of time", "use ms, s, min, h, d or w: 4h")
     return float(sum(_decimal(number) * _SECONDS_PER_UNIT[unit or "s"] for number, unit in terms))
 
 
 def parse_count(value: Any) -> Any:
-    """A whole number from text such as "1e12" or "70_000"; anything else is passed on as it is.
+    """A whole number from text such as "400B", "1e12" or "70_000"; anything else is passed on as it is.
 
-    >>> parse_count("1e12"), parse_count(7)
-    (1000000000000, 7)
+    >>> parse_count("400B"), parse_count("1.5 billion"), parse_count("1e12"), parse_count(7)
+    (400000000000, 1500000000, 1000000000000, 7)
+
+    Raises PydanticCustomError for text that is not a number, or has a unit.
     """
     if isinstance(value, bool):
         raise broken_rule("must be a whole number", "give a whole number")
     if isinstance(value, str):
-        number, unit = _number_and_unit(value, "a whole number", "1e12")
-        return value if unit else _whole(float(number))
+        number, unit = _number_and_unit(value, "a whole number", "400B or 1e12")
+        factor = _OF_A_COUNT.get(unit.lower())
+        if factor is None:
+            raise broken_rule("is not a whole number", "write k, M, B or T behind it at most: 400B")
+        return _whole(float(number * factor))
     return _whole(value) if isinstance(value, float) else value
+
+
+def parse_fraction(value: Any) -> Any:
+    """A fraction of 1 from text in percent; anything else is passed on as it is.
+
+    >>> parse_fraction("5%"), parse_fraction("7.5 %"), parse_fraction("0.05")
+    (0.05, 0.075, '0.05')
+    """
+    percent = _PERCENT.fullmatch(value) if isinstance(value, str) and len(value) <= _MOST_CHARACTERS else None
+    return float(_decimal(percent[1]) / 100) if percent else value
 
 
 def decimal_bytes_text(num_bytes: float) -> str:
@@ -229,20 +264,14 @@ def _number_and_unit(text: str, what: str, example: str) -> tuple[Decimal, str]:
     return _decimal(match[1]), match[2]
 
 
-def _terms(text: str) -> list[tuple[str, str]]:
-    """The numbers of a duration with their units; one number alone may have none."""
-    terms, rest = [], text
-    while match := _TERM.match(rest):
-        terms.append((match[1], match[2]))
-        rest = rest[match.end() :]
-    is_unitless_sum = len(terms) > 1 and not all(unit for _, unit in terms)
-    if rest or not terms or is_unitless_sum:
-        raise broken_rule("is not a duration", "write for example 4h, 90 s or 1h 30min")
-    return terms
+def _bits_per_unit(unit: str) -> Decimal | None:
+    """Bits of a unit: kb, Mb, Gb as written, or in any case where bit is spelled out."""
+    return _BITS_PER_UNIT.get(unit.lower() if "bit" in unit.lower() else unit)
 
 
-def _rate_ending(text: str) -> str:
-    return next((ending for ending in _RATE_ENDINGS if text.endswith(ending)), "")
+def _bytes_per_unit(unit: str) -> Decimal | None:
+    """Bytes of a unit in any case, but for a small b beside a capital, which means bits."""
+    return _BYTES_PER_LOWERCASE_UNIT.get(unit.lower()) if unit.endswith("B") or unit.islower() else None
 
 
 def _decimal(text: str) -> Decimal:
@@ -263,6 +292,9 @@ def _schema(base: str, example: str, *, least: float, most: float) -> WithJsonSc
     number = {"type": base, "minimum": least, "maximum": most}
     return WithJsonSchema({"anyOf": [number, {"type": "string"}], "examples": [example]})
 
+
+Fraction = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(parse_fraction)]
+"""Input: a fraction of 1, also as text in percent. Its field says from where to where."""
 
 ByteCount = Annotated[
     int,

@@ -59,7 +59,7 @@ def _show(calibration: Calibration, terminal: Terminal, *, suggest: bool) -> Non
     for sentence in sentences(calibration):
         terminal.show(sentence)
     for warning in calibration.warnings:
-        terminal.say(f"Warning: {warning}")
+        terminal.say(f"warning: {warning}")
     if suggest:
         for sentence in suggestion_sentences(suggestions(calibration), engine=calibration.engine):
             terminal.show(sentence)

@@ -74,7 +74,7 @@ def _show(result: BenchmarkResult, terminal: Terminal) -> None:
     for sentence in sentences(result):
         terminal.show(sentence)
     for warning in result.warnings:
-        terminal.say(f"Warning: {warning}")
+        terminal.say(f"warning: {warning}")
 
 
 def publish(result: BenchmarkResult, request: Request[Any], terminal: Terminal) -> None:

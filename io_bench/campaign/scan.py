@@ -38,7 +38,7 @@ def scan(flags: Mapping[str, object]) -> None:
             saved = _saved(opened)
             if not saved:
                 raise
-            raise RunEnded(f"{end}\n{saved}", end.exit_code, is_speaker=end.is_speaker) from end
+            raise RunEnded(f"{end} {saved}", end.exit_code, is_speaker=end.is_speaker) from end
 
 
 def _scan(flags: Mapping[str, object], opened: list[Books], held: contextlib.ExitStack) -> None:
@@ -118,7 +118,7 @@ def _show(result: BenchmarkResult, books: Books, terminal: Terminal) -> None:
     for sentence in scan_sentences(result):
         terminal.show(sentence)
     for warning in grouped(result.warnings):
-        terminal.say(f"Warning: {warning}")
+        terminal.say(f"warning: {warning}")
     terminal.show(f"Result written to {', '.join(map(str, books.outputs.paths))}.")
 
 

@@ -15,7 +15,7 @@ Scenario = Annotated[
     typer.Option(metavar="FILE", help="Scenario of ckpt-size. Each rank writes the tensors of a rank of the scenario."),
 ]
 Scale = Annotated[
-    str | None, typer.Option(metavar="X", help="Fraction of each tensor of --scenario, max 1.  [default: 1]")
+    str | None, typer.Option(metavar="X", help="Fraction of each tensor of --scenario, max 1. Default: 1.")
 ]
 MaxSeconds = Annotated[
     str | None,
@@ -27,9 +27,9 @@ MaxBytes = Annotated[str | None, typer.Option(metavar="SIZE", help="Max bytes wr
 MaxBandwidth = Annotated[
     str | None, typer.Option(metavar="RATE", help="Max mean bandwidth of the run: the ranks pause between repetitions.")
 ]
-Output = Annotated[str | None, typer.Option(metavar="FILE", help="Result document.  [default: ckpt-bench-RUN_ID.json]")]
+Output = Annotated[str | None, typer.Option(metavar="FILE", help="Result document. Default: ckpt-bench-RUN_ID.json.")]
 Csv = Annotated[str | None, typer.Option(metavar="FILE", help="Also write the measurements as CSV.")]
-Seed = Annotated[str | None, typer.Option(metavar="N", help="Seed of the payload.  [default: random]")]
+Seed = Annotated[str | None, typer.Option(metavar="N", help="Seed of the payload. Default: random.")]
 Publish = Annotated[
     str | None, typer.Option(metavar="LINK", help="Send the result to this storage system of the service.")
 ]

@@ -1,4 +1,4 @@
-"""`ckpt-bench`: its verbs.
+"""`ckpt-bench`: where it starts. Its verbs are imported later, so that what is missing for them can be named.
 
 Exit code 0 for a result, 2 for input that cannot be run, 1 for a run that failed, 128 + signal for one that
 was interrupted.
@@ -6,30 +6,48 @@ was interrupted.
 
 from __future__ import annotations
 
-import os
 from typing import NoReturn
 
 import typer
 
-from io_bench.cli.measuring import engines, run, scan
-from io_bench.cli.results import calibrate, publish, schema
-from io_bench.cli.targets import check, clean
-from io_bench.cli.validation import validate
-from io_bench.ranks.slurm import torchrun_variables
+from sizing.cli.console import Program, run
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
-
-for verb in (check, run, scan, engines, clean, calibrate, publish, schema, validate):
-    app.command()(verb)
-
-
-@app.callback()
-def ckpt_bench() -> None:
-    """Write and restore real sharded torch checkpoints, and measure how fast the storage is."""
+_PROGRAM = Program(
+    "ckpt-bench",
+    extra="bench",
+    flags_elsewhere={
+        "--directory": "--target",
+        "--dir": "--target",
+        "--path": "--target",
+        "--ioengine": "--engine",
+        "--size": "--bytes-per-rank",
+        "--filesize": "--bytes-per-rank",
+        "--bs": "--block-size",
+        "--blocksize": "--block-size",
+        "--block": "--block-size",
+        "--iodepth": "--threads",
+        "--numjobs": "--ranks",
+        "--np": "--ranks",
+        "--nproc-per-node": "--ranks",
+        "--iterations": "--repetitions",
+        "--loops": "--repetitions",
+        "--runtime": "--max-seconds",
+        "--limit-bandwidth": "--max-bandwidth",
+        "--rate": "--max-bandwidth",
+        "--out": "--output",
+        "--csvfile": "--csv",
+        "--jsonfile": "--output",
+    },
+)
+"""With the names that fio, elbencho, IOR and torchrun have for what its flags set."""
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """The entry point: reads `arguments`, or those of the process. Raises SystemExit with the exit code."""
-    os.environ.update(torchrun_variables(os.environ))
-    app(arguments, prog_name="ckpt-bench")
-    raise SystemExit(0)
+    run(_PROGRAM, _verbs, arguments)
+
+
+def _verbs() -> typer.Typer:
+    from io_bench.cli.verbs import app  # noqa: PLC0415 - see above
+
+    return app

@@ -48,7 +48,7 @@ def run(
     engine: Annotated[str, typer.Option(metavar="NAME", help=f"Engine: {', '.join(ENGINES)}.")] = DEFAULT_ENGINE,
     bytes_per_rank: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Payload of each rank; 14 bytes per parameter.  [default: 256MiB]"),
+        typer.Option(metavar="SIZE", help="Payload of each rank; 14 bytes per parameter. Default: 256MiB."),
     ] = None,
     scenario: Scenario = None,
     scale: Scale = None,
@@ -66,8 +66,8 @@ def run(
         str | None,
         typer.Option(
             metavar="N",
-            help="Repetitions after the warm-up.  "
-            "[default: min 5, until the bandwidth is accurate to 5 % or 5 minutes are over]",
+            help="Repetitions after the warm-up. "
+            "Default: min 5, until the bandwidth is accurate to 5 % or 5 minutes are over.",
         ),
     ] = None,
     max_seconds: MaxSeconds = None,
@@ -79,9 +79,7 @@ def run(
     timeout: Timeout = DEFAULT_TIMEOUT,
     ranks: Annotated[
         str | None,
-        typer.Option(
-            metavar="N", help="Ranks to start on this machine.  [default: the ranks that were launched, or 1]"
-        ),
+        typer.Option(metavar="N", help="Ranks to start on this machine. Default: the ranks that were launched, or 1."),
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the last checkpoint and print its path.")] = False,
     publish: Publish = None,
@@ -105,14 +103,14 @@ def scan(
     writers: Annotated[
         str | None,
         typer.Option(
-            metavar="N,...", help="Ranks per node that write at once.  [default: 1,2,4,8,16, up to the ranks per node]"
+            metavar="N,...", help="Ranks per node that write at once. Default: 1,2,4,8,16, up to the ranks per node."
         ),
     ] = None,
     nodes: Annotated[
-        str | None, typer.Option(metavar="N,...", help="Nodes that write at once.  [default: 1,2,4,... up to all]")
+        str | None, typer.Option(metavar="N,...", help="Nodes that write at once. Default: 1,2,4,... up to all.")
     ] = None,
     bytes_per_rank: Annotated[
-        str | None, typer.Option(metavar="SIZE,...", help="Payload of each rank.  [default: 256MiB]")
+        str | None, typer.Option(metavar="SIZE,...", help="Payload of each rank. Default: 256MiB.")
     ] = None,
     block_size: Annotated[
         str | None, typer.Option(metavar="SIZE,...", help="Size of one request, for engines where it can be set.")

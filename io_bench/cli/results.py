@@ -21,12 +21,12 @@ def publish(
         typer.Option(metavar="LINK", help="Storage system of the service: http://HOST:8000/v1/storage-systems/NAME."),
     ],
     results: Annotated[
-        list[Path] | None, typer.Argument(metavar="[RESULT]...", help="Result documents of run or scan.")
+        list[Path] | None, typer.Argument(metavar="RESULT", help="Result documents of run or scan.")
     ] = None,
     spool: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Directory where results wait.  [default: ~/.local/state/checkpoint-sizing/spool]"
+            metavar="DIR", help="Directory where results wait. Default: ~/.local/state/checkpoint-sizing/spool."
         ),
     ] = None,
     patience: Annotated[str, typer.Option(metavar="TIME", help="Max time to retry.")] = "1min",
@@ -51,13 +51,11 @@ def publish(
 
 def calibrate(
     results: Annotated[
-        list[Path] | None, typer.Argument(metavar="RESULT...", help="Result documents of run or scan.")
+        list[Path] | None, typer.Argument(metavar="RESULT", help="Result documents of run or scan.")
     ] = None,
     engine: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", help="Engine to fit, where the results have several.  [default: the most frequent]"
-        ),
+        typer.Option(metavar="NAME", help="Engine to fit, where the results have several. Default: the most frequent."),
     ] = None,
     output: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the calibration, for ckpt-size --storage FILE.")

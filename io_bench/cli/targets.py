@@ -18,12 +18,12 @@ def check(
     context: typer.Context,
     target: Target,
     bytes_per_rank: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Payload of each rank.  [default: 256MiB]")
+        str | None, typer.Option(metavar="SIZE", help="Payload of each rank. Default: 256MiB.")
     ] = None,
     scenario: Scenario = None,
     scale: Scale = None,
     ranks: Annotated[
-        str | None, typer.Option(metavar="N", help="Ranks that write.  [default: the ranks that were launched, or 1]")
+        str | None, typer.Option(metavar="N", help="Ranks that write. Default: the ranks that were launched, or 1.")
     ] = None,
 ) -> None:
     """Check by trying whether a target is fit for a run. Exit code 0: yes, 1: with warnings, 2: no.

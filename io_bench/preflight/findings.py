@@ -58,10 +58,10 @@ def findings_table(findings: Sequence[Finding]) -> Table:
 
 def advice(findings: Sequence[Finding]) -> list[str]:
     """A sentence for each finding that is not fine, the worst first."""
-    order = ("problem", "warning", "note")
+    words = {"problem": "error", "warning": "warning", "note": "note"}
     return [
-        f"{severity.capitalize()}: {finding.subject}: {finding.advice}"
-        for severity in order
+        f"{word}: {finding.subject}: {finding.advice}"
+        for severity, word in words.items()
         for finding in findings
         if finding.severity == severity
     ]

@@ -14,10 +14,9 @@ from service.database import Database, tokens
 from service.database.schema import migrated_database
 from service.database.tables import SCOPES
 from service.errors import validated
+from sizing.cli.console import program_app
 
-token_app = typer.Typer(
-    help="Create, list and revoke the tokens that saving and publishing need.", no_args_is_help=True
-)
+token_app = program_app(help="Create, list and revoke the tokens that saving and publishing need.")
 
 
 @token_app.command("create")

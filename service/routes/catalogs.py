@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Header, Path
 from pydantic import TypeAdapter
@@ -14,12 +14,14 @@ from starlette.responses import Response
 
 from service.errors import NotFound
 from service.http.problems import Responses, responses
+from sizing.catalog_file import CatalogEntry, entry_named
 from sizing.cluster.node import CatalogNode, node_catalog
-from sizing.errors import unknown_name
-from sizing.model.catalog import CatalogModel, catalog
-from sizing.model.inventory import inventory_of, num_parameters
+from sizing.errors import InvalidInput
+from sizing.model.catalog import CatalogModel, catalog, counted
 from sizing.storage.catalog import CatalogProfile, storage_profiles
 from sizing.training.techniques import Technique, techniques
+
+_Entry = TypeVar("_Entry", bound=CatalogEntry)
 
 router = APIRouter(prefix="/v1", tags=["catalogs"])
 
@@ -62,11 +64,8 @@ async def list_models(if_none_match: IfNoneMatch = None) -> Response:
 
 @router.get("/models/{name}", response_model=CatalogModel, responses=NOT_MODIFIED | responses(404), summary="A model")
 async def get_model(name: EntryName, if_none_match: IfNoneMatch = None) -> Response:
-    """The model of that name."""
-    model = catalog().get(name)
-    if model is None:
-        raise _not_found(name, catalog())
-    return Document.of(_counted(model).model_dump_json().encode()).response(if_none_match)
+    """The model of that name, however it is spelled."""
+    return Document.of(counted(_named(name, catalog())).model_dump_json().encode()).response(if_none_match)
 
 
 @router.get("/nodes", response_model=list[CatalogNode], responses=NOT_MODIFIED, summary="List the node types")
@@ -77,11 +76,8 @@ async def list_nodes(if_none_match: IfNoneMatch = None) -> Response:
 
 @router.get("/nodes/{name}", response_model=CatalogNode, responses=NOT_MODIFIED | responses(404), summary="A node type")
 async def get_node(name: EntryName, if_none_match: IfNoneMatch = None) -> Response:
-    """The node type of that name."""
-    node = node_catalog().get(name)
-    if node is None:
-        raise _not_found(name, node_catalog())
-    return Document.of(node.model_dump_json().encode()).response(if_none_match)
+    """The node type of that name, however it is spelled."""
+    return Document.of(_named(name, node_catalog()).model_dump_json().encode()).response(if_none_match)
 
 
 @router.get(
@@ -102,11 +98,10 @@ async def list_storage_profiles(if_none_match: IfNoneMatch = None) -> Response:
     summary="A published storage system",
 )
 async def get_storage_profile(name: EntryName, if_none_match: IfNoneMatch = None) -> Response:
-    """The storage system of that name."""
-    profile = storage_profiles().get(name)
-    if profile is None:
-        raise _not_found(name, storage_profiles())
-    return Document.of(profile.model_dump_json(exclude_none=True).encode()).response(if_none_match)
+    """The storage system of that name, however it is spelled."""
+    return Document.of(_named(name, storage_profiles()).model_dump_json(exclude_none=True).encode()).response(
+        if_none_match
+    )
 
 
 @router.get(
@@ -122,7 +117,7 @@ async def list_techniques(if_none_match: IfNoneMatch = None) -> Response:
 
 @functools.cache
 def _model_list() -> Document:
-    models = [_counted(model) for model in catalog().values()]
+    models = [counted(model) for model in catalog().values()]
     return Document.of(TypeAdapter(list[CatalogModel]).dump_json(models))
 
 
@@ -142,9 +137,9 @@ def _technique_list() -> Document:
     return Document.of(TypeAdapter(list[Technique]).dump_json(list(techniques()), exclude_none=True))
 
 
-def _counted(model: CatalogModel) -> CatalogModel:
-    return model.model_copy(update={"num_parameters": num_parameters(inventory_of(model.architecture))})
-
-
-def _not_found(name: str, known: Iterable[str]) -> NotFound:
-    return NotFound(unknown_name("name", name, known=known).problems)
+def _named(name: str, known: Mapping[str, _Entry]) -> _Entry:
+    """The entry of that name. Raises NotFound."""
+    try:
+        return entry_named(name, known, field="name")
+    except InvalidInput as error:
+        raise NotFound(error.problems) from None

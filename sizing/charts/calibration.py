@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from sizing.charts.chart import Spec, chart, quantity, series
+from sizing.charts.chart import Chart, Spec, chart, quantity, series
 from sizing.charts.theme import BAND_OPACITY, HEIGHT, WIDTH
 from sizing.storage.calibration import Calibration, predicted
 from sizing.storage.calibration.calibrate import LEAST_RATIO_OF_SIZES
@@ -24,7 +24,7 @@ _STEPS_PER_DOUBLING = 16
 _NAMES: dict[Direction, str] = {"write": "write", "read": "restore"}
 
 
-def calibration_chart(calibration: Calibration) -> Spec:
+def calibration_chart(calibration: Calibration) -> Chart:
     """For writes and for reads: measured rates over nodes with prediction, interval and limits; and each miss."""
     views = [
         {"hconcat": [_scaling(calibration, fit, direction), _misses(fit, direction)]}

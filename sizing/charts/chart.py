@@ -12,6 +12,17 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 Spec = dict[str, Any]
 """A Vega-Lite specification, as JSON has it."""
 
+_MIME_TYPES = ("application/vnd.vegalite.v5+json", "application/vnd.vegalite.v6+json")
+"""Under which notebooks draw a specification; JupyterLab 4 knows version 5, whose syntax ours keeps to."""
+
+
+class Chart(Spec):
+    """A whole specification, which a notebook draws."""
+
+    def _repr_mimebundle_(self, **_limits: object) -> dict[str, Any]:
+        return {"text/plain": self["description"]} | {kind: dict(self) for kind in _MIME_TYPES}
+
+
 _WITH_PREFIX = "replace(format(datum.value, '~s'), /([a-zA-Z]?)$/, ' $1')"
 _LABELS = {
     "bytes": f"{_WITH_PREFIX} + 'B'",
@@ -22,7 +33,7 @@ _LABELS = {
 """How an axis writes its figures, by the unit that ends the field's name."""
 
 
-def chart(title: str, *, rows: Sequence[Mapping[str, object]], subtitle: str = "", **body: Any) -> Spec:
+def chart(title: str, *, rows: Sequence[Mapping[str, object]], subtitle: str = "", **body: Any) -> Chart:
     """A titled specification over rows; `body` is its mark and encoding, or its layers, facets or views.
 
     >>> spec = chart("Writes", rows=[{"num_nodes": 1, "bytes_per_second": 2e9}], mark="point")
@@ -30,15 +41,17 @@ def chart(title: str, *, rows: Sequence[Mapping[str, object]], subtitle: str = "
     ('Writes', 1, 'point')
     """
     sizes = {} if {"spec", "facet", "hconcat", "vconcat"} & body.keys() else {"width": WIDTH, "height": HEIGHT}
-    return {
-        "$schema": SCHEMA,
-        "title": {"text": title, "subtitle": subtitle} if subtitle else {"text": title},
-        "description": f"{title}. {subtitle}".rstrip(". ") + ".",
-        "data": {"values": [dict(row) for row in rows]},
-        **sizes,
-        **body,
-        "config": CONFIG,
-    }
+    return Chart(
+        {
+            "$schema": SCHEMA,
+            "title": {"text": title, "subtitle": subtitle} if subtitle else {"text": title},
+            "description": f"{title}. {subtitle}".rstrip(". ") + ".",
+            "data": {"values": [dict(row) for row in rows]},
+            **sizes,
+            **body,
+            "config": CONFIG,
+        }
+    )
 
 
 def quantity(field: str, title: str, *, scale: str = "linear", **more: Any) -> Spec:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sizing.charts.chart import Spec, chart, quantity, series
+from sizing.charts.chart import Chart, Spec, chart, quantity, series
 from sizing.charts.theme import HEIGHT, WIDTH
 from sizing.explore.clusters.cluster_report import ClusterReport
 from sizing.explore.clusters.statistics import PERCENTILES
@@ -15,7 +15,7 @@ _LOW = HEIGHT * 2 // 3
 """Two charts of a cluster stand on top of each other, and one page holds both."""
 
 
-def cluster_chart(report: ClusterReport) -> Spec:
+def cluster_chart(report: ClusterReport) -> Chart:
     """Rates over the busiest day above the stalls of each group by percentile."""
     return chart(
         f"{report.num_jobs:,} jobs on {rate_text(report.write.bytes_per_second)} write bandwidth",

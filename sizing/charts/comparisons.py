@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sizing.charts.chart import Spec, chart, quantity, series
+from sizing.charts.chart import Chart, Spec, chart, quantity, series
 from sizing.charts.theme import BAR_STEP, WIDTH
 from sizing.explore.comparisons.comparison_report import ComparisonReport
 
@@ -12,7 +12,7 @@ _TIMES = {"write.stall_seconds": "stall per save", "restore.seconds": "restore"}
 _LOSSES = {"overhead.fraction": "saving", "overhead.rework_fraction": "failures"}
 
 
-def comparison_chart(report: ComparisonReport) -> Spec:
+def comparison_chart(report: ComparisonReport) -> Chart:
     """A bar for each scenario and time, above one for each share of the time that the run loses."""
     views = [_bars(report, _TIMES, "seconds", "time", "time of"), _bars(report, _LOSSES, "fraction", "lost", "lost to")]
     return chart(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sizing.charts.chart import Spec, chart, quantity, series
+from sizing.charts.chart import Chart, Spec, chart, quantity, series
 from sizing.charts.theme import BAR_STEP, COLORS
 from sizing.explore.layouts.layouts_report import FoundLayout, LayoutsReport
 from sizing.layout.degrees import degrees_text
@@ -15,7 +15,7 @@ MOST_BARS = 40
 _PARTS = ("state", "activations")
 
 
-def layouts_chart(report: LayoutsReport) -> Spec:
+def layouts_chart(report: LayoutsReport) -> Chart:
     """A bar for each of the best layouts, state and activations stacked; lines for the memory and its headroom."""
     shown = report.layouts[:MOST_BARS]
     names = [_name(layout) for layout in shown]
@@ -23,10 +23,11 @@ def layouts_chart(report: LayoutsReport) -> Spec:
         {"bytes": report.gpu_memory_bytes, "line": "GPU memory"},
         {"bytes": report.room_bytes, "line": "GPU memory without headroom"},
     ]
-    spec = chart(
+    return chart(
         f"Memory of the fullest GPU in {report.num_fitting:,} layouts",
         subtitle=f"{report.num_gpus:,} GPUs; the best {len(shown):,} by {report.objective}",
         rows=[],
+        height=BAR_STEP,
         layer=[
             {
                 "data": {"values": [row for layout in shown for row in _rows(layout)]},
@@ -50,7 +51,6 @@ def layouts_chart(report: LayoutsReport) -> Spec:
             },
         ],
     )
-    return spec | {"height": BAR_STEP}
 
 
 def _dashes(lines: list[dict[str, object]]) -> Spec:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from sizing.charts.chart import Spec, chart, quantity, series
+from sizing.charts.chart import Chart, Spec, chart, quantity, series
 from sizing.charts.theme import HEIGHT, WIDTH
 from sizing.storage.measurement import BenchmarkResult, Measurement, Operation
 from sizing.units import binary_bytes_text, rate_text
@@ -12,7 +12,7 @@ from sizing.units import binary_bytes_text, rate_text
 _OPERATIONS: tuple[Operation, ...] = ("write", "restore")
 
 
-def scan_chart(result: BenchmarkResult) -> Spec:
+def scan_chart(result: BenchmarkResult) -> Chart:
     """Rate over writers, a line for each engine, size and number of nodes; writes above restores.
 
     The whiskers are the 95 % intervals of the medians. What came from memory is not drawn.

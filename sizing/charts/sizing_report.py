@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from sizing.charts.chart import Spec, chart, quantity
+from sizing.charts.chart import Chart, Spec, chart, quantity
 from sizing.charts.theme import COLORS, INK
 from sizing.layout import CheckpointSize
 from sizing.report import SizingReport
@@ -38,12 +38,12 @@ _BAR_STEP = {"step": 34}
 """Pixels per bar that has a text beside it."""
 
 
-def report_charts(scenario: Scenario, report: SizingReport) -> list[Spec]:
+def report_charts(scenario: Scenario, report: SizingReport) -> list[Chart]:
     """The charts of a scenario's report, in the order of its questions."""
     return list(_charts(scenario, report))
 
 
-def parts_chart(size: CheckpointSize) -> Spec:
+def parts_chart(size: CheckpointSize) -> Chart:
     """A bar for each part of the state, as wide as its bytes in the files."""
     rows = [
         {"part": f"{name} ({part.dtype})", "total_bytes": part.total_bytes, "label": bytes_text(part.total_bytes)}
@@ -52,7 +52,7 @@ def parts_chart(size: CheckpointSize) -> Spec:
     return _bars("Contents of a checkpoint", rows, "part", quantity("total_bytes", "bytes in files"))
 
 
-def limits_chart(title: str, limits: Sequence[Limit]) -> Spec:
+def limits_chart(title: str, limits: Sequence[Limit]) -> Chart:
     """A bar for each resource, as long as the time that it alone would take; the one that decides stands out."""
     rows = [
         {
@@ -65,7 +65,7 @@ def limits_chart(title: str, limits: Sequence[Limit]) -> Spec:
     return _bars(title, rows, "resource", quantity("seconds", "time of this limit alone"))
 
 
-def lost_time_chart(scenario: Scenario, asked: SizingReport) -> Spec:
+def lost_time_chart(scenario: Scenario, asked: SizingReport) -> Chart:
     """Where the time goes that a run loses, by interval: three shares on top of each other, their sum 1 - goodput.
 
     `asked` holds an optimum. Raises InvalidInput as `answer` does.
@@ -135,7 +135,7 @@ def _lost_rows(intervals: npt.NDArray[np.float64], shares: Mapping[str, Numbers]
                 }
 
 
-def _charts(scenario: Scenario, report: SizingReport) -> Iterator[Spec]:
+def _charts(scenario: Scenario, report: SizingReport) -> Iterator[Chart]:
     if report.interval.optimal_period_seconds is not None:
         yield lost_time_chart(scenario, report)
     yield parts_chart(report.checkpoint)
@@ -145,7 +145,7 @@ def _charts(scenario: Scenario, report: SizingReport) -> Iterator[Spec]:
         yield limits_chart("What limits the restore", report.restore.limits)
 
 
-def _bars(title: str, rows: Sequence[Mapping[str, object]], label: str, length: Spec) -> Spec:
+def _bars(title: str, rows: Sequence[Mapping[str, object]], label: str, length: Spec) -> Chart:
     names = {"field": label, "type": "nominal", "title": None, "sort": None}
     text = {"mark": {"type": "text", "align": "left", "dx": 5}, "encoding": {"text": {"field": "label"}}}
     return chart(

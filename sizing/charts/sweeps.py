@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sizing.charts.chart import Spec, chart, quantity
+from sizing.charts.chart import Chart, chart, quantity
 from sizing.charts.theme import COLORS
 from sizing.errors import InvalidInput
 from sizing.explore.sweeps.figures import OBJECTIVES, ObjectiveName
@@ -12,7 +12,7 @@ MOST_POINTS = 5_000
 """More would be one blot, and as SVG several megabytes; rows are left out evenly."""
 
 
-def sweep_chart(report: SweepReport) -> Spec:
+def sweep_chart(report: SweepReport) -> Chart:
     """Every row as a point, up to 5,000 of them evenly chosen, and the rows that no other beats joined by a line.
 
     Raises InvalidInput for fewer than two objectives.

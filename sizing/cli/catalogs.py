@@ -1,114 +1,159 @@
-"""The catalogs as tables."""
+"""The catalogs as tables and as JSON, whole or what fits a word."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+from pydantic import BaseModel
 from rich import box
 from rich.table import Column, Table
 from rich.text import Text
 
 from sizing.cluster import node_catalog
+from sizing.cluster.node import CatalogNode
+from sizing.errors import InvalidInput
 from sizing.layout import Parallelism
 from sizing.layout.formats import FORMATS, CheckpointFormat
-from sizing.model import catalog, num_parameters
-from sizing.model.inventory import inventory_of
+from sizing.model.catalog import catalog, counted
+from sizing.spelling import has_all_of, nearest
 from sizing.state.saved_state import PartName
-from sizing.storage.catalog import storage_profiles
+from sizing.storage.catalog import CatalogProfile, storage_profiles
 from sizing.training.techniques import Technique, techniques
 from sizing.units import decimal_bytes_text, rate_text
 
 
-def models_table() -> Table:
-    """Every model of the catalog with its parameters and source."""
-    table = Table("model", "family", "parameters", "count", "fields read in", box=box.SIMPLE_HEAD)
+class Entry(NamedTuple):
+    """One line of a catalog: its name, its cells, and the document that holds it all."""
+
+    name: str
+    cells: tuple[str, ...]
+    document: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """A catalog that a verb lists."""
+
+    verb: str
+    help: str
+    columns: tuple[str, ...]
+    entries: Callable[[], Iterable[Entry]]
+    has_lines: bool = False
+
+    def having(self, word: str | None) -> list[Entry]:
+        """Its entries, or those that fit a word: by their names, or else by anything that their lines say.
+
+        Raises InvalidInput where none does.
+        """
+        every = list(self.entries())
+        if word is None:
+            return every
+        named = [entry for entry in every if has_all_of(word, entry.name)]
+        found = named or [entry for entry in every if has_all_of(word, " ".join(entry.cells))]
+        if not found:
+            close = nearest(word, [entry.name for entry in every], max_names=3)
+            remedy = f"the nearest names are {', '.join(close)}" if close else "leave it out to list them all"
+            raise InvalidInput.of("the word", f"fits none of the {len(every)} {self.verb}", value=word, remedy=remedy)
+        return found
+
+    def table(self, entries: Sequence[Entry]) -> Table:
+        """Entries line by line."""
+        name, *others = self.columns
+        columns = (Column(name, no_wrap=True), *(Column(other, overflow="fold") for other in others))
+        table = Table(*columns, box=box.SIMPLE_HEAD, show_lines=self.has_lines)
+        for entry in entries:
+            table.add_row(*map(Text, entry.cells))
+        return table
+
+    def json(self, entries: Sequence[Entry]) -> str:
+        """Entries as REST lists them."""
+        return json.dumps([entry.document for entry in entries], indent=2, ensure_ascii=False)
+
+
+def _models() -> Iterable[Entry]:
     for model in catalog().values():
-        count = num_parameters(inventory_of(model.architecture))
-        origin = "published" if model.num_parameters == count else "computed"
-        table.add_row(model.name, model.architecture.family, f"{count:,}", origin, model.source)
-    return table
+        whole = counted(model)
+        origin = "published" if model.num_parameters == whole.num_parameters else "computed"
+        cells = (model.name, model.architecture.family, f"{whole.num_parameters:,}", origin, model.source)
+        yield Entry(model.name, cells, _document(whole))
 
 
-def formats_table() -> Table:
-    """Every checkpoint format by what defines it; `takes` are the fields of a scenario that not every format knows."""
-    table = Table(
-        Column("format", no_wrap=True),
-        "frameworks",
-        "modes",
-        "takes",
-        Column("files and source", overflow="fold"),
-        "writers",
-        "gathers",
-        "read back by",
-        box=box.SIMPLE_HEAD,
-        show_lines=True,
+def _nodes() -> Iterable[Entry]:
+    for node in node_catalog().values():
+        yield Entry(node.name, _node_cells(node), _document(node))
+
+
+def _node_cells(node: CatalogNode) -> tuple[str, ...]:
+    spec = node.spec
+    sizes = (spec.gpu_memory_bytes, spec.host_memory_bytes, spec.local_nvme_bytes)
+    texts = ("-" if size is None else decimal_bytes_text(size) for size in sizes)
+    return (node.name, str(spec.gpus_per_node), *texts, _rate(spec.storage_network_bytes_per_second), node.source)
+
+
+def _storage() -> Iterable[Entry]:
+    for entry in storage_profiles().values():
+        yield Entry(entry.name, _profile_cells(entry), _document(entry))
+
+
+def _profile_cells(entry: CatalogProfile) -> tuple[str, ...]:
+    profile = entry.profile
+    buffered = profile.node_buffered_write_bytes_per_second
+    return (
+        entry.name,
+        entry.tier,
+        "-" if entry.num_nodes is None else str(entry.num_nodes),
+        entry.basis,
+        _rate(profile.write_bytes_per_second),
+        _rate(profile.read_bytes_per_second),
+        _rate(profile.node_write_bytes_per_second) + (f"; buffered {rate_text(buffered)}" if buffered else ""),
+        _rate(profile.node_read_bytes_per_second),
+        entry.source,
     )
-    for each in FORMATS.values():
-        table.add_row(
-            each.name,
-            "\n".join(each.frameworks),
-            "\n".join(each.modes),
-            "\n".join(sorted(each.takes)),
-            Text(f"{each.files} ({each.source})"),
-            each.writers,
-            each.gathers,
-            "\n".join(_readers(each)),
-        )
-    return table
 
 
-def _readers(saved_as: CheckpointFormat) -> Iterator[str]:
+def _formats() -> Iterable[Entry]:
+    for saved_as in FORMATS.values():
+        document: dict[str, Any] = {
+            "name": saved_as.name,
+            "frameworks": saved_as.frameworks,
+            "modes": saved_as.modes,
+            "takes": sorted(saved_as.takes),
+            "files": saved_as.files,
+            "writers": saved_as.writers,
+            "gathers": saved_as.gathers,
+            "readers": _readers(saved_as),
+            "reshards": saved_as.reshards,
+            "source": saved_as.source,
+        }
+        yield Entry(saved_as.name, _format_cells(saved_as), document)
+
+
+def _format_cells(saved_as: CheckpointFormat) -> tuple[str, ...]:
+    return (
+        saved_as.name,
+        "\n".join(saved_as.frameworks),
+        "\n".join(saved_as.modes),
+        "\n".join(sorted(saved_as.takes)),
+        f"{saved_as.files} ({saved_as.source})",
+        saved_as.writers,
+        saved_as.gathers,
+        "\n".join(f"{part}: {who}" for part, who in _readers(saved_as).items()),
+    )
+
+
+def _readers(saved_as: CheckpointFormat) -> dict[str, str]:
     """Who reads which part, where every degree is at its default."""
     parts: dict[str, PartName] = {"weights": "weights", "optimizer": "moments"}
-    for name, part in parts.items():
-        yield f"{name}: {saved_as.readers(part, Parallelism()).name}"
+    return {name: saved_as.readers(part, Parallelism()).name for name, part in parts.items()}
 
 
-def nodes_table() -> Table:
-    """Every node type of the catalog with its figures and source."""
-    columns = ("node", "GPUs", "GPU memory", "host memory", "local NVMe", "storage network", "source")
-    table = Table(*columns, box=box.SIMPLE_HEAD)
-    for node in node_catalog().values():
-        spec, rate = node.spec, node.spec.storage_network_bytes_per_second
-        sizes = (spec.gpu_memory_bytes, spec.host_memory_bytes, spec.local_nvme_bytes)
-        table.add_row(
-            node.name,
-            str(spec.gpus_per_node),
-            *("-" if size is None else decimal_bytes_text(size) for size in sizes),
-            _rate(rate),
-            node.source,
-        )
-    return table
-
-
-def storage_table() -> Table:
-    """Every storage system of the catalog with its rates and source."""
-    columns = ("tier", "nodes", "basis", "write", "read", "write, 1 node", "read, 1 node", "source")
-    table = Table(Column("storage", no_wrap=True), *columns, box=box.SIMPLE_HEAD)
-    for entry in storage_profiles().values():
-        profile = entry.profile
-        buffered = profile.node_buffered_write_bytes_per_second
-        table.add_row(
-            entry.name,
-            entry.tier,
-            "-" if entry.num_nodes is None else str(entry.num_nodes),
-            entry.basis,
-            _rate(profile.write_bytes_per_second),
-            _rate(profile.read_bytes_per_second),
-            _rate(profile.node_write_bytes_per_second) + (f"; buffered {rate_text(buffered)}" if buffered else ""),
-            _rate(profile.node_read_bytes_per_second),
-            entry.source,
-        )
-    return table
-
-
-def techniques_table() -> Table:
-    """Every training technique with what it does to memory and idle time, and the fields that ask for it."""
-    table = Table("technique", "kind", "what it does", "in a scenario", "source", box=box.SIMPLE_HEAD)
+def _techniques() -> Iterable[Entry]:
     for technique in techniques():
-        does = Text(_effect(technique))
-        table.add_row(Text(technique.name), technique.kind, does, technique.scenario or "-", Text(technique.source))
-    return table
+        cells = (technique.kind, _effect(technique), technique.scenario or "-", technique.source)
+        yield Entry(technique.name, (technique.name, *cells), _document(technique))
 
 
 def _effect(technique: Technique) -> str:
@@ -124,3 +169,37 @@ def _effect(technique: Technique) -> str:
 
 def _rate(bytes_per_second: float | None) -> str:
     return "-" if bytes_per_second is None else rate_text(bytes_per_second)
+
+
+def _document(entry: BaseModel) -> dict[str, Any]:
+    return entry.model_dump(mode="json", exclude_none=True)
+
+
+CATALOGS = (
+    Catalog("models", "List the model catalog.", ("model", "family", "parameters", "count", "fields read in"), _models),
+    Catalog(
+        "formats",
+        "List the checkpoint formats: files, writers, readers.",
+        ("format", "frameworks", "modes", "takes", "files and source", "writers", "gathers", "read back by"),
+        _formats,
+        has_lines=True,
+    ),
+    Catalog(
+        "nodes",
+        "List the node catalog.",
+        ("node", "GPUs", "GPU memory", "host memory", "local NVMe", "storage network", "source"),
+        _nodes,
+    ),
+    Catalog(
+        "storage",
+        "List the catalog of storage systems.",
+        ("storage", "tier", "nodes", "basis", "write", "read", "write, 1 node", "read, 1 node", "source"),
+        _storage,
+    ),
+    Catalog(
+        "techniques",
+        "List the catalog of training techniques: schedules, activations, offload, compression.",
+        ("technique", "kind", "what it does", "in a scenario", "source"),
+        _techniques,
+    ),
+)

@@ -49,6 +49,10 @@ SWEEP_OPTIONS: dict[str, tuple[Any, Any]] = {
 }
 
 
+SWEEP_FIELDS = {"objective": "objectives", "figure": "figures"}
+"""What the options set in a SweepRequest."""
+
+
 class SweepOptions(NamedTuple):
     """What SWEEP_OPTIONS gives, by name."""
 

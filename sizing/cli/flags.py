@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import WithJsonSchema
 from pydantic.fields import FieldInfo
 
-from sizing.errors import model_in
+from sizing.cluster import node_catalog
+from sizing.errors import InvalidInput, Problem, model_in
+from sizing.model import catalog
 from sizing.scenario import Scenario
+from sizing.storage.catalog import storage_profiles
 
 MOST_CHOICES = 6
 """A line of help that is still read; the error of a wrong value names them all."""
@@ -44,13 +47,29 @@ class Flag:
         'Seconds from the start of one checkpoint to the start of the next (checkpoint.interval_seconds: 4h)'
         """
         field = _field_at(self.field)
-        values = self.example or ", ".join(_choices(field.annotation))
+        values = self.example or ", ".join(_few(choices_of(field.annotation)))
         return f"{first_sentence(field.description or '')} ({self.field}{values and ': '}{values})"
 
+    def completions(self, begun: str) -> list[str]:
+        """The values that may follow it, as far as they are named and begin so.
+
+        >>> Flag("--node", "cluster.node").completions("dgx-h")
+        ['dgx-h100', 'dgx-h200']
+        """
+        names_of = _CATALOGS.get(self.field)
+        names = names_of() if names_of else choices_of(_field_at(self.field).annotation)
+        return [name for name in names if name.startswith(begun.lower())]
+
+
+_CATALOGS: dict[str, Callable[[], Iterable[str]]] = {
+    "model.preset": catalog,
+    "cluster.node": node_catalog,
+    "storage.preset": storage_profiles,
+}
 
 FLAGS = (
     Flag("--model", "model.preset", "NAME", "megatron-1t", alone=True),
-    Flag("--parameters", "model.num_parameters", "N", "70e9", alone=True),
+    Flag("--parameters", "model.num_parameters", "N", "70B", alone=True),
     Flag("--framework", "training.framework", "NAME"),
     Flag("--precision", "training.precision", "NAME"),
     Flag("--optimizer", "training.optimizer", "NAME"),
@@ -94,6 +113,35 @@ FLAGS = (
 )
 
 
+FLAGS_ELSEWHERE = {
+    elsewhere: flag
+    for flag, names in {
+        "--tensor": "--tp --tp-size --tensor-parallel --tensor-parallel-size --tensor-model-parallel-size",
+        "--pipeline": "--pp --pp-size --pipeline-parallel --pipeline-parallel-size --pipeline-model-parallel-size",
+        "--data": "--dp --dp-size --data-parallel --data-parallel-size",
+        "--context": "--cp --cp-size --context-parallel --context-parallel-size",
+        "--expert": "--ep --ep-size --expert-parallel --expert-parallel-size --expert-model-parallel-size",
+        "--micro-batch": "--mbs --micro-batch-size --train-micro-batch-size-per-gpu --per-device-train-batch-size",
+        "--global-batch": "--gbs --global-batch-size --train-batch-size --batch-size",
+        "--sequence-length": "--seq --seq-len --seq-length --seqlen --max-seq-len --context-length",
+        "--recomputation": "--recompute --recompute-granularity --recompute-activations --activation-checkpointing",
+        "--parameters": "--params --num-params --num-parameters --model-size",
+        "--model": "--preset --model-name --arch",
+        "--zero-stage": "--zero",
+        "--gpus": "--num-gpus --ngpus --gpu --world-size",
+        "--node": "--node-type --machine --instance --system",
+        "--format": "--ckpt-format --dist-ckpt-format",
+        "--mode": "--async --async-save",
+        "--interval": "--save-interval --checkpoint-interval",
+        "--write-bandwidth": "--bandwidth --bw --write-bw --storage-bandwidth --write",
+        "--read-bandwidth": "--read-bw --read",
+        "--keep-last": "--keep --save-total-limit",
+    }.items()
+    for elsewhere in names.split()
+}
+"""What Megatron-LM, DeepSpeed, Transformers and other sizing tools call what these flags set."""
+
+
 def with_flags(document: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """A scenario document with the given flags, by parameter name, set over it.
 
@@ -105,6 +153,38 @@ def with_flags(document: dict[str, Any], given: Mapping[str, Any]) -> dict[str, 
         if value is not None:
             document = _with(document, flag.field.split("."), value, alone=flag.alone)
     return document
+
+
+def by_flags(error: InvalidInput, given: Mapping[str, str]) -> InvalidInput:
+    """The problems in the words of the flags that were typed: `given` has the name of each by the field that it sets.
+
+    >>> str(by_flags(InvalidInput.of("scenario.mtbf", "is 0", value=None, remedy="give it"), {"mtbf": "--mtbf"}))
+    '--mtbf is 0: give it.'
+    """
+    return InvalidInput(_by_flag(problem, given) for problem in error.problems)
+
+
+def _by_flag(problem: Problem, given: Mapping[str, str]) -> Problem:
+    field = problem.field.removeprefix("scenario.")
+    setting = next((name for name in given if f"{field}.".startswith(f"{name}.")), None)
+    if setting is None and not any(name.startswith(f"{field}.") for name in given):
+        return problem
+    return replace(
+        problem,
+        field=problem.field if setting is None else given[setting],
+        rule=_with_flag_names(problem.rule, field),
+        remedy=_with_flag_names(problem.remedy, field),
+    )
+
+
+def _with_flag_names(text: str, field: str) -> str:
+    """A text in which other fields of the same block have the names of their flags; plain words stay as they are."""
+    block = field.partition(".")[0]
+    for flag in FLAGS:
+        name = flag.field.rpartition(".")[2]
+        if "_" in name and flag.field.startswith(f"{block}."):
+            text = re.sub(rf"(?<![\w.]){name}\b", flag.name, text)
+    return text
 
 
 def _with(document: Any, path: list[str], value: Any, *, alone: bool) -> dict[str, Any]:
@@ -134,15 +214,14 @@ def _field_at(path: str) -> FieldInfo:
     return field
 
 
-def _choices(annotation: Any) -> list[str]:
-    """The texts that a field may hold, where there are only few: of a Literal, or of a registry."""
+def choices_of(annotation: Any) -> list[str]:
+    """The texts that a field may hold, where it holds one of a few: of a Literal, or of a registry."""
     if typing.get_origin(annotation) is typing.Literal:
-        return _first(typing.get_args(annotation))
+        return [str(choice) for choice in typing.get_args(annotation)]
     if isinstance(annotation, WithJsonSchema):
-        return _first((annotation.json_schema or {}).get("enum", ()))
-    return next(filter(None, map(_choices, typing.get_args(annotation))), [])
+        return list((annotation.json_schema or {}).get("enum", ()))
+    return next(filter(None, map(choices_of, typing.get_args(annotation))), [])
 
 
-def _first(choices: Sequence[object]) -> list[str]:
-    texts = [str(choice) for choice in choices]
-    return texts if len(texts) <= MOST_CHOICES else [*texts[: MOST_CHOICES - 1], "..."]
+def _few(choices: list[str]) -> list[str]:
+    return choices if len(choices) <= MOST_CHOICES else [*choices[: MOST_CHOICES - 1], "..."]

@@ -19,6 +19,7 @@ from sizing.cli.terminal import EXIT_MISSED, WIDE_WITHOUT_TERMINAL, console, pro
 from sizing.explore.layouts.layouts_report import FoundLayout, LayoutsReport
 from sizing.explore.layouts.layouts_request import Objective
 from sizing.explore.layouts.ranking import find_layouts
+from sizing.layout.degrees import SEARCHED_DEGREES
 from sizing.units import counted_text, decimal_bytes_text, percent_text, rate_text, seconds_text
 
 _Number = TypeVar("_Number", int, float)
@@ -38,6 +39,10 @@ LAYOUTS_OPTIONS: dict[str, tuple[Any, Any]] = {
         str | None,
         typer.Option(None, "--contexts", metavar="N,N,...", help="Context degrees to try, such as 1,2,4"),
     ),
+    "keep": (
+        str | None,
+        typer.Option(None, "--keep", metavar="NAME,...", help=f"Given degrees to keep: {', '.join(SEARCHED_DEGREES)}"),
+    ),
     "even_stages": (bool, typer.Option(False, "--even-stages", help="Only pipeline degrees that divide the layers")),
     "max_layouts": (
         str | None,
@@ -47,6 +52,16 @@ LAYOUTS_OPTIONS: dict[str, tuple[Any, Any]] = {
     "as_json": AS_JSON,
     "check": (bool, typer.Option(False, "--check", help="Exit with 1 where nothing fits")),
 }
+
+
+LAYOUTS_FIELDS = {
+    "objective": "objective",
+    "headroom": "headroom_fraction",
+    "contexts": "contexts",
+    "keep": "kept_degrees",
+    "max_layouts": "max_layouts",
+}
+"""What the options set in a LayoutsRequest."""
 
 
 def layouts_verb(
@@ -106,14 +121,10 @@ def _table(rows: list[dict[str, str]], names: list[str]) -> Table:
 
 def _request(given: dict[str, Any]) -> dict[str, Any]:
     """The fields of a LayoutsRequest that were given, taken out of the flags."""
-    contexts = given.pop("contexts")
-    fields = {
-        "objective": given.pop("objective"),
-        "headroom_fraction": given.pop("headroom"),
-        "contexts": contexts.split(",") if contexts else None,
-        "even_stages": given.pop("even_stages") or None,
-        "max_layouts": given.pop("max_layouts"),
-    }
+    fields = {field: given.pop(option) for option, field in LAYOUTS_FIELDS.items()}
+    for name in ("contexts", "kept_degrees"):
+        fields[name] = fields[name].split(",") if fields[name] else None
+    fields["even_stages"] = given.pop("even_stages") or None
     return {name: value for name, value in fields.items() if value is not None}
 
 

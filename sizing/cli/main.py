@@ -3,36 +3,57 @@
 from __future__ import annotations
 
 import csv
-import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from sizing import __version__
 from sizing.checkpoint_files import contents_of
-from sizing.cli.catalogs import formats_table, models_table, nodes_table, storage_table, techniques_table
-from sizing.cli.explore import SWEEP_OPTIONS, cluster_verb, compare_verb, require_verb, sweep_verb
+from sizing.cli.catalog_verbs import add_catalog_verbs
+from sizing.cli.console import Program, Verbs, Version, program_app, run
+from sizing.cli.explore import SWEEP_FIELDS, SWEEP_OPTIONS, cluster_verb, compare_verb, require_verb, sweep_verb
 from sizing.cli.field_reference import field_reference
 from sizing.cli.files import read_storage_profile
+from sizing.cli.flags import FLAGS_ELSEWHERE
 from sizing.cli.inspection_table import inspection_table
-from sizing.cli.layouts import LAYOUTS_OPTIONS, layouts_verb
+from sizing.cli.layouts import LAYOUTS_FIELDS, LAYOUTS_OPTIONS, layouts_verb
 from sizing.cli.report_text import manifest_text, report_text
-from sizing.cli.scenarios import AS_JSON, CHECK, asked_scenario, with_scenario_parameters
-from sizing.cli.simulation import SIMULATE_OPTIONS, simulate_verb
+from sizing.cli.scenarios import AS_JSON, CHECK, asked_layout, asked_scenario, with_scenario_parameters
+from sizing.cli.simulation import SIMULATE_FIELDS, SIMULATE_OPTIONS, simulate_verb
 from sizing.cli.terminal import EXIT_MISSED, console
 from sizing.cli.validation_table import WIDTH, validation_text
-from sizing.errors import EXIT_BAD_INPUT, SizingError
 from sizing.layout.manifest import ManifestRow
 from sizing.report import answer
 from sizing.sized import manifest_of
 from sizing.validation import validation
 
-app = typer.Typer(
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
+PROGRAM = Program("ckpt-size", flags_elsewhere=FLAGS_ELSEWHERE)
+
+
+class AnswerByDefault(Verbs):
+    """The verbs, where a bare file or flag is preceded by the verb `answer`."""
+
+    unknown = "is neither a file nor a verb of"
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The words as they are left to parse."""
+        own = {name for parameter in self.params for name in parameter.opts}
+        first = next(iter(args), "--help")
+        if first in own or first in ctx.help_option_names or not (first.startswith("-") or _is_file(first)):
+            return super().parse_args(ctx, args)
+        return super().parse_args(ctx, ["answer", *args])
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """What may come next: a verb, or a flag of the program or of `answer`."""
+        return [
+            *super().shell_complete(ctx, incomplete),
+            *self.commands["answer"].shell_complete(ctx, incomplete),
+        ]
+
+
+app = program_app(
+    verbs=AnswerByDefault,
     help="Size the storage that a training cluster needs for its checkpoints. "
     "`ckpt-size SCENARIO.json` or `ckpt-size --model NAME ...` mean `ckpt-size answer ...`.",
 )
@@ -40,14 +61,12 @@ app = typer.Typer(
 
 def main() -> None:
     """Run `ckpt-size`; the exit code is 0 for an answer, 1 for a missed target, 2 for bad input."""
-    try:
-        app(_with_verb(sys.argv[1:]))
-    except SizingError as error:
-        for line in str(error).splitlines():
-            print(f"error: {line}", file=sys.stderr)
-        sys.exit(EXIT_BAD_INPUT)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    run(PROGRAM, lambda: app)
+
+
+def _is_file(word: str) -> bool:
+    """Whether a word is there, or is written as only a file's name would be."""
+    return "/" in word or "." in word or Path(word).exists()
 
 
 def answer_verb(
@@ -61,7 +80,8 @@ def answer_verb(
     **flags: str | None,
 ) -> None:
     """Answer a scenario from a JSON or YAML file, from flags, or from a file with flags set over it."""
-    report = answer(asked_scenario(scenario, storage=storage, hf_config=hf_config, checkpoint=checkpoint, flags=flags))
+    asked, assumed = asked_layout(scenario, storage=storage, hf_config=hf_config, checkpoint=checkpoint, flags=flags)
+    report = answer(asked, assumed=assumed)
     if as_json:
         print(report.model_dump_json(indent=2))
     else:
@@ -89,18 +109,8 @@ def manifest_verb(
         console().print(manifest_text(answer(asked)))
 
 
-def _print_version(*, wanted: bool) -> None:
-    if wanted:
-        print(f"ckpt-size {__version__}")
-        raise typer.Exit
-
-
 @app.callback()
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=lambda wanted: _print_version(wanted=wanted), is_eager=True)
-    ] = False,
-) -> None:
+def _options(version: Version = False) -> None:
     pass
 
 
@@ -119,9 +129,9 @@ app.command("manifest")(
 
 
 app.command("require")(with_scenario_parameters(require_verb, as_json=AS_JSON, check=CHECK))
-app.command("sweep")(with_scenario_parameters(sweep_verb, **SWEEP_OPTIONS))
-app.command("simulate")(with_scenario_parameters(simulate_verb, **SIMULATE_OPTIONS))
-app.command("layouts")(with_scenario_parameters(layouts_verb, **LAYOUTS_OPTIONS))
+app.command("sweep")(with_scenario_parameters(sweep_verb, own_fields=SWEEP_FIELDS, **SWEEP_OPTIONS))
+app.command("simulate")(with_scenario_parameters(simulate_verb, own_fields=SIMULATE_FIELDS, **SIMULATE_OPTIONS))
+app.command("layouts")(with_scenario_parameters(layouts_verb, own_fields=LAYOUTS_FIELDS, **LAYOUTS_OPTIONS))
 app.command("compare")(compare_verb)
 app.command("cluster")(cluster_verb)
 
@@ -160,45 +170,10 @@ def validate_verb(
         raise typer.Exit(EXIT_MISSED)
 
 
-@app.command("models")
-def models_verb() -> None:
-    """List the model catalog."""
-    console().print(models_table())
-
-
-@app.command("formats")
-def formats_verb() -> None:
-    """List the checkpoint formats: files, writers, readers."""
-    console().print(formats_table())
-
-
-@app.command("nodes")
-def nodes_verb() -> None:
-    """List the node catalog."""
-    console().print(nodes_table())
-
-
-@app.command("storage")
-def storage_verb() -> None:
-    """List the catalog of storage systems."""
-    console().print(storage_table())
-
-
-@app.command("techniques")
-def techniques_verb() -> None:
-    """List the catalog of training techniques: schedules, activations, offload, compression."""
-    console().print(techniques_table())
-
-
 @app.command("fields")
 def fields_verb() -> None:
     """Print every field of a scenario and of its report: unit, default and what it is, as Markdown."""
     print(field_reference())
 
 
-def _with_verb(arguments: list[str]) -> list[str]:
-    """Arguments in which a bare file or flag is preceded by the verb `answer`."""
-    verbs = {command.name for command in app.registered_commands}
-    if not arguments or arguments[0] in verbs or arguments[0] in ("--help", "--version"):
-        return arguments
-    return ["answer", *arguments]
+add_catalog_verbs(app)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,11 @@ import typer
 
 from sizing.checkpoint_files import contents_of
 from sizing.cli.files import read_document, read_storage
-from sizing.cli.flags import FLAGS, with_flags
+from sizing.cli.flags import FLAGS, by_flags, with_flags
 from sizing.errors import InvalidInput
-from sizing.scenario import Scenario, scenario_from
+from sizing.explore.layouts.best import laid_out_scenario
+from sizing.provenance import Assumption
+from sizing.scenario import Scenario
 
 AS_JSON = (bool, typer.Option(False, "--json", help="Print the report as JSON"))
 CHECK = (bool, typer.Option(False, "--check", help="Exit with 1 where a target is missed"))
@@ -32,8 +36,16 @@ _SCENARIO_PARAMETERS: dict[str, tuple[Any, Any]] = {
 }
 
 
-def with_scenario_parameters(verb: Callable[..., None], **own: tuple[Any, Any]) -> Callable[..., None]:
-    """A verb with the signature that typer reads: a scenario, the verb's own options, a row of FLAGS each."""
+_FIELD_OF_FLAG = {flag.parameter: flag.field for flag in FLAGS}
+
+
+def with_scenario_parameters(
+    verb: Callable[..., None], *, own_fields: Mapping[str, str] | None = None, **own: tuple[Any, Any]
+) -> Callable[..., None]:
+    """A verb with the signature that typer reads: a scenario, the verb's own options, a row of FLAGS each.
+
+    What is wrong with a field is said of the flag that set it; `own_fields` has what the verb's own options set.
+    """
     options = {
         flag.parameter: (
             str | None,
@@ -42,34 +54,58 @@ def with_scenario_parameters(verb: Callable[..., None], **own: tuple[Any, Any]) 
                 flag.name,
                 help=flag.help,
                 metavar=flag.metavar,
+                autocompletion=flag.completions,
                 rich_help_panel=flag.field.split(".")[0].capitalize(),
             ),
         )
         for flag in FLAGS
     }
-    verb.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # inspect reads it, no stub has it
+    parameters = _SCENARIO_PARAMETERS | own | options
+    fields = _FIELD_OF_FLAG | dict(own_fields or {})
+
+    @functools.wraps(verb)
+    def in_words_of_flags(**given: Any) -> None:
+        typed = {
+            fields[name]: parameters[name][1].param_decls[0]
+            for name, value in given.items()
+            if name in fields and value is not None
+        }
+        try:
+            verb(**given)
+        except InvalidInput as error:
+            raise by_flags(error, typed) from None
+
+    in_words_of_flags.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # inspect reads it, no stub has it
         [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=annotation)
-            for name, (annotation, option) in (_SCENARIO_PARAMETERS | own | options).items()
+            for name, (annotation, option) in parameters.items()
         ]
     )
-    return verb
+    return in_words_of_flags
 
 
-def asked_scenario(
+def asked_scenario(path: Path | None, **given: Any) -> Scenario:
+    """As `asked_layout`, for what has no place for assumptions: they are printed as notes on standard error."""
+    scenario, assumed = asked_layout(path, **given)
+    for assumption in assumed:
+        print(f"note: {assumption.sentence}", file=sys.stderr)
+    return scenario
+
+
+def asked_layout(
     path: Path | None,
     *,
     storage: Path | None,
     hf_config: Path | None,
     checkpoint: Path | None,
     flags: dict[str, str | None],
-) -> Scenario:
-    """The scenario of a file with the given flags set over it.
+) -> tuple[Scenario, list[Assumption]]:
+    """The scenario of a file with the given flags set over it, and what was assumed to lay it out on its GPUs.
 
     Raises InvalidInput or UnreadableFile.
     """
     document = asked_document(path, storage=storage, hf_config=hf_config, checkpoint=checkpoint, flags=flags)
-    return scenario_from(document)
+    return laid_out_scenario(document)
 
 
 def asked_document(

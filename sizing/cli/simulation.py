@@ -34,6 +34,10 @@ SIMULATE_OPTIONS: dict[str, tuple[Any, Any]] = {
 }
 
 
+SIMULATE_FIELDS = {"runs": "num_runs", "lasting": "run_seconds", "seed": "seed"}
+"""What the options set in a ScenarioSimulation."""
+
+
 def simulate_verb(
     scenario: Path | None = None,
     *,

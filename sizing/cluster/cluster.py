@@ -7,7 +7,8 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sizing.cluster.node import NodeSpec, node_named
+from sizing.catalog_file import catalog_name
+from sizing.cluster.node import NodeSpec, node_catalog, node_named
 from sizing.errors import broken_rule
 from sizing.provenance import Assumption
 
@@ -21,16 +22,17 @@ class Cluster(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    node: str | None = Field(
+    node: Annotated[str, Field(max_length=100), catalog_name(node_catalog)] | None = Field(
         None,
-        max_length=100,
         description=f"Name of a published node type; `ckpt-size nodes` lists them. Default: {DEFAULT_NODE}.",
     )
     node_spec: NodeSpec | None = Field(
         None, description="GPUs, memory and links of a node that is not in the catalog. Give it or node. Default: node."
     )
     num_gpus: Annotated[int, Field(ge=1, le=MOST_GPUS)] | None = Field(
-        None, description="World size to check against the product of the degrees. Default: no check."
+        None,
+        description="World size to check against the product of the degrees. `ckpt-size` finds those that "
+        "are left open. Default: no check.",
     )
 
     @model_validator(mode="after")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from pydantic import ValidationError
 
@@ -20,7 +20,8 @@ from sizing.state import Training
 MOST_STAGES_OF_A_COUNT = 128
 """Stages that are tried where only a number of parameters is known, and with it no layers."""
 
-SEARCHED_DEGREES = ("tensor", "pipeline", "data", "expert")
+SearchedDegree = Literal["tensor", "pipeline", "data", "expert"]
+SEARCHED_DEGREES: tuple[SearchedDegree, ...] = get_args(SearchedDegree)
 
 _DEGREES = ("tensor", "pipeline", "virtual_pipeline", "context", "data", "expert")
 
@@ -33,7 +34,8 @@ class DegreeSearch:
     """What is tried: tensor degrees in a node, stages up to the layers, expert degrees, and what is left as data.
 
     Tensor degrees divide the GPUs of a node, expert degrees the experts, unless `experts` are given.
-    Of `given` the fields that are not degrees stay as they are, as far as they go with the degrees.
+    Of `given` the fields that are not degrees stay as they are, as far as they go with the degrees; so do the degrees
+    named in `kept`.
     `zero_stages` is empty where the format has none; `shard_groups`: FSDP's are tried where none is given.
     """
 
@@ -45,6 +47,7 @@ class DegreeSearch:
     gpus_per_node: int
     contexts: Sequence[int]
     experts: Sequence[int] | None = None
+    kept: Collection[SearchedDegree] = ()
     zero_stages: Sequence[int] = ()
     shard_groups: bool = False
     even_stages: bool = False
@@ -52,11 +55,12 @@ class DegreeSearch:
     def combinations(self) -> Iterator[dict[str, int]]:
         """Degrees that multiply to the GPUs, whether or not they fit the model."""
         takes = self.saved_as.takes
-        for tensor in divisors(self.gpus_per_node) if "tensor" in takes else (1,):
+        tensors = divisors(self.gpus_per_node) if "tensor" in takes else (1,)
+        for tensor in self._kept_or("tensor", tensors):
             for context in self.contexts:
-                for pipeline in self._stages() if "pipeline" in takes else (1,):
+                for pipeline in self._kept_or("pipeline", self._stages() if "pipeline" in takes else (1,)):
                     data, rest = divmod(self.num_gpus, tensor * context * pipeline)
-                    if not rest and data:
+                    if not rest and data in self._kept_or("data", (data or 1,)):
                         degrees = {"tensor": tensor, "pipeline": pipeline, "context": context, "data": data}
                         yield from self._with_experts(degrees)
 
@@ -74,6 +78,9 @@ class DegreeSearch:
         check_format(self.saved_as, self.training, parallelism, mode=mode, files_per_rank=None)
         return parallelism
 
+    def _kept_or(self, name: SearchedDegree, searched: Iterable[int]) -> Iterable[int]:
+        return (getattr(self.given, name),) if name in self.kept else searched
+
     def _kept(self, degrees: dict[str, int]) -> dict[str, Any]:
         kept = self.given.model_dump(exclude_unset=True)
         if degrees["pipeline"] == 1:
@@ -90,7 +97,7 @@ class DegreeSearch:
     def _with_experts(self, degrees: dict[str, int]) -> Iterator[dict[str, int]]:
         per_stage = degrees["tensor"] * degrees["context"] * degrees["data"]
         expert_tensor = self.given.expert_tensor or degrees["tensor"]
-        for expert in self._expert_degrees():
+        for expert in self._kept_or("expert", self._expert_degrees()):
             if expert == 1 or per_stage % (expert * expert_tensor) == 0:
                 yield from self._with_sharding(degrees | {"expert": expert})
 

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.layout.formats import FormatName, Mode
+from sizing.spelling import AnySpelling
 from sizing.units import ByteCount
 
 
@@ -19,7 +20,7 @@ class CheckpointFiles(BaseModel):
         None,
         description="Layout of the files; `ckpt-size formats` lists them. Default: the one that the framework writes.",
     )
-    mode: Mode = Field(
+    mode: AnySpelling[Mode] = Field(
         "sync",
         description="How training waits for a save. "
         "With sync for all of it, with async only for the copy to host memory.",

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from sizing.catalog_file import CatalogEntry, entries, entry_named
 from sizing.model.architecture import Architecture
+from sizing.model.inventory import inventory_of, num_parameters
 
 
 class CatalogModel(CatalogEntry):
@@ -28,6 +29,11 @@ class CatalogModel(CatalogEntry):
 def catalog() -> dict[str, CatalogModel]:
     """Every model of the catalog by name."""
     return entries(CatalogModel, package=__package__, file="catalog.toml")
+
+
+def counted(model: CatalogModel) -> CatalogModel:
+    """The same with the parameters of its tensors, counted."""
+    return model.model_copy(update={"num_parameters": num_parameters(inventory_of(model.architecture))})
 
 
 def model_named(name: str) -> CatalogModel:

@@ -7,9 +7,10 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 
+from sizing.catalog_file import catalog_name
 from sizing.errors import printable, require_one_of
 from sizing.model.architecture import Architecture
-from sizing.model.catalog import model_named
+from sizing.model.catalog import catalog, model_named
 from sizing.model.huggingface import architecture_from
 from sizing.model.inventory import (
     Inventory,
@@ -29,9 +30,8 @@ class Model(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    preset: str | None = Field(
+    preset: Annotated[str, Field(max_length=100), catalog_name(catalog)] | None = Field(
         None,
-        max_length=100,
         description="Name of a published model; `ckpt-size models` lists them. "
         "Give exactly one of preset, architecture, huggingface_config, num_parameters.",
     )

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from sizing.layout import CheckpointFiles, Parallelism
 from sizing.run.demands.readings import RestoreStrategy
 from sizing.run.tier import ARCHIVE, Tier, check_tiers
+from sizing.spelling import AnySpelling
 from sizing.units import BytesPerSecond, PositiveSeconds
 
 _INTERVAL_SOURCE = "4 h, quoted by VAST Data 2024"
@@ -27,7 +28,7 @@ class Checkpoint(CheckpointFiles):
         description="Measured write rate to compare the computed one with, in bytes per second. "
         "Default: no comparison.",
     )
-    restore: RestoreStrategy = Field(
+    restore: AnySpelling[RestoreStrategy] = Field(
         "every-replica",
         description="How state that replicas share is read back. "
         "By every replica, or once and passed on over the compute network.",

@@ -11,7 +11,7 @@ from sizing.errors import broken_rule
 from sizing.run.demands.demands import Demands
 from sizing.run.figures import Figures
 from sizing.storage.transfer import Numbers
-from sizing.units import SECONDS_PER_DAY, PositiveSeconds
+from sizing.units import SECONDS_PER_DAY, Fraction, PositiveSeconds
 
 _Count = Annotated[int, Field(ge=0, le=1_000_000)]
 _KEEP_LAST_SOURCE = "the min that a restart needs"
@@ -37,10 +37,10 @@ class Retention(BaseModel):
         description="Seconds of training over which the kept weights add up. "
         "Default: they are left out of the capacity.",
     )
-    free_fraction: Annotated[float, Field(ge=0, le=0.95, allow_inf_nan=False)] = Field(
+    free_fraction: Annotated[Fraction, Field(ge=0, le=0.95, allow_inf_nan=False)] = Field(
         0.0, description="Fraction of the file system that stays free, as many slow down when full."
     )
-    redundancy_fraction: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] = Field(
+    redundancy_fraction: Annotated[Fraction, Field(ge=0, le=10, allow_inf_nan=False)] = Field(
         0.0,
         description="Raw bytes beyond each usable one, as a fraction of it: 0.25 for 8+2 erasure coding, 2 for three "
         "copies.",

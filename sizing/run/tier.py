@@ -11,7 +11,7 @@ from sizing.errors import broken_rule
 from sizing.layout.formats import Mode
 from sizing.run.failures import LOSS_DOMAINS, LossDomain
 from sizing.storage.storage import Storage
-from sizing.units import ByteCount, PositiveSeconds
+from sizing.units import ByteCount, Fraction, PositiveSeconds
 
 TierKind = Literal["host-memory", "peer-memory", "local-nvme", "shared-file-system", "object-store"]
 
@@ -69,7 +69,7 @@ class Tier(BaseModel):
         description="Smallest failure that takes the copies with it. "
         "Default: node for host-memory and local-nvme, rack for peer-memory, otherwise site.",
     )
-    recovered_fraction: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = Field(
+    recovered_fraction: Annotated[Fraction, Field(ge=0, le=1, allow_inf_nan=False)] | None = Field(
         None,
         description="Fraction of all failures that the copies survive. "
         "Default: from reliability.components and loss_domain.",

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sizing.errors import broken_rule
+from sizing.spelling import AnySpelling
 from sizing.state.optimizers import OPTIMIZERS, Dtype, Optimizer
 
 Framework = Literal["megatron", "fsdp2", "deepspeed"]
@@ -62,13 +63,15 @@ class Training(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    framework: Framework = Field(
+    framework: AnySpelling[Framework] = Field(
         "megatron", description="Training framework. It decides what is saved, and the default format."
     )
-    precision: Precision = Field(
+    precision: AnySpelling[Precision] = Field(
         "bf16-mixed", description="Precision of training. Mixed means 16-bit weights beside an fp32 master copy."
     )
-    optimizer: Optimizer = Field("adam", description="Optimizer. It decides which moments are saved with each tensor.")
+    optimizer: AnySpelling[Optimizer] = Field(
+        "adam", description="Optimizer. It decides which moments are saved with each tensor."
+    )
     saved_state: SavedState | None = Field(
         None,
         description="Dtypes to save instead of the framework's. "
@@ -101,12 +104,12 @@ class Training(BaseModel):
         description="Sequences of one optimizer step over all replicas. "
         "Default: unknown, so the pipeline bubble is not computed.",
     )
-    recomputation: Recomputation | None = Field(
+    recomputation: AnySpelling[Recomputation] | None = Field(
         None,
         description="What the backward pass computes again. With selective attention scores, with full whole layers. "
         "Default: selective, as FlashAttention does.",
     )
-    schedule: Schedule | None = Field(
+    schedule: AnySpelling[Schedule] | None = Field(
         None, description="Order of microbatches in the pipeline. Default: 1f1b, or interleaved with virtual_pipeline."
     )
     sequence_parallel: bool | None = Field(

@@ -7,9 +7,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator, model_validator
 
+from sizing.catalog_file import catalog_name
 from sizing.errors import InvalidInput, broken_rule, require_one_of
+from sizing.spelling import AnySpelling
 from sizing.storage.calibration import Calibration
-from sizing.storage.catalog import CatalogProfile, profile_named
+from sizing.storage.catalog import CatalogProfile, profile_named, storage_profiles
 from sizing.storage.profile import StorageProfile
 
 LONGEST_CALIBRATION_ID = 100
@@ -32,9 +34,8 @@ class Storage(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    preset: str | None = Field(
+    preset: Annotated[str, Field(max_length=100), catalog_name(storage_profiles)] | None = Field(
         None,
-        max_length=100,
         description="Name of a published storage system; `ckpt-size storage` lists them. "
         "Give exactly one of preset, profile, calibration.",
     )
@@ -48,7 +49,7 @@ class Storage(BaseModel):
         description="Limits fitted to benchmark runs, as `ckpt-bench calibrate` writes them, or the id under which a "
         "service stores them. Give exactly one of preset, profile, calibration.",
     )
-    io: Literal["buffered", "direct"] | None = Field(
+    io: AnySpelling[Literal["buffered", "direct"]] | None = Field(
         None,
         description="Whether files pass through the page cache. Direct lifts the limits of `_buffered_` rates. "
         "Default: buffered, so they limit where the profile has them.",

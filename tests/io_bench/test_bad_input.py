@@ -28,8 +28,9 @@ if os.geteuid() == 0 and "POWERLESS" not in os.environ:
 def one_sentence(stderr: str) -> str:
     assert "Traceback" not in stderr
     (line,) = stderr.splitlines()
+    assert line.startswith("error: ")
     assert line.endswith(".")
-    return line
+    return line.removeprefix("error: ")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,10 @@ def test_what_does_not_fit_into_memory_is_refused_before_it_is_tried(bench: Benc
 def test_every_wrong_flag_has_its_sentence(bench: Bench, target: Path) -> None:
     done = bench.run_here("run", "--target", str(target), "--repetitions", "0", "--engine", "warp")
     assert done.returncode == 2
-    assert sorted(line.split()[0] for line in done.stderr.splitlines()) == ["--engine", "--repetitions"]
+    assert sorted(line.split()[:2] for line in done.stderr.splitlines()) == [
+        ["error:", "--engine"],
+        ["error:", "--repetitions"],
+    ]
 
 
 @pytest.mark.parametrize("arguments", [["run"], ["run", "--target", "x", "--direct"], ["fly"], []])

@@ -65,7 +65,7 @@ def test_a_disk_that_fills_up_in_the_middle_ends_the_run_in_one_sentence(
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     _, sentence = done.stderr.splitlines()
-    assert sentence.startswith("--target has no space left (rank 0, writing ")
+    assert sentence.startswith("error: --target has no space left (rank 0, writing ")
     assert [name for name in tree(small_filesystem) if name != "lost+found"] == []
 
 

@@ -199,7 +199,7 @@ def test_a_store_that_cannot_be_used_is_explained_in_one_sentence(
 def test_parts_that_the_store_does_not_take_are_refused(run: Run, store: Store) -> None:
     done = run(TARGET, *SMALL, "--block-size", "1MiB")
     assert done.code == 2
-    assert done.err.splitlines()[-1].startswith("--block-size must be at least 5.000 MiB for objects of ")
+    assert done.err.splitlines()[-1].startswith("error: --block-size must be at least 5.000 MiB for objects of ")
     store.assert_only_the_neighbour_is_left()
 
 
@@ -288,7 +288,7 @@ def test_a_server_that_is_killed_during_a_write_ends_the_run_in_a_clear_error_an
     assert "Traceback" not in done.stderr
     message = done.stderr.splitlines()[-1]
     # Where the kill comes late, the object is there and is looked at, or read.
-    assert re.match(rf"Rank 0 failed while (writing|looking at|reading) {TARGET}/ckpt-bench-", message), message
+    assert re.match(rf"error: Rank 0 failed while (writing|looking at|reading) {TARGET}/ckpt-bench-", message), message
     assert "Could not connect to the endpoint URL" in message
     assert "could not be removed" in message
     own_store.server.start()

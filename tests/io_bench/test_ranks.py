@@ -91,7 +91,7 @@ def test_an_interrupted_rank_that_is_alone_cleans_up(
     process.send_signal(signum)
     done = bench.finish(process)
     assert done.returncode == 128 + signum
-    assert done.stderr.splitlines()[-1] == f"Rank 0 was interrupted by {signum.name}."
+    assert done.stderr.splitlines()[-1] == f"error: Rank 0 was interrupted by {signum.name}."
     assert "Traceback" not in done.stderr
     assert (tree(target), tree(bench.directory)) == before
 

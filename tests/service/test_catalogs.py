@@ -49,9 +49,39 @@ def test_what_the_client_has_already_is_not_sent_again(client: httpx.Client, pat
     assert client.get(path, headers={"if-none-match": '"other"'}).status_code == 200
 
 
-@pytest.mark.parametrize(("path", "nearest"), [("/v1/models/gpt-2", "gpt2"), ("/v1/nodes/dgx-h10", "dgx-h100")])
+@pytest.mark.parametrize(("path", "nearest"), [("/v1/models/gpt-22", "gpt2"), ("/v1/nodes/dgx-h10", "dgx-h100")])
 def test_an_unknown_name_is_told_the_nearest(client: httpx.Client, path: str, nearest: str) -> None:
     refused = client.get(path)
     assert refused.status_code == 404
     assert refused.json()["code"] == "not-found"
     assert nearest in refused.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/v1/models/Llama-3.1-405B", "llama-3.1-405b"),
+        ("/v1/models/GPT_2", "gpt2"),
+        ("/v1/nodes/DGX-H200", "dgx-h200"),
+        ("/v1/storage-profiles/MLPerf v3 HPE e2000", "mlperf-v3-hpe-e2000"),
+    ],
+)
+def test_a_name_is_found_however_it_is_spelled(client: httpx.Client, path: str, name: str) -> None:
+    assert client.get(path).json()["name"] == name
+
+
+def test_a_name_that_fits_several_lists_them(client: httpx.Client) -> None:
+    refused = client.get("/v1/nodes/h100")
+    assert refused.status_code == 404
+    assert "choose one of azure-nd-h100-v5, dgx-h100, hgx-h100" in refused.json()["detail"]
+
+
+def test_a_question_takes_what_people_type(client: httpx.Client) -> None:
+    storage = {"profile": {"write_bytes_per_second": "500 gb/s"}}
+    typed = {"model": {"preset": "Llama-3.1-405B"}, "cluster": {"node": "DGX-H200"}, "storage": storage}
+    report = client.post("/v1/sizings", json=typed | {"targets": {"max_overhead_fraction": "5%"}}).json()
+    assert (report["model"]["name"], report["layout"]["node"]) == ("llama-3.1-405b", "dgx-h200")
+    assert report["overhead"]["max_overhead_fraction"] == 0.05
+    refused = client.post("/v1/sizings", json=typed | {"storage": {"profile": {"write_bytes_per_second": "500"}}})
+    assert refused.status_code == 422
+    assert "is a rate without a unit" in refused.json()["detail"]

@@ -74,31 +74,31 @@ def test_a_flag_goes_before_the_environment(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--database-url", "nonsense"], "database_url must be the URL of a SQLite or PostgreSQL database"),
-        (["--database-url", "mysql://a/b"], "database_url must be the URL of a SQLite or PostgreSQL database"),
-        (["--database-url", "sqlite://"], "database_url must name a file"),
-        (["--database-url", "sqlite:///a%00b"], "database_url must name a file"),
+        (["--database-url", "nonsense"], "--database-url must be the URL of a SQLite or PostgreSQL database"),
+        (["--database-url", "mysql://a/b"], "--database-url must be the URL of a SQLite or PostgreSQL database"),
+        (["--database-url", "sqlite://"], "--database-url must name a file"),
+        (["--database-url", "sqlite:///a%00b"], "--database-url must name a file"),
         (["--database-url", "sqlite:////proc/nowhere/x.sqlite3"], "is in a directory that cannot be created"),
         (["--database-url", "sqlite:////proc/x.sqlite3"], "unable to open database file"),
-        (["--database-url", ""], "database_url must have 1 or more characters, got ''"),
-        (["token", "list", "--database-url", ""], "database_url must have 1 or more characters, got ''"),
+        (["--database-url", ""], "--database-url must have 1 or more characters, got ''"),
+        (["token", "list", "--database-url", ""], "--database-url must have 1 or more characters, got ''"),
         (["--host", "256.1.1.1"], "cannot be used to listen"),
-        (["--host", ""], "host must have 1 or more characters, got ''"),  # which would be every address there is
+        (["--host", ""], "--host must have 1 or more characters, got ''"),  # which would be every address there is
         (
             ["--trusted-proxies", "10.0.0.1/8"],
-            "trusted_proxies must be addresses or networks (10.0.0.1/8 has host bits",
+            "--trusted-proxies must be addresses or networks (10.0.0.1/8 has host bits",
         ),
-        (["--trusted-proxies", "10.0.0.1,proxy"], "trusted_proxies must be addresses or networks"),
-        (["--compute-seconds", "30d"], "compute_seconds must be at most"),
-        (["--port", "70000"], "port must be at most 65535, got '70000'"),
-        (["--max-body-bytes", "much"], "max_body_bytes is not a size, got 'much'"),
+        (["--trusted-proxies", "10.0.0.1,proxy"], "--trusted-proxies must be addresses or networks"),
+        (["--compute-seconds", "30d"], "--compute-seconds must be at most"),
+        (["--port", "70000"], "--port must be at most 65535, got '70000'"),
+        (["--max-body-bytes", "much"], "--max-body-bytes is not a size, got 'much'"),
         (
             ["token", "create", "--name", "a", "--scope", "root"],
-            "scope must be one of 'publish', 'write' or 'admin', got 'root'",
+            "--scope must be one of 'publish', 'write' or 'admin', got 'root'",
         ),
-        (["token", "create", "--name", "a", "--expires", "soon"], "expires is not a duration, got 'soon'"),
-        (["token", "create", "--name", " "], "name must be one line"),
-        (["token", "revoke", "--name", "nobody"], "name must be the name of a token, got 'nobody'"),
+        (["token", "create", "--name", "a", "--expires", "soon"], "--expires is not a duration, got 'soon'"),
+        (["token", "create", "--name", " "], "--name must be one line"),
+        (["token", "revoke", "--name", "nobody"], "--name must be the name of a token, got 'nobody'"),
     ],
 )
 def test_bad_input_ends_with_one_sentence_and_exit_code_2(
@@ -115,7 +115,7 @@ def test_bad_input_ends_with_one_sentence_and_exit_code_2(
 
 def test_a_bad_environment_is_bad_input_too(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CKPT_SERVE_PORT", "high")
-    assert terminal() == (2, "", "error: port must be a whole number, got 'high': give a whole number.\n")
+    assert terminal() == (2, "", "error: CKPT_SERVE_PORT must be a whole number, got 'high': give a whole number.\n")
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_two_tokens_cannot_have_one_name(terminal: Terminal, tmp_path: Path) -> 
     arguments = ("token", "create", "--name", "a", "--database-url", f"sqlite:///{tmp_path}/x.db")
     assert terminal(*arguments)[0] == 0
     code, _, errors = terminal(*arguments)
-    assert (code, errors) == (2, "error: name is already the name of a token, got 'a': choose another name.\n")
+    assert (code, errors) == (2, "error: --name is already the name of a token, got 'a': choose another name.\n")
 
 
 def test_the_limit_of_a_body_can_be_set(tmp_path: Path) -> None:

@@ -53,9 +53,14 @@ def sentences(document: object) -> str:
             "give a number that is not NaN or infinite.",
         ),
         (
-            {"model": {"preset": "gpt2"}, "targets": {"max_overhead_fraction": "7.5 %"}},
-            "targets.max_overhead_fraction must be a fraction of 1, got '7.5 %': give 0.075.",
+            {"model": {"preset": "gpt2"}, "targets": {"max_overhead_fraction": "750 %"}},
+            "targets.max_overhead_fraction must be at most 1, got '750 %': give 1 or less.",
         ),
+        (
+            {"model": {"preset": "llama 8b"}},
+            "model.preset fits 2 names of the catalog, got 'llama 8b': choose one of llama-3-8b, llama-3.1-8b.",
+        ),
+        ({"model": {"preset": "gpt2"}, "training": {"optimizer": "adamv"}}, "got 'adamv': did you mean adam."),
         (
             {"model": {"preset": "gpt2"}, "reliability": {"failures_per_node_day": "5%"}},
             "reliability.failures_per_node_day must be a number, got '5%': give a number.",

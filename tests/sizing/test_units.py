@@ -13,6 +13,8 @@ from sizing.units import (
     decimal_bytes_text,
     parse_bytes,
     parse_bytes_per_second,
+    parse_count,
+    parse_fraction,
     parse_seconds,
     rate_text,
     seconds_text,
@@ -38,13 +40,17 @@ class Amounts(BaseModel):
         ("1e12", 1_000_000_000_000),
         ("14_112_542_617_600", 14_112_542_617_600),
         ("1,024 B", 1_024),
+        ("13.8 tb", 13_800_000_000_000),
+        ("2 gib", 2_147_483_648),
     ],
 )
 def test_a_size_is_read_with_its_unit(text: str, num_bytes: int) -> None:
     assert parse_bytes(text) == num_bytes
 
 
-@pytest.mark.parametrize("text", ["1 gb", "1 Gb", "1 Gbit", "12 XB", "GB", "", "1 GB/s", "1.2.3 GB", "-1 GB"])
+@pytest.mark.parametrize(
+    "text", ["1 Gb", "1 gbit", "1 Gbit", "1 Gib", "1 b", "12 XB", "GB", "", "1 GB/s", "1.2.3 GB", "-1 GB"]
+)
 def test_a_size_that_could_mean_something_else_is_refused(text: str) -> None:
     with pytest.raises(PydanticCustomError):
         parse_bytes(text)
@@ -52,30 +58,94 @@ def test_a_size_that_could_mean_something_else_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "rate"),
-    [("273 GB/s", 273e9), ("273GBps", 273e9), ("400 Gb/s", 50e9), ("400 Gbit/s", 50e9), ("1 GiB/s", 2.0**30)],
+    [
+        ("273 GB/s", 273e9),
+        ("273GBps", 273e9),
+        ("500 gb/s", 500e9),
+        ("500 GB / SEC", 500e9),
+        ("1 gib/s", 2.0**30),
+        ("400 Gb/s", 50e9),
+        ("400 Gbps", 50e9),
+        ("400 gbit/s", 50e9),
+        ("1 GiB/s", 2.0**30),
+    ],
 )
 def test_a_rate_is_read_in_bytes_or_bits_per_second(text: str, rate: float) -> None:
     assert parse_bytes_per_second(text) == rate
 
 
-@pytest.mark.parametrize("text", ["273 GB", "4 gb/s", "fast", "1 GB/min"])
+@pytest.mark.parametrize("text", ["273 GB", "1 Gib/s", "fast", "1 GB/min", "9" * 70])
 def test_what_is_not_a_rate_is_refused(text: str) -> None:
     with pytest.raises(PydanticCustomError):
         parse_bytes_per_second(text)
 
 
+@pytest.mark.parametrize("text", ["500 gbps", "500 GBPS"])
+def test_a_rate_that_could_be_bits_or_bytes_is_refused(text: str) -> None:
+    with pytest.raises(PydanticCustomError, match="could be bits or bytes: write GB/s for bytes or Gb/s for bits"):
+        parse_bytes_per_second(text)
+
+
+def test_a_rate_has_its_unit_where_it_is_text_and_is_in_bytes_per_second_where_it_is_a_number() -> None:
+    with pytest.raises(PydanticCustomError, match="is a rate without a unit: write the unit too, for example 500 GB/s"):
+        parse_bytes_per_second("500")
+    assert Amounts.model_validate({"rate": 500}).rate == 500
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("4h", 14_400), ("90 s", 90), ("1h 30min", 5_400), ("500ms", 0.5), ("2 days", 172_800)],
+    [
+        ("4h", 14_400),
+        ("90 s", 90),
+        ("1h 30min", 5_400),
+        ("500ms", 0.5),
+        ("2 days", 172_800),
+        ("1hr", 3_600),
+        ("2 Hours", 7_200),
+        ("1H 30MIN", 5_400),
+        ("45 mins", 2_700),
+        ("1 week", 604_800),
+    ],
 )
 def test_a_duration_is_read_with_its_units(text: str, seconds: float) -> None:
     assert parse_seconds(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["4 hours ago", "", "h", "1 2", "4 fortnights", "h4"])
+@pytest.mark.parametrize("text", ["4 hours ago", "", "h", "1 2", "4 fortnights", "h4", "3M"])
 def test_what_is_not_a_duration_is_refused(text: str) -> None:
     with pytest.raises(PydanticCustomError):
         parse_seconds(text)
+
+
+def test_a_long_duration_is_refused_rather_than_cut() -> None:
+    assert parse_seconds("1h  " * 16) == 16 * 3_600
+    with pytest.raises(PydanticCustomError, match="must have at most 64 characters"):
+        parse_seconds("1h  " * 30)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("400B", 400 * 10**9),
+        ("1.5b", 1_500_000_000),
+        ("70 M", 70_000_000),
+        ("1t", 10**12),
+        ("405 billion", 405 * 10**9),
+    ],
+)
+def test_a_number_of_parameters_is_read_as_models_are_named(text: str, number: int) -> None:
+    assert parse_count(text) == number
+    assert isinstance(parse_count(text), int)
+
+
+def test_a_number_of_parameters_has_no_unit() -> None:
+    with pytest.raises(PydanticCustomError, match="write k, M, B or T behind it at most"):
+        parse_count("400 GB")
+
+
+@pytest.mark.parametrize(("text", "fraction"), [("5%", 0.05), ("7.5 %", 0.075), ("100%", 1.0), ("0.05", "0.05")])
+def test_a_share_is_read_in_percent_too(text: str, fraction: float | str) -> None:
+    assert parse_fraction(text) == fraction
 
 
 @pytest.mark.parametrize(

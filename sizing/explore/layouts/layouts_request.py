@@ -8,9 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from sizing.errors import explain
 from sizing.former_names import with_new_names
+from sizing.layout.degrees import SearchedDegree
 from sizing.layout.parallelism import Degree
 from sizing.scenario import Scenario
 from sizing.training.memory_question import HEADROOM_FRACTION
+from sizing.units import Fraction
 
 MOST_HEADROOM_FRACTION = 0.9
 """With less than a tenth of the GPU left, no layout would be found and the reason would not be seen."""
@@ -45,13 +47,16 @@ class LayoutsRequest(BaseModel):
         description="What makes a layout good; the lowest is best. "
         "Default: model-parallel GPUs, which leaves the max of replicas.",
     )
-    headroom_fraction: Annotated[float, Field(ge=0, le=MOST_HEADROOM_FRACTION)] = Field(
+    headroom_fraction: Annotated[Fraction, Field(ge=0, le=MOST_HEADROOM_FRACTION)] = Field(
         HEADROOM_FRACTION,
         description="Fraction of a GPU's memory kept free for what is not counted: fragments, buffers, gathered "
         "layers.",
     )
     contexts: Annotated[tuple[Degree, ...], Field(max_length=16)] | None = Field(
         None, description="Context degrees to try. Default: the scenario's alone."
+    )
+    kept_degrees: Annotated[tuple[SearchedDegree, ...], Field(max_length=4)] = Field(
+        (), description="Degrees of the scenario that stay as they are. Default: none; all are searched."
     )
     even_stages: bool = Field(False, description="Whether only pipeline degrees that divide the layers are tried.")
     max_layouts: Annotated[int, Field(ge=1, le=1000)] = Field(

@@ -76,7 +76,8 @@ def _left_out(search: Search) -> Iterator[str]:
     elif search.question.model(tensor=1).architecture is None:
         yield UNKNOWN_ACTIVATIONS
     given = search.scenario.parallelism
-    dropped = [f"{name} {degree:,}" for name in SEARCHED_DEGREES if (degree := getattr(given, name)) > 1]
+    searched = [name for name in SEARCHED_DEGREES if name not in search.degrees.kept]
+    dropped = [f"{name} {degree:,}" for name in searched if (degree := getattr(given, name)) > 1]
     if dropped:
         yield f"The scenario's {', '.join(dropped)} are ignored: the search tries all such degrees"
 

@@ -85,6 +85,7 @@ class Search:
             given=scenario.parallelism,
             num_gpus=self.num_gpus,
             gpus_per_node=node.spec.gpus_per_node,
+            kept=request.kept_degrees,
             contexts=sorted(set(request.contexts or (scenario.parallelism.context,))),
             zero_stages=_zero_stages(scenario, saved_as),
             shard_groups=True,

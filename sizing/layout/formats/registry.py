@@ -14,6 +14,7 @@ from sizing.layout.formats.full import FULL
 from sizing.layout.formats.megatron import MEGATRON, MEGATRON_DISTRIBUTED_OPTIMIZER
 from sizing.layout.formats.torch_dist import TORCH_DIST
 from sizing.layout.framework_defaults import FORMAT_OF_FRAMEWORK
+from sizing.spelling import known_spelling
 from sizing.state.training import Framework
 
 FORMATS: dict[str, CheckpointFormat] = {
@@ -40,11 +41,12 @@ def format_of(name: str | None, framework: Framework) -> CheckpointFormat:
 
 
 def _of_a_format(name: str) -> str:
-    if name not in FORMATS:
+    spelled = known_spelling(name, FORMATS)
+    if spelled is None:
         *others, last = map(repr, FORMATS)
         raise PydanticKnownError("literal_error", {"expected": f"{', '.join(others)} or {last}"})
-    return name
+    return spelled
 
 
 FormatName = Annotated[str, AfterValidator(_of_a_format), WithJsonSchema({"enum": list(FORMATS), "type": "string"})]
-"""A name in FORMATS, as a field of a scenario or report."""
+"""A name in FORMATS, as a field of a scenario or report; in a scenario however it is spelled."""

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
-import sizing
 from sizing.storage.calibration.series import dates_of
 from sizing.storage.measurement import BenchmarkResult
+from sizing.version import __version__
 
 MOST_DAYS_APART = 30
 """A choice: storage that others use fills, and is updated, within a month."""
@@ -21,8 +21,8 @@ def doubts_about(results: Sequence[BenchmarkResult]) -> Iterator[str]:
     conditions = [(result.run_id, _conditions(result.environment)) for result in results]
     yield from _mixed(conditions)
     versions = {found[_OWN_VERSION] for _, found in conditions if _OWN_VERSION in found}
-    if stale := versions - {sizing.__version__}:
-        yield f"stale runs: measured by version {', '.join(sorted(stale))}, this is {sizing.__version__}"
+    if stale := versions - {__version__}:
+        yield f"stale runs: measured by version {', '.join(sorted(stale))}, this is {__version__}"
     dates = dates_of(results)
     if dates and (max(dates) - min(dates)).days > MOST_DAYS_APART:
         yield f"stale runs: the oldest is of {min(dates)}, the latest of {max(dates)}"

@@ -64,14 +64,14 @@ def test_a_checkpoint_that_does_not_fit_is_a_problem(bench: Bench, small_disk: D
     done = bench.run_here("check", "--target", str(small_disk.path), "--bytes-per-rank", "40MiB", "--ranks", "2")
     assert done.returncode == 2
     assert verdicts(done.stdout)["space"] == "problem"
-    assert "Problem: space: --target has " in done.stderr
+    assert "error: space: --target has " in done.stderr
 
 
 def test_a_file_longer_than_the_file_system_takes_is_a_problem(bench: Bench, small_disk: Disk) -> None:
     done = bench.run_here("check", "--target", str(small_disk.path), "--bytes-per-rank", "16TiB")
     assert done.returncode == 2
     assert verdicts(done.stdout)["largest file"] == "problem"
-    assert "Problem: largest file: The file system does not allow files of this size. Start more ranks" in done.stderr
+    assert "error: largest file: The file system does not allow files of this size. Start more ranks" in done.stderr
 
 
 def test_the_checkpoint_of_a_scenario_is_what_is_looked_for(bench: Bench, small_disk: Disk) -> None:
@@ -98,7 +98,7 @@ def test_a_file_system_in_memory_is_a_warning(bench: Bench, tmp_path: Path, test
     done = bench.run_here("check", "--target", str(target), "--bytes-per-rank", "1MiB")
     assert done.returncode == 1
     assert verdicts(done.stdout)["file system"] == "warning"
-    assert "Warning: file system: This file system is in memory" in done.stderr
+    assert "warning: file system: This file system is in memory" in done.stderr
     assert list(target.iterdir()) == []
 
 

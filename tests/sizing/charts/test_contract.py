@@ -14,7 +14,7 @@ import pytest
 
 from sizing import charts
 from sizing.charts.calibration import calibration_chart
-from sizing.charts.chart import Spec
+from sizing.charts.chart import Chart
 from sizing.charts.clusters import cluster_chart
 from sizing.charts.comparisons import comparison_chart
 from sizing.charts.layouts import layouts_chart
@@ -37,11 +37,11 @@ from tests.sizing.charts.test_scan import SCAN
 from tests.sizing.storage.calibration.simulation import result
 
 INGREDIENTS = "sizing.charts.chart"
-CHARTS = {"Spec", "list[Spec]"}
+CHARTS = {"Chart", "list[Chart]"}
 DRAWN = {"str", "bytes", "None"}
 MAX_WIDTH_PIXELS = 1_100
 REFERENCE = scenario_from(REFERENCE_SCENARIO)
-EXAMPLES: dict[Callable[..., Any], Callable[[], Spec | list[Spec]]] = {
+EXAMPLES: dict[Callable[..., Any], Callable[[], Chart | list[Chart]]] = {
     calibration_chart: lambda: calibration_chart(calibrate([result(noise=0.02, outliers=0)], num_draws=200)),
     cluster_chart: lambda: cluster_chart(answer_cluster(REFERENCE_CLUSTER)),
     comparison_chart: lambda: comparison_chart(compare(REFERENCE_COMPARISON)),
@@ -72,7 +72,7 @@ def returned(function: Callable[..., Any]) -> str:
 
 
 @cache
-def drawn(chart: Callable[..., Any]) -> tuple[Spec, ...]:
+def drawn(chart: Callable[..., Any]) -> tuple[Chart, ...]:
     spec = EXAMPLES[chart]()
     return tuple(spec) if isinstance(spec, list) else (spec,)
 

@@ -55,7 +55,7 @@ def test_one_layout_on_one_gpu_is_said_in_the_singular() -> None:
     ("flags", "sentence"),
     [
         ("--model gpt2", "scenario.cluster.num_gpus is required"),
-        ("--model gpt2 --gpus 8 --contexts a", "contexts.0 must be a whole number"),
+        ("--model gpt2 --gpus 8 --contexts a", "--contexts must be a whole number"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(flags: str, sentence: str) -> None:

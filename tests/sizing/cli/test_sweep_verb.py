@@ -54,7 +54,7 @@ def test_csv_has_every_row_and_on_standard_error_what_has_no_answer() -> None:
     [
         ("--model gpt2 --interval 1..1000:1000000 --mtbf 1h..9h:1000", "must have at most 10,000,000 rows"),
         ("--model gpt2 --interval 1h,2h --objective stall --chart x.svg", "--chart needs two objectives"),
-        ("--model gpt2 --interval 1h,2h --objective speed", "objectives.0 must be one of"),
+        ("--model gpt2 --interval 1h,2h --objective speed", "--objective must be one of"),
         ("--model gpt2 --tensor 5,7 --csv", "has no row with an answer"),
     ],
 )

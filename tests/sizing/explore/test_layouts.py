@@ -217,7 +217,7 @@ def test_where_no_degrees_go_with_the_model_the_reason_is_said() -> None:
         ({"scenario": question("gpt2", 8), "objective": "save-time"}, "scenario.storage is required for the objective"),
         ({"scenario": question("gpt2", 8), "objective": "bubble"}, "scenario.training.global_batch_size is required"),
         ({"scenario": question("gpt2", 8), "headroom_fraction": 1}, "headroom_fraction must be at most 0.9"),
-        ({"scenario": question("gpt-2", 8)}, "scenario.model.preset must be a name of the catalog"),
+        ({"scenario": question("gpt-5", 8)}, "scenario.model.preset must be a name of the catalog"),
         (
             {"scenario": question("gpt2", 8, cluster={"node": None, "node_spec": {"gpus_per_node": 8}})},
             "scenario.cluster.node_spec.gpu_memory_bytes is required",

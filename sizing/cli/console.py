@@ -1,0 +1,147 @@
+"""One style for the project's programs: help, version, completion, errors and exit codes.
+
+Exit code 0 for what was done, 1 for a target that is missed or a run that failed, 2 for what cannot be done as asked,
+128 + signal for what was interrupted. Errors go to standard error, a line for each, which begins with `error:`.
+Colors are left out where NO_COLOR is set: rich, which draws help and tables, looks for it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from sizing.errors import EXIT_BAD_INPUT, SizingError
+from sizing.spelling import nearest
+from sizing.version import __version__
+
+EXIT_INTERRUPTED = 130
+"""128 + SIGINT, as shells have it."""
+
+_OURS = ("sizing", "io_bench", "service", "service_client")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program of this project.
+
+    `extra`: of this package, without which it lacks libraries. `flags_elsewhere`: what other tools call its flags.
+    """
+
+    name: str
+    extra: str = ""
+    flags_elsewhere: Mapping[str, str] = field(default_factory=dict)
+
+
+class UnknownVerb(SizingError):
+    """A word on the command line that is no verb."""
+
+
+class Verbs(TyperGroup):
+    """The verbs of a program; for a word that is none the nearest is named."""
+
+    unknown = "is not a verb of"
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The verb that the first of the words names."""
+        word = args[0]
+        if ctx.resilient_parsing or word in self.commands:
+            return super().resolve_command(ctx, args)
+        raise UnknownVerb(f"{word} {self.unknown} {ctx.command_path}: {_remedy(word, self.commands, ctx)}.")
+
+
+def program_app(*, help: str, verbs: type[Verbs] = Verbs, **settings: Any) -> typer.Typer:  # noqa: A002 - typer's name
+    """A program, or a group of its verbs, in the style of all of them."""
+    return typer.Typer(
+        cls=verbs,
+        help=help,
+        no_args_is_help=settings.pop("no_args_is_help", True),
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        **settings,
+    )
+
+
+def _print_version(context: typer.Context, *, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        print(f"{context.find_root().info_name} {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+]
+
+
+def run(program: Program, load: Callable[[], typer.Typer], arguments: list[str] | None = None) -> NoReturn:
+    """Run a program with `arguments`, or those of the process, and exit as it ends.
+
+    `load` imports it: what it needs may be missing, and may take a while in which somebody interrupts.
+    """
+    try:
+        done = load()(arguments, prog_name=program.name, standalone_mode=False)
+        sys.stdout.flush()
+    except SizingError as error:
+        fail(str(error).splitlines())
+    except typer.TyperException as error:
+        fail(_usage_sentences(error, program), exit_code=error.exit_code)
+    except ModuleNotFoundError as error:
+        fail([_missing_sentence(error, program)])
+    except KeyboardInterrupt:
+        done = EXIT_INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        done = 0
+    if done == EXIT_INTERRUPTED:
+        fail(["interrupted."], exit_code=EXIT_INTERRUPTED)
+    sys.exit(done if isinstance(done, int) else 0)
+
+
+def fail(sentences: Iterable[str], *, exit_code: int = EXIT_BAD_INPUT) -> NoReturn:
+    """Say what is wrong, and exit."""
+    for sentence in sentences:
+        print(error_line(sentence), file=sys.stderr)
+    sys.exit(exit_code)
+
+
+def error_line(sentence: str) -> str:
+    """A sentence as programs say that something is wrong."""
+    return f"error: {sentence}"
+
+
+def _usage_sentences(error: typer.TyperException, program: Program) -> list[str]:
+    """What is wrong with a command line; nothing where it only asked for help by giving no words at all."""
+    message = error.format_message().strip().rstrip(".")
+    if not message:
+        return []
+    context: Any = getattr(error, "ctx", None)
+    if context is not None and hasattr(error, "possibilities"):
+        return [_unknown_flag_sentence(str(vars(error)["option_name"]), context, program)]
+    asked = context.command_path if context is not None else program.name
+    return [f"{message[0].lower()}{message[1:]}: see {asked} --help."]
+
+
+def _unknown_flag_sentence(flag: str, context: Any, program: Program) -> str:
+    known = [name for parameter in context.command.params for name in parameter.opts if name.startswith("--")]
+    elsewhere = program.flags_elsewhere.get(flag)
+    remedy = f"did you mean {elsewhere}" if elsewhere in known else _remedy(flag, known, context)
+    return f"{flag} is not a flag of {context.command_path}: {remedy}."
+
+
+def _remedy(word: str, known: Iterable[str], context: Any) -> str:
+    close = nearest(word, list(known), max_names=1)
+    return f"did you mean {close[0]}" if close else f"see {context.command_path} --help"
+
+
+def _missing_sentence(error: ModuleNotFoundError, program: Program) -> str:
+    """What to install for a library that is not there. A module of our own that is missing is our mistake."""
+    library = (error.name or "").partition(".")[0]
+    if library in _OURS or not library:
+        raise error
+    package = f"'checkpoint-sizing[{program.extra}]'" if program.extra else "checkpoint-sizing"
+    return f"{program.name} needs {library}, which is not installed: pip install {package}."

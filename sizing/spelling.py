@@ -1,0 +1,94 @@
+"""Names as people type them: case and separators do not count, and a name that is not known is told the nearest."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection
+from typing import Annotated, Any, TypeVar, get_args
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+_Name = TypeVar("_Name")
+
+_SEPARATORS = r"[\s._-]+"
+
+
+def known_spelling(name: str, known: Collection[str]) -> str | None:
+    """The one known name that differs from `name` in case and separators at most; None where there is none or several.
+
+    An organisation before a slash, as model hubs write it, does not count either.
+
+    >>> known_spelling("meta-llama/Llama-3.1_405B", ["llama-3.1-405b", "llama-2-7b"])
+    'llama-3.1-405b'
+    """
+    if name in known:
+        return name
+    wanted = _key(_without_organisation(name))
+    found = [candidate for candidate in known if _key(candidate) == wanted]
+    return found[0] if len(found) == 1 else None
+
+
+def fitting(name: str, known: Collection[str]) -> list[str]:
+    """The known names that have every part of `name`.
+
+    >>> fitting("Llama 8b", ["llama-3-8b", "llama-3.1-8b", "llama-3-70b"])
+    ['llama-3-8b', 'llama-3.1-8b']
+    """
+    parts = _parts(_without_organisation(name))
+    return [candidate for candidate in known if parts and parts <= _parts(candidate)]
+
+
+def has_all_of(words: str, text: str) -> bool:
+    """Whether each of some words, parted by spaces, stands somewhere in a text.
+
+    >>> has_all_of("Llama 405", "llama-3.1-405b"), has_all_of("opt13", "opt-1.3b")
+    (True, False)
+    """
+    return all(_key(word) in _key(text) for word in words.split())
+
+
+def nearest(name: str, known: Collection[str], *, max_names: int) -> list[str]:
+    """The known names most like `name`, the nearest first; none where none is like it.
+
+    >>> nearest("modles", ["models", "nodes", "storage"], max_names=1)
+    ['models']
+    """
+    by_key = {_key(candidate): candidate for candidate in known}
+    alike = difflib.get_close_matches(_key(_without_organisation(name)), by_key, n=max_names)
+    return [by_key[key] for key in alike]
+
+
+class _AnySpelling:
+    """For the annotation of a Literal of names: a text that spells one of them otherwise becomes that name."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        names = get_args(source)
+
+        def spelled(value: Any) -> Any:
+            return (known_spelling(value, names) or value) if isinstance(value, str) else value
+
+        return core_schema.no_info_before_validator_function(spelled, handler(source))
+
+
+AnySpelling = Annotated[_Name, _AnySpelling()]
+"""Input: one of the names of a Literal, in any case, with any separators."""
+
+
+def _key(name: str) -> str:
+    """What two spellings of a name have in common. Digits stay apart: opt-1.3b is not opt-13b.
+
+    >>> _key("OPT 1.3B"), _key("opt-13b"), _key("DGX-H200")
+    ('opt1.3b', 'opt13b', 'dgxh200')
+    """
+    digits_apart = re.sub(rf"(?<=\d){_SEPARATORS}(?=\d)", ".", name.strip().casefold())
+    return re.sub(rf"(?<!\d){_SEPARATORS}|{_SEPARATORS}(?!\d)", "", digits_apart)
+
+
+def _parts(name: str) -> set[str]:
+    return {part for part in re.split(_SEPARATORS, name.casefold()) if part}
+
+
+def _without_organisation(name: str) -> str:
+    return name.rpartition("/")[2]

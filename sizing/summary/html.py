@@ -1,0 +1,37 @@
+"""A report as HTML for a notebook: the same sections and tables as everywhere, without a page around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from html import escape
+
+from sizing.report import SizingReport
+from sizing.summary import assumed, came_from, grids, headline, key_figures, sections
+
+
+def report_html(report: SizingReport) -> str:
+    """The whole report: the answer first, the figures, and folded up what they rest on."""
+    return "".join(_parts(report))
+
+
+def _parts(report: SizingReport) -> Iterator[str]:
+    yield f"<h3>{escape(headline(report))}</h3>"
+    yield _table(key_figures(report))
+    if report.warnings:
+        yield f"<p><b>Before you rely on it</b></p><ul>{''.join(f'<li>{escape(w)}</li>' for w in report.warnings)}</ul>"
+    for section in sections(report):
+        yield f"<h4>{escape(section.title)}</h4>{_table(section.rows)}"
+    yield "<details><summary>What it rests on</summary>"
+    for grid in grids(report):
+        yield f"<h4>{escape(grid.title)}</h4>{_table(grid.rows, columns=grid.columns)}"
+    yield f"<p>{escape(came_from(report))}</p><p>{escape(assumed(report))}</p></details>"
+
+
+def _table(rows: Iterable[Iterable[str]], *, columns: Iterable[str] = ()) -> str:
+    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+    body = "".join(f"<tr>{''.join(_cell(text) for text in row)}</tr>" for row in rows)
+    return f"<table>{f'<thead><tr>{head}</tr></thead>' if head else ''}<tbody>{body}</tbody></table>"
+
+
+def _cell(text: str) -> str:
+    return f'<td style="text-align: left">{escape(text)}</td>'

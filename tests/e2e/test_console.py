@@ -1,0 +1,280 @@
+"""The three programs have one style: help, version, errors, exit codes, colors, completion, and what is not installed."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import io_bench.cli.main
+import service.cli.main
+import sizing.cli.main
+from sizing.version import __version__
+from tests.testbed.terminal import typed
+
+MAINS: dict[str, Callable[[], None]] = {
+    "ckpt-size": sizing.cli.main.main,
+    "ckpt-bench": io_bench.cli.main.main,
+    "ckpt-serve": service.cli.main.main,
+}
+MODULES = {"ckpt-size": "sizing.cli.main", "ckpt-bench": "io_bench.cli.main", "ckpt-serve": "service.cli.main"}
+PROGRAMS = tuple(MAINS)
+VERB_WITH_FLAGS = {
+    "ckpt-size": ["answer"],
+    "ckpt-bench": ["run"],
+    "ckpt-serve": ["token", "create"],
+}
+COLOR = re.compile(r"\x1b\[[0-9;]*3[0-7][0-9;]*m")
+ROOT = Path(__file__).parents[2]
+
+
+def shown(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return typed(MAINS[program], program, *arguments)
+
+
+def started(program: str, *arguments: str, prelude: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    """The program in a process of its own."""
+    code = f"{prelude}\nfrom {MODULES[program]} import main\nmain()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
+    )
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_version_is_that_of_the_package(program: str) -> None:
+    found = shown(program, "--version")
+    assert (found.returncode, found.stdout, found.stderr) == (0, f"{program} {__version__}\n", "")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_has_the_same_form(program: str, flag: str) -> None:
+    for verb in ([], VERB_WITH_FLAGS[program]):
+        found = shown(program, *verb, flag)
+        assert found.returncode == 0
+        assert f"Usage: {' '.join([program, *verb])} " in found.stdout
+        assert "╭─ Options " in found.stdout
+    for option in ("--version", "--install-completion", "--show-completion"):
+        assert option in shown(program, flag).stdout
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "text"),
+    [
+        ("ckpt-size", ["answer"], "(checkpoint.interval_seconds: 4h)"),
+        ("ckpt-bench", ["run"], "Payload of each rank, 14 bytes per parameter. Default: 256MiB."),
+        ("ckpt-serve", [], "Environment: CKPT_SERVE_PORT. Default: 8000."),
+    ],
+)
+def test_help_keeps_what_it_says_in_brackets_and_of_defaults(program: str, arguments: list[str], text: str) -> None:
+    words = re.sub(r"[│\s]+", " ", shown(program, *arguments, "--help").stdout)
+    assert text in words
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--vesrion"], "--vesrion is not a flag of {program}: did you mean --version."),
+        (["--nonsense"], "--nonsense is not a flag of {program}: see {program} --help."),
+    ],
+)
+def test_a_flag_that_is_none_is_told_in_one_sentence(program: str, arguments: list[str], sentence: str) -> None:
+    if program == "ckpt-size":
+        arguments = [*VERB_WITH_FLAGS[program], *arguments]
+        sentence = "--{flag} is not a flag of ckpt-size answer: see ckpt-size answer --help."
+        sentence = sentence.format(flag=arguments[-1].removeprefix("--"))
+    found = shown(program, *arguments)
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr == f"error: {sentence.format(program=program)}\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "word", "sentence"),
+    [
+        ("ckpt-size", "modles", "modles is neither a file nor a verb of ckpt-size: did you mean models."),
+        ("ckpt-bench", "scna", "scna is not a verb of ckpt-bench: did you mean scan."),
+        ("ckpt-serve", "tokens", "tokens is not a verb of ckpt-serve: did you mean token."),
+        ("ckpt-bench", "fly", "fly is not a verb of ckpt-bench: see ckpt-bench --help."),
+    ],
+)
+def test_a_verb_that_is_none_is_told_in_one_sentence(program: str, word: str, sentence: str) -> None:
+    found = shown(program, word)
+    assert (found.returncode, found.stdout, found.stderr) == (2, "", f"error: {sentence}\n")
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "sentence"),
+    [
+        (
+            "ckpt-bench",
+            ["run", "--directory", "x"],
+            "--directory is not a flag of ckpt-bench run: did you mean --target.",
+        ),
+        ("ckpt-bench", ["run"], "missing option '--target': see ckpt-bench run --help."),
+        ("ckpt-bench", ["run", "--target"], "option '--target' requires an argument: see ckpt-bench --help."),
+        ("ckpt-bench", ["engines", "x"], "got unexpected extra argument(s) (x): see ckpt-bench engines --help."),
+        ("ckpt-serve", ["--bind", "0.0.0.0"], "--bind is not a flag of ckpt-serve: did you mean --host."),  # noqa: S104 - to be refused
+        ("ckpt-serve", ["token", "crate"], "crate is not a verb of ckpt-serve token: did you mean create."),
+        ("ckpt-size", ["inspect"], "missing argument 'path': see ckpt-size inspect --help."),
+    ],
+)
+def test_a_command_line_that_is_none_is_one_sentence(program: str, arguments: list[str], sentence: str) -> None:
+    found = shown(program, *arguments)
+    assert (found.returncode, found.stdout, found.stderr) == (2, "", f"error: {sentence}\n")
+
+
+@pytest.mark.parametrize("program", ["ckpt-size", "ckpt-bench"])
+def test_nothing_at_all_shows_the_help_and_is_not_success(program: str) -> None:
+    found = shown(program)
+    assert found.returncode == 2
+    assert "Usage: " in found.stdout
+    assert "error" not in found.stderr
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_an_interrupt_has_the_exit_code_of_shells(program: str) -> None:
+    prelude = "import typer\ndef interrupted(*_, **__): raise KeyboardInterrupt\ntyper.Typer.__call__ = interrupted"
+    found = started(program, "--version", prelude=prelude)
+    assert (found.returncode, found.stderr) == (128 + signal.SIGINT, "error: interrupted.\n")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_colors_are_left_out_where_they_are_not_wanted(program: str) -> None:
+    assert COLOR.search(on_a_terminal(program, "--help"))
+    assert not COLOR.search(on_a_terminal(program, "--help", NO_COLOR="1"))
+
+
+def test_tables_and_warnings_are_left_without_colors_too() -> None:
+    flags = ("--model", "gpt2", "--mtbf", "9h", "--write-bandwidth", "1GB/s", "--interval", "9h")
+    assert COLOR.search(on_a_terminal("ckpt-size", *flags))
+    assert not COLOR.search(on_a_terminal("ckpt-size", *flags, NO_COLOR="1"))
+
+
+def on_a_terminal(program: str, *arguments: str, **environment: str) -> str:
+    """What a program writes to a terminal."""
+    controller, terminal = pty.openpty()
+    code = f"from {MODULES[program]} import main\nmain()"
+    without = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env=without | {"TERM": "xterm-256color", "PYTHONPATH": str(ROOT)} | environment,
+    ):
+        os.close(terminal)
+        return b"".join(iter(lambda: _read(controller), b"")).decode()
+
+
+def _read(controller: int) -> bytes:
+    try:
+        return os.read(controller, 65536)
+    except OSError:  # the end of a terminal is an error on Linux
+        os.close(controller)
+        return b""
+
+
+@pytest.mark.parametrize(
+    ("line", "completions"),
+    [
+        ("ckpt-size mod", ["models"]),
+        ("ckpt-size --mod", ["--model", "--mode"]),
+        ("ckpt-size --model llama-3.1-4", ["llama-3.1-405b"]),
+        ("ckpt-size layouts --node dgx-a", ["dgx-a100"]),
+        ("ckpt-size --model gpt2 --format torch", ["torch-dist"]),
+        ("ckpt-bench sc", ["scan", "schema"]),
+        ("ckpt-bench run --max-b", ["--max-bytes", "--max-bandwidth"]),
+        ("ckpt-serve tok", ["token"]),
+        ("ckpt-serve token cr", ["create"]),
+        ("ckpt-serve --database", ["--database-url"]),
+    ],
+)
+def test_the_shell_completes_verbs_flags_and_names(
+    line: str, completions: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, *words = line.split()
+    monkeypatch.setenv(f"_{program.replace('-', '_').upper()}_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(words)))
+    assert shown(program).stdout.split() == completions
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_script_for_the_shell_is_for_the_program(program: str) -> None:
+    command = f"{shlex.quote(sys.executable)} -c 'from {MODULES[program]} import main; main()' --show-completion; true"
+    script = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert f"complete -o default -F _{program.replace('-', '_')}_completion {program}" in script
+
+
+WITHOUT = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {libraries!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Missing())
+"""
+BENCH = ("fsspec", "httpx", "psutil", "safetensors", "torch", "xxhash")
+SERVICE = (
+    "alembic",
+    "fastapi",
+    "jinja2",
+    "prometheus_client",
+    "pydantic_settings",
+    "sqlalchemy",
+    "starlette",
+    "uvicorn",
+)
+
+
+@pytest.mark.parametrize("libraries", [BENCH, *((library,) for library in ("torch", "psutil", "xxhash"))])
+def test_a_benchmark_without_its_libraries_says_what_to_install(libraries: tuple[str, ...], tmp_path: Path) -> None:
+    flags = ("--target", str(tmp_path), "--bytes-per-rank", "1MiB", "--output", str(tmp_path / "result.json"))
+    found = started("ckpt-bench", "run", *flags, prelude=WITHOUT.format(libraries=libraries))
+    assert (found.returncode, found.stdout) == (2, "")
+    sentence = r"error: ckpt-bench needs (\w+), which is not installed: pip install 'checkpoint-sizing\[bench\]'\.\n"
+    missing = re.fullmatch(sentence, found.stderr)
+    assert missing is not None, found.stderr
+    assert missing[1] in libraries
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [["--port", "0"], ["token", "list"], ["backup", "x"]])
+def test_a_service_without_its_libraries_says_what_to_install(arguments: list[str]) -> None:
+    found = started("ckpt-serve", *arguments, prelude=WITHOUT.format(libraries=SERVICE))
+    assert (found.returncode, found.stdout) == (2, "")
+    assert re.fullmatch(
+        r"error: ckpt-serve needs \w+, which is not installed: pip install 'checkpoint-sizing\[service\]'\.\n",
+        found.stderr,
+    )
+
+
+def test_sizing_alone_needs_no_extra() -> None:
+    found = started("ckpt-size", "--model", "gpt2", prelude=WITHOUT.format(libraries=(*BENCH, *SERVICE, "vl_convert")))
+    assert found.returncode == 0, found.stderr
+
+
+def test_a_module_of_our_own_that_is_missing_is_not_hidden() -> None:
+    found = started(
+        "ckpt-bench",
+        "engines",
+        prelude=WITHOUT.format(libraries=("io_bench.engines",)).replace('name.partition(".")[0]', "name"),
+    )
+    assert found.returncode == 1
+    assert "Traceback" in found.stderr

@@ -1,0 +1,83 @@
+"""Names are understood as people type them, and kept as the catalog has them."""
+
+from typing import Any
+
+import pytest
+
+from sizing.cluster import node_catalog
+from sizing.errors import InvalidInput
+from sizing.layout.formats import FORMATS
+from sizing.model import catalog
+from sizing.report import answer
+from sizing.scenario import scenario_from
+from sizing.spelling import fitting, known_spelling, nearest
+from sizing.storage.catalog import storage_profiles
+
+NAMES = [*catalog(), *node_catalog(), *storage_profiles(), *FORMATS]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_case_and_separators_never_change_which_name_is_meant(name: str) -> None:
+    for typed in (name.upper(), name.replace("-", "_"), name.replace("-", " "), name.replace(".", "-"), f" {name} "):
+        assert known_spelling(typed, NAMES) == name
+
+
+def test_digits_that_a_separator_parts_are_not_run_together() -> None:
+    assert known_spelling("opt-1-3b", NAMES) == "opt-1.3b"
+    assert known_spelling("OPT13B", NAMES) == "opt-13b"
+    assert known_spelling("llama31405b", NAMES) is None
+
+
+def test_of_two_names_that_are_spelled_alike_neither_is_guessed_but_each_is_found_as_it_is() -> None:
+    assert known_spelling("a-1", ["a_1", "A 1"]) is None
+    assert known_spelling("a_1", ["a_1", "A 1"]) == "a_1"
+
+
+def test_the_scenario_keeps_the_names_of_the_catalogs() -> None:
+    typed = {
+        "model": {"preset": "meta-llama/Llama-3.1-405B"},
+        "cluster": {"node": "DGX-H200"},
+        "storage": {"preset": "MLPerf v3 HPE e2000"},
+        "training": {"framework": "FSDP2", "precision": "BF16_mixed", "optimizer": "AdamW"},
+        "checkpoint": {"format": "FSDP_sharded", "mode": "Async", "restore": "Every_Replica"},
+    }
+    asked = scenario_from(typed)
+    assert asked.model_dump(exclude_unset=True) == {
+        "model": {"preset": "llama-3.1-405b"},
+        "cluster": {"node": "dgx-h200"},
+        "storage": {"preset": "mlperf-v3-hpe-e2000"},
+        "training": {"framework": "fsdp2", "precision": "bf16-mixed", "optimizer": "adamw"},
+        "checkpoint": {"format": "fsdp-sharded", "mode": "async", "restore": "every-replica"},
+    }
+    report = answer(asked)
+    assert (report.model.name, report.layout.node) == ("llama-3.1-405b", "dgx-h200")
+
+
+@pytest.mark.parametrize(
+    ("document", "sentence"),
+    [
+        ({"model": {"preset": "Llama 8B"}}, "fits 2 names of the catalog, got 'Llama 8B': choose one of llama-3-8b"),
+        (
+            {"model": {"preset": "gpt2"}, "cluster": {"node": "H100"}},
+            "cluster.node fits 3 names of the catalog, got 'H100': choose one of azure-nd-h100-v5, dgx-h100, hgx-h100.",
+        ),
+        ({"model": {"preset": "lama-3.1-8b"}}, "the nearest of the 95 names are llama-3.1-8b"),
+        ({"model": {"preset": "mlperf"}, "storage": {"preset": "x"}}, "must be a name of the catalog"),
+    ],
+)
+def test_a_name_that_could_be_several_lists_them_and_an_unknown_one_the_nearest(document: Any, sentence: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        answer(scenario_from(document))
+    assert sentence in str(refused.value)
+
+
+def test_a_long_list_of_names_is_cut() -> None:
+    with pytest.raises(InvalidInput, match=r"fits 15 names of the catalog, .* and 7 more"):
+        answer(scenario_from({"model": {"preset": "llama"}}))
+
+
+@pytest.mark.parametrize("typed", ["", " ", "-", "/", "?", "日本"])
+def test_what_is_no_name_fits_none(typed: str) -> None:
+    assert known_spelling(typed, NAMES) is None
+    assert fitting(typed, NAMES) == []
+    assert nearest(typed, NAMES, max_names=3) == []
