@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[1]
 MODULES = sorted(
     path for room in ("sizing", "io_bench", "service", "service_client") for path in (ROOT / room).rglob("*.py")
 )
-UNIT = re.compile(r"(SECONDS|BYTES)_PER_(HOUR|DAY|GIGABYTE|TERABYTE)")
+UNIT = re.compile(r"(SECONDS|BYTES)_PER_(HOUR|DAY|GIGABYTE|TERABYTE)|_?[GT]IB")
 """Constants that are what their name says."""
 
 
@@ -48,7 +48,7 @@ def unreasoned(source: str) -> Iterator[str]:
     body = ast.parse(source).body
     for place, statement in enumerate(body):
         name = named(statement)
-        if name is None or UNIT.fullmatch(name) or "#" in lines[statement.lineno - 2]:
+        if name is None or all(map(UNIT.fullmatch, re.findall(r"\w+", name))) or "#" in lines[statement.lineno - 2]:
             continue
         last = place
         while (

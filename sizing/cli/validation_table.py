@@ -19,6 +19,7 @@ WIDTH = 100
 """In which every row can be read, where there is no terminal."""
 
 _LEAST_NUMBER = 12
+"""Columns of a figure, so that those of all sources stand below each other."""
 
 
 def validation_text(report: ValidationReport) -> RenderableType:

@@ -138,6 +138,8 @@ def degrees_text(parallelism: Parallelism) -> str:
 def divisors(number: int) -> list[int]:
     """Whole numbers that divide it.
 
+    Source: definition.
+
     >>> divisors(8)
     [1, 2, 4, 8]
     """

@@ -21,9 +21,6 @@ Holds = Literal["tensors", "flat-buffers", "share"]
 """`tensors`: each as its rank holds it. `flat-buffers`: the values of all in a row, one buffer per statistic. `share`:
 a run of the bytes of several ranks' tensors, cut where the run begins and ends."""
 
-FLAT_BUFFERS = 3
-"""Tensors in a file of a sharded optimizer: master copy and two moments, each one flat buffer."""
-
 
 @dataclass(frozen=True, slots=True)
 class File:
@@ -70,6 +67,12 @@ class WriterClass:
     def num_ranks(self) -> int:
         """Ranks of the class over all its stages."""
         return len(self.span.stages) * len(self.inner) * len(self.outer)
+
+
+def flat_file(name: str, dense: PartBytes, expert: PartBytes, parts: Iterable[StatePart]) -> File:
+    """A file of flat buffers: one tensor per statistic of each part that it holds."""
+    num_tensors = sum(part.num_statistics for part in parts if dense.get(part.name) or expert.get(part.name))
+    return File(name, dense, expert, num_tensors, holds="flat-buffers")
 
 
 def written_files(writers: Iterable[WriterClass]) -> list[tuple[int, File]]:

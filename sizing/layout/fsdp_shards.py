@@ -22,7 +22,19 @@ def fsdp_shards(span: StageSpan, *, num_ranks: int, rank: int) -> Shards:
 
 
 def fsdp_edges(span: StageSpan, *, num_ranks: int) -> list[int]:
-    """Ranks at which the rows of a tensor become fewer, and both ends."""
+    """Ranks at which the rows of a tensor become fewer, and both ends.
+
+    Of R rows on n ranks, ceil(R / n) each, floor(R / ceil(R / n)) ranks have as many and one may have the rest.
+    Source: as `fsdp_shards`.
+
+    >>> from sizing.layout.parallelism import Parallelism
+    >>> from sizing.layout.stages import stage_spans
+    >>> from sizing.model import TensorGroup
+    >>> matrix = TensorGroup("mlp.in.weight", (10, 4), 1, layers=range(1))
+    >>> (span,) = stage_spans((matrix,), Parallelism(data=4), num_layers=1)
+    >>> fsdp_edges(span, num_ranks=4)
+    [0, 3, 4]
+    """
     edges = {0, num_ranks}
     for holding in span.holdings:
         num_rows = _fused_shape(holding)[0]

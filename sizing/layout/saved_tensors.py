@@ -79,16 +79,31 @@ class _Equal:
 
 
 def _of_file(file: File, share_of_rank: RankShare, parts: tuple[StatePart, ...]) -> Iterator[_Equal]:
-    if file.holds == "flat-buffers":
-        yield from _flat_buffers(file, parts)
-        return
+    match file.holds:
+        case "flat-buffers":
+            return _flat_buffers(file, parts)
+        case "tensors":
+            return (equal for part, some in _shards_by_part(file, share_of_rank, parts) for equal in _whole(part, some))
+        case "share":
+            return _of_share(file, share_of_rank, parts)
+
+
+def _shards_by_part(
+    file: File, share_of_rank: RankShare, parts: tuple[StatePart, ...]
+) -> Iterator[tuple[StatePart, list[Shard]]]:
+    """Each part that the file holds, with the dense shards and then with those of experts."""
     for part_bytes, some in zip((file.dense, file.expert), share_of_rank.shards, strict=True):
         for part in _held(parts, part_bytes):
-            whole = (equal for shard in some for equal in _of_shard(part, shard))
-            if file.holds == "tensors":
-                yield from whole
-            else:
-                yield from _run(whole, _total(part, some), share_of_rank.index, share_of_rank.count)
+            yield part, some
+
+
+def _of_share(file: File, share_of_rank: RankShare, parts: tuple[StatePart, ...]) -> Iterator[_Equal]:
+    for part, some in _shards_by_part(file, share_of_rank, parts):
+        yield from _run(_whole(part, some), _total(part, some), share_of_rank.index, share_of_rank.count)
+
+
+def _whole(part: StatePart, shards: Iterable[Shard]) -> Iterator[_Equal]:
+    return (equal for shard in shards for equal in _of_shard(part, shard))
 
 
 def _held(parts: Iterable[StatePart], part_bytes: PartBytes | Mapping[PartName, int]) -> Iterator[StatePart]:
@@ -116,7 +131,7 @@ def _of_shard(part: StatePart, shard: Shard) -> Iterator[_Equal]:
 
 
 def _total(part: StatePart, shards: Iterable[Shard]) -> int:
-    return sum(equal.tensor.num_bytes * equal.count for shard in shards for equal in _of_shard(part, shard))
+    return sum(equal.tensor.num_bytes * equal.count for equal in _whole(part, shards))
 
 
 def _run(groups: Iterable[_Equal], total_bytes: int, index: int, count: int) -> Iterator[_Equal]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from sizing.layout.framework_defaults import DEEPSPEED_ZERO_STAGE
 from sizing.layout.parallelism import Parallelism, Ranks
@@ -13,6 +14,11 @@ ZERO_STAGE_OF_OPTIMIZER, ZERO_STAGE_OF_GRADIENTS, ZERO_STAGE_OF_WEIGHTS = 1, 2, 
 
 WHOLE = Ranks()
 """Not divided: every rank that holds the tensors has all of it."""
+
+
+Gathers = Literal["nothing", "layers", "modules"]
+"""Of the weights that a rank holds a shard of, what it has whole at a time to compute. FSDP gathers units, which are
+layers here; ZeRO 3 the modules with parameters of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,7 @@ class Sharding:
     gradients: Ranks
     optimizer: Ranks
     shard_group: int
+    gathers: Gathers
 
 
 def sharding_of(framework: Framework, parallelism: Parallelism, *, has_distributed_optimizer: bool) -> Sharding:
@@ -52,13 +59,14 @@ def zero_stage_of(parallelism: Parallelism) -> int:
 
 
 def _megatron(sharing: Ranks) -> Sharding:
-    return Sharding(weights=WHOLE, gradients=WHOLE, optimizer=sharing, shard_group=1)
+    return Sharding(weights=WHOLE, gradients=WHOLE, optimizer=sharing, shard_group=1, gathers="nothing")
 
 
 def _fsdp(num_ranks: int) -> Sharding:
     """Everything within a shard group; with HSDP each group has a copy."""
     ranks = Ranks(num_ranks, num_ranks)
-    return Sharding(weights=ranks, gradients=ranks, optimizer=ranks, shard_group=num_ranks)
+    gathers: Gathers = "layers" if num_ranks > 1 else "nothing"
+    return Sharding(weights=ranks, gradients=ranks, optimizer=ranks, shard_group=num_ranks, gathers=gathers)
 
 
 def _zero(parallelism: Parallelism) -> Sharding:
@@ -67,9 +75,11 @@ def _zero(parallelism: Parallelism) -> Sharding:
     def ranks(first_stage: int) -> Ranks:
         return parallelism.replicas if stage >= first_stage else WHOLE
 
+    weights = ranks(ZERO_STAGE_OF_WEIGHTS)
     return Sharding(
-        weights=ranks(ZERO_STAGE_OF_WEIGHTS),
+        weights=weights,
         gradients=ranks(ZERO_STAGE_OF_GRADIENTS),
         optimizer=ranks(ZERO_STAGE_OF_OPTIMIZER),
         shard_group=1,
+        gathers="modules" if weights.dense > 1 else "nothing",
     )

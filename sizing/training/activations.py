@@ -117,6 +117,11 @@ def layer_activation_bytes(kept: Kept, *, hidden_bytes: int, execution: Executio
     ranks, w bytes a value.
     Source: Korthikanti et al. 2022, arXiv 2205.05198, equations 1 to 4 and section 5; what is computed again:
     Rajbhandari et al. 2021, arXiv 2104.07857, section 3.
+
+    >>> h, a, s = 12_288, 96, 2_048  # GPT-3, whose layer keeps 34 s b h + 5 a s^2 b by equation 1
+    >>> whole = Execution(s, 1, None, 1, 1, "1f1b", "none")
+    >>> layer_activation_bytes(Kept(24 * h, 10 * h, 5 * a), hidden_bytes=2 * h, execution=whole)[0] / (s * h)
+    114.0
     """
     tokens, sharing = execution.num_tokens, execution.num_sharing
     without_scores = tokens * (kept.split + kept.whole / sharing)

@@ -80,12 +80,13 @@ class MemoryQuestion:
     def gathered(self, parallelism: Parallelism) -> Gathered | None:
         """What FSDP or ZeRO 3 gathers of the model at a time, where it shards over several ranks."""
         inventory, w = self.model(tensor=parallelism.tensor).inventory, value_bytes(self.training)
-        sharding = self.sharding(parallelism)
-        if sharding.shard_group > 1:
-            return gathered_by_fsdp(inventory, value_bytes=w)
-        if sharding.weights.dense > 1:
-            return gathered_by_zero3(inventory, value_bytes=w, tensor=parallelism.tensor)
-        return None
+        match self.sharding(parallelism).gathers:
+            case "layers":
+                return gathered_by_fsdp(inventory, value_bytes=w)
+            case "modules":
+                return gathered_by_zero3(inventory, value_bytes=w, tensor=parallelism.tensor)
+            case "nothing":
+                return None
 
     def remedies(self, num_gpus: int) -> str:
         """What leaves a GPU less to hold than any degrees on these GPUs, in words."""

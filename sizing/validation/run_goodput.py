@@ -24,6 +24,7 @@ _OBSERVED = Source("observation", "Goodput of runs, as those who ran them publis
 _ESTIMATED = Source("tool", "Effective training time that Kokolis et al. 2024 estimate, arXiv 2410.21680")
 _SECOND_HAND = Source("tool", "Goodput of runs, known at second hand alone")
 _WITHIN = 0.05
+"""Failures and recoveries are published with one or two digits."""
 
 WITHOUT_GOODPUT = {
     "OPT-175B": "restarts, but no goodput",

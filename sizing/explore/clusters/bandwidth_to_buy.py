@@ -40,6 +40,19 @@ def write_bytes_per_second_for_p99(
     Found by halving, each step a simulation with the same failures and jitter: first of some 20,000 checkpoints, then,
     from there, of up to 200,000. The rate returned meets the target in the latter; 1 % less does not, or is less than
     the jobs write on average, with which they would wait longer and longer.
+    Source: bisection, of what `job_simulation.simulate` shows.
+
+    >>> from sizing.explore.clusters.cluster_scenario import cluster_scenario_from
+    >>> from sizing.explore.clusters.job_simulation import unseen
+    >>> from sizing.explore.clusters.load import job_loads
+    >>> jobs = [{"name": "8B", "scenario": {"model": {"preset": "llama-3.1-8b"}}}]
+    >>> storage = {"profile": {"write_bytes_per_second": 1e9}}
+    >>> loads = job_loads(cluster_scenario_from({"jobs": jobs, "storage": storage}))
+    >>> rate = write_bytes_per_second_for_p99(
+    ...     loads, p99_stall_seconds=100.0, horizon_seconds=1e6, seed=1, progress=unseen
+    ... )
+    >>> 1.0 <= rate * 100.0 / loads[0].write.num_bytes <= 1 + TOLERANCE  # a job that nobody meets
+    True
     """
     if any(load.stall_alone_seconds(math.inf) >= p99_stall_seconds for load in loads):
         return None
@@ -72,6 +85,16 @@ def read_bytes_per_second_for_recovery(loads: Sequence[JobLoad], *, recovery_sec
     """Min read rate at which all jobs train again in that time after a power failure, or None where none is enough.
 
     Solved to 1e-12: the time falls with the rate as long as the file system limits.
+    Source: bisection, of `storms.back_seconds`.
+
+    >>> from sizing.explore.clusters.cluster_scenario import cluster_scenario_from
+    >>> from sizing.explore.clusters.load import job_loads
+    >>> jobs = [{"name": "8B", "count": 2, "scenario": {"model": {"preset": "llama-3.1-8b"}}}]
+    >>> rates = {"write_bytes_per_second": 1e9, "read_bytes_per_second": 1e9}
+    >>> loads = job_loads(cluster_scenario_from({"jobs": jobs, "storage": {"profile": rates}}))
+    >>> rate = read_bytes_per_second_for_recovery(loads, recovery_seconds=1000.0)
+    >>> round(rate * 1000.0 / (2 * loads[0].restore.num_bytes), 9)
+    1.0
     """
     everybody = [load.group.count for load in loads]
 

@@ -71,7 +71,19 @@ def _storm(failure: str, loads: Sequence[JobLoad], counts: Sequence[int], read_b
 
 
 def back_seconds(loads: Sequence[JobLoad], counts: Sequence[int], *, read_bytes_per_second: float) -> list[float]:
-    """When the jobs train again that a failure stops, so many of each group; each reads once it has restarted."""
+    """When the jobs train again that a failure stops, so many of each group; each reads once it has restarted.
+
+    Source: `sharing.finish_seconds`, of transfers that begin after detection, relaunch and the serial steps.
+
+    >>> from sizing.explore.clusters.cluster_scenario import cluster_scenario_from
+    >>> from sizing.explore.clusters.load import job_loads
+    >>> jobs = [{"name": "8B", "count": 2, "scenario": {"model": {"preset": "llama-3.1-8b"}}}]
+    >>> rates = {"write_bytes_per_second": 1e9, "read_bytes_per_second": 1e9}
+    >>> loads = job_loads(cluster_scenario_from({"jobs": jobs, "storage": {"profile": rates}}))
+    >>> (one,), (both,) = (back_seconds(loads, [count], read_bytes_per_second=1e9) for count in (1, 2))
+    >>> round(both / one, 9)
+    2.0
+    """
     batches = [
         Batch(
             Sharer(load.restore.max_bytes_per_second, load.restore.weight),

@@ -89,7 +89,16 @@ def _drained(figures: RunReport) -> TargetCheck:
 
 
 def interval_bounds(asked: Asked) -> tuple[float, float]:
-    """The min and the max interval that go with the tiers: the main storage is written between them."""
+    """The min and the max interval that go with the tiers: the main storage is written between them.
+
+    Source: the rules of `run.tier.check_tiers`.
+
+    >>> from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+    >>> from sizing.sized import sized
+    >>> scenario = scenario_from(REFERENCE_SCENARIO)
+    >>> interval_bounds(Asked(sized(scenario).demands, scenario.run_inputs)) == (1e-3, MOST_SECONDS)  # no tiers
+    True
+    """
     checkpoint = asked.inputs.checkpoint
     front, behind = checkpoint.front_tiers, checkpoint.archives
     low = front[-1].interval_seconds * (1 + 1e-9) if front else 1e-3

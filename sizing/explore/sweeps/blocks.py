@@ -34,9 +34,14 @@ class Block:
 
 
 def num_rows_of(axes: Sequence[Axis], combine: Combination) -> int:
-    """How many rows the axes make.
+    """How many rows the axes make: the product of their lengths, or their common length.
 
+    Source: definition.
     Raises InvalidInput where there are none, too many, or lists of unlike lengths to zip.
+
+    >>> axes = [Axis("parallelism.data", [1, 2], is_array=False), Axis("costs.per_terabyte", [3, 4], is_array=True)]
+    >>> num_rows_of(axes, "product"), num_rows_of(axes, "zip")
+    (4, 2)
     """
     lengths = [len(axis.values) for axis in axes]
     if not lengths:

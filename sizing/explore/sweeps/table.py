@@ -30,7 +30,13 @@ def column(value: Any, num_rows: int) -> Column:
 
 
 def num_rows(table: Mapping[str, Column]) -> int:
-    """How many rows a table has."""
+    """How many rows a table has.
+
+    Source: definition.
+
+    >>> num_rows({"write.seconds": np.zeros(3)}), num_rows({})
+    (3, 0)
+    """
     return len(next(iter(table.values()))) if table else 0
 
 

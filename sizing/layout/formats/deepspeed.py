@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sizing.layout.cells import Cell, rank_shards
 from sizing.layout.containers import CONTAINERS
-from sizing.layout.files import FLAT_BUFFERS, OPTIMIZER, WEIGHTS, File, Plan, WriterClass, of_cell, runs, shares
+from sizing.layout.files import OPTIMIZER, WEIGHTS, File, Plan, WriterClass, flat_file, of_cell, runs, shares
 from sizing.layout.formats.base import CheckpointFormat, RankShare
 from sizing.layout.formats.readers import Readers, each_shard_once, every_replica
 from sizing.layout.formats.tensor_copies import copies_in_a_replica
@@ -81,12 +81,11 @@ def _with_zero(plan: Plan, cell: Cell) -> Iterator[WriterClass]:
     dense, expert = cell.dense.of(sharded), cell.expert.of(sharded)
     dealt = (dense, p.num_replicas, 1), (expert, p.num_expert_replicas, p.expert)
     for first, past in runs(p.num_replicas, *dealt, extra=(1, p.expert)):
-        shard = File(
+        shard = flat_file(
             f"{_optimizer_prefix(plan)}zero_pp_rank_D_mp_rank_MM_optim_states.pt",
             shares(dense, p.num_replicas, first),
             shares(expert, p.num_expert_replicas, first // p.expert),
-            FLAT_BUFFERS,
-            holds="flat-buffers",
+            plan.parts,
         )
         others = (File(_NO_MODEL_STATES, {}, {}, 0),) if shards_weights else _weights(plan, cell, data_rank=first)
         yield of_cell(plan, cell, (*others, shard), data_ranks=range(first, past))

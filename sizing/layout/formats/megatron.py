@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sizing.layout.cells import rank_shards
 from sizing.layout.containers import CONTAINERS
-from sizing.layout.files import FLAT_BUFFERS, OPTIMIZER, WEIGHTS, File, Plan, WriterClass, of_cell
+from sizing.layout.files import OPTIMIZER, WEIGHTS, File, Plan, WriterClass, flat_file, of_cell
 from sizing.layout.formats.base import CheckpointFormat, RankShare
 from sizing.layout.formats.readers import WRITERS, Readers, every_replica
 from sizing.layout.formats.tensor_copies import copies_in_a_replica
@@ -62,10 +62,10 @@ class MegatronDistributedOptimizer(Megatron):
             num_weights = cell.dense.num_tensors(WEIGHTS) + cell.expert.num_tensors(WEIGHTS)
             weights = File(weights_name, cell.dense.of(WEIGHTS), cell.expert.of(WEIGHTS), num_weights)
             expert = cell.expert.of(OPTIMIZER)
-            first = File(optimizer_name, cell.dense.of(OPTIMIZER), expert, FLAT_BUFFERS, holds="flat-buffers")
+            first = flat_file(optimizer_name, cell.dense.of(OPTIMIZER), expert, plan.parts)
             yield of_cell(plan, cell, (weights, first), data_ranks=range(1))
             if plan.parallelism.expert > 1:
-                others = File(optimizer_name, {}, expert, FLAT_BUFFERS, holds="flat-buffers")
+                others = flat_file(optimizer_name, {}, expert, plan.parts)
                 yield of_cell(plan, cell, (weights, others), data_ranks=range(1, plan.parallelism.expert))
 
     def num_copies(self, group: TensorGroup, part: PartName, parallelism: Parallelism) -> int:

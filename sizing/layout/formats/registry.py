@@ -17,17 +17,28 @@ from sizing.layout.framework_defaults import FORMAT_OF_FRAMEWORK
 from sizing.spelling import known_spelling
 from sizing.state.training import Framework
 
-FORMATS: dict[str, CheckpointFormat] = {
-    each.name: each
-    for each in (
-        MEGATRON,
-        MEGATRON_DISTRIBUTED_OPTIMIZER,
-        TORCH_DIST,
-        DEEPSPEED,
-        FSDP_SHARDED,
-        FULL,
-    )
-}
+
+def by_name(*formats: CheckpointFormat) -> dict[str, CheckpointFormat]:
+    """The formats under their names.
+
+    Raises ValueError where two have the same name.
+    """
+    named: dict[str, CheckpointFormat] = {}
+    for each in formats:
+        if each.name in named:
+            raise ValueError(f"name of a checkpoint format must be unique, got {each.name!r} twice: rename one of them")
+        named[each.name] = each
+    return named
+
+
+FORMATS = by_name(
+    MEGATRON,
+    MEGATRON_DISTRIBUTED_OPTIMIZER,
+    TORCH_DIST,
+    DEEPSPEED,
+    FSDP_SHARDED,
+    FULL,
+)
 
 
 def formats_of(framework: Framework) -> list[CheckpointFormat]:

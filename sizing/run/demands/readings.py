@@ -100,12 +100,22 @@ def _part_readings(restoring: _Restoring, strategy: RestoreStrategy) -> Iterator
 
 
 def _read_by_format(restoring: _Restoring, name: PartName, readers: Readers) -> _PartReading:
-    layout = restoring.laid_out.layout
-    reading = _read(restoring, name, readers.copies)
-    largest = reading.read_bytes if readers.ranks == "rank-0" else _largest(restoring, name, readers.sharers)
-    num_sources = {"writers": layout.num_writing_nodes, "rank-0": 1}.get(readers.ranks)
-    sent = reading.read_bytes / num_sources if num_sources and layout.num_nodes > 1 else 0.0
-    return _PartReading(name, readers.ranks, *reading, largest, sent)
+    reading, layout = _read(restoring, name, readers.copies), restoring.laid_out.layout
+    busiest = _largest(restoring, name, readers.sharers)
+    match readers.ranks:
+        case "everyone":
+            return _PartReading(name, "everyone", *reading, busiest, 0.0)
+        case "writers":
+            sent = _sent_bytes(reading, num_sources=layout.num_writing_nodes, num_nodes=layout.num_nodes)
+            return _PartReading(name, "writers", *reading, busiest, sent)
+        case "rank-0":
+            sent = _sent_bytes(reading, num_sources=1, num_nodes=layout.num_nodes)
+            return _PartReading(name, "rank-0", *reading, reading.read_bytes, sent)
+
+
+def _sent_bytes(reading: Reading, *, num_sources: int, num_nodes: int) -> float:
+    """Bytes that each node that reads sends to the others."""
+    return reading.read_bytes / num_sources if num_nodes > 1 else 0.0
 
 
 def _read_once(restoring: _Restoring, name: PartName, copies: Ranks, strategy: RestoreStrategy) -> _PartReading:

@@ -67,6 +67,10 @@ def first_order_level_intervals(levels: Sequence[Level], *, mtbf_seconds: Number
     that a save and its drain take; the interval as it is where no failure needs these levels.
     Source: Young 1974 for each level; isotonic regression by max-min formulas, Robertson, Wright and Dykstra 1988,
     Order Restricted Statistical Inference, section 1.4.
+
+    >>> fast, slow = Level(60.0, 2.0, 0.0, 0.0, 0.5), Level(3600.0, 50.0, 0.0, 0.0, 0.5)
+    >>> [round(float(seconds)) for seconds in first_order_level_intervals([fast, slow], mtbf_seconds=9e4)]
+    [851, 4293]
     """
     intervals: list[Numbers] = []
     for k, level in enumerate(levels):

@@ -43,7 +43,13 @@ alone ended in a worse minimum in 1 to 6 of the scans; sixteen starts found a be
 def fitted(design: Design, measured: Array, *, noise: float) -> Array:
     """The parameters that explain the measured log seconds best, by scipy from several starts.
 
-    Args: `measured`, log seconds by configuration; `noise` s of the loss.
+    Args: `measured`, log seconds by configuration; `noise` s of the loss. Returns u, one per term.
+    Source: scipy.optimize.least_squares, trust region reflective: Branch, Coleman and Li 1999, SIAM Journal on
+    Scientific Computing 21(1).
+
+    >>> moved = Design(np.array([[2.0], [8.0]]), np.array([True]))  # 2 and 8 GB
+    >>> round(float(np.exp(-fitted(moved, np.log([1.0, 4.0]), noise=0.05)[0])), 6)  # GB/s
+    2.0
     """
     from scipy.optimize import least_squares  # noqa: PLC0415 - half a second that only fitting needs
 
@@ -87,7 +93,13 @@ def many_fitted(
     """Parameters and losses (in units of s^2) of many fits at once, by damped Gauss-Newton steps.
 
     Args: `measured` log seconds and `weights` with a row per fit, or one row for all; `start` with a row per fit,
-    -inf in the columns that a fit leaves out.
+    -inf in the columns that a fit leaves out. Returns arrays with a row per fit.
+    Source: Marquardt 1963, SIAM Journal 11(2); the weights of the loss as Holland and Welsch 1977 iterate them.
+
+    >>> moved, seconds = Design(np.array([[2.0], [8.0]]), np.array([True])), np.log([[1.0, 4.0], [0.5, 2.0]])
+    >>> parameters, losses = many_fitted(moved, seconds, noise=0.05, start=np.zeros((2, 1)))
+    >>> np.exp(-parameters).round(6).tolist(), losses.round(6).tolist()
+    ([[2.0], [4.0]], [0.0, 0.0])
     """
     lower, upper = bounds(design, np.atleast_2d(measured).min(axis=0))
     parameters = np.where(np.isneginf(start), start, np.clip(start, lower, upper))
@@ -99,7 +111,16 @@ def many_fitted(
 
 
 def fitted_columns(design: Design, measured: Array, kept: Mask, noise: float) -> tuple[Array, float]:
-    """The polished fit of some columns, -inf in the others."""
+    """The polished fit of some columns, -inf in the others, and its loss in units of s^2.
+
+    Args: `kept`, the columns; `noise` s.
+    Source: `fitted`, then `many_fitted`.
+
+    >>> design = Design(np.array([[2.0, 1.0], [8.0, 1.0]]), np.array([True, False]))
+    >>> parameters, loss = fitted_columns(design, np.log([1.0, 4.0]), np.array([True, False]), 0.05)
+    >>> np.exp(-parameters).round(6).tolist(), round(loss, 6)
+    ([2.0, inf], 0.0)
+    """
     part = Design(design.coefficients[:, kept], design.is_shared[kept])
     parameters = np.full(design.num_terms, -np.inf)
     parameters[kept] = fitted(part, measured, noise=noise)
@@ -108,7 +129,17 @@ def fitted_columns(design: Design, measured: Array, kept: Mask, noise: float) ->
 
 
 def best_fits(design: Design, measured: Array, masks: list[Mask], noise: float) -> tuple[Array, Array]:
-    """The best fit of each set of columns over all starts."""
+    """The best fit of each set of columns over all starts, and its loss in units of s^2.
+
+    Args: `masks`, the sets; `noise` s. Returns arrays with a row per set.
+    Source: `many_fitted` from each of `starts`.
+
+    >>> design = Design(np.array([[2.0, 1.0], [8.0, 1.0]]), np.array([True, False]))
+    >>> sets = [np.array([True, False]), np.array([True, True])]
+    >>> parameters, _ = best_fits(design, np.log([1.5, 4.5]), sets, 0.05)
+    >>> np.exp(-parameters[1, 0]).round(3), np.exp(parameters[1, 1]).round(3)  # 2 GB/s and half a second
+    (np.float64(2.0), np.float64(0.5))
+    """
     points = np.array([np.where(mask, start, -np.inf) for start in starts(design, measured) for mask in masks])
     parameters, found = many_fitted(design, measured, noise=noise, start=points, squarings=(SMOOTH, SHARP))
     shape = (-1, len(masks))
@@ -118,21 +149,43 @@ def best_fits(design: Design, measured: Array, masks: list[Mask], noise: float) 
 
 
 def starts(design: Design, measured: Array) -> list[Array]:
-    """Where fits begin: every shared term at or below its upper bound, serial ones at fractions of theirs."""
+    """Where fits begin: every shared term at or below the longest that it can be, serial ones at fractions of that.
+
+    u_j = log(min over i of T_i / c_ij) + a for shared terms, + log b for serial ones, for each (a, b) of _STARTS.
+    Source: chosen, with the reason at _STARTS.
+
+    >>> [start.round(3).tolist() for start in starts(Design(np.array([[2.0]]), np.array([True])), np.log([2.0]))]
+    [[0.0], [-0.7], [0.0]]
+    """
     _, upper = bounds(design, measured)
     longest = upper - _ROOM_ABOVE
     return [np.where(design.is_shared, longest + shared, longest + np.log(serial)) for shared, serial in _STARTS]
 
 
 def bounds(design: Design, measured: Array) -> tuple[Array, Array]:
-    """The range of each parameter: no term may take longer than e times the shortest time that it is part of."""
+    """The range of each parameter: no term may take longer than e times the shortest time that it is part of.
+
+    log(min over i of T_i / c_ij) - 14 <= u_j <= log(min over i of T_i / c_ij) + 1.
+    Source: every term is part of T_i; how far beyond is chosen, with the reason at _ROOM_BELOW and _ROOM_ABOVE.
+
+    >>> low, high = bounds(Design(np.array([[2.0], [4.0]]), np.array([True])), np.log([2.0, 8.0]))
+    >>> low.tolist(), high.tolist()
+    ([-14.0], [1.0])
+    """
     with np.errstate(divide="ignore"):
         longest = (measured[:, None] - np.log(design.coefficients)).min(axis=0)
     return longest - _ROOM_BELOW, longest + _ROOM_ABOVE
 
 
 def losses(residuals: Array, weights: Array, *, noise: float) -> Array:
-    """The loss of each row of residuals, in units of s^2."""
+    """The loss of each row of residuals r, in units of s^2: sum of w c^2 log(1 + (r / (c s))^2).
+
+    Args: `weights` w; `noise` s.
+    Source: Cauchy's, as the module says.
+
+    >>> round(float(losses(np.array([0.1]), np.ones(1), noise=0.1)), 4)  # one noise off: a little less than 1
+    0.9212
+    """
     return np.asarray((weights * _TUNING**2 * np.log1p((residuals / (_TUNING * noise)) ** 2)).sum(axis=-1))
 
 

@@ -41,10 +41,19 @@ class Design:
 
 
 def log_seconds(design: Design, parameters: Array, *, squarings: int = SHARP) -> tuple[Array, Array]:
-    """Log T by configuration, and its slopes by configuration and term.
+    """Log T by configuration i, and its slopes by configuration and term.
 
+    T_i = sum over serial j of c_ij x_j + (sum over shared j of (c_ij x_j)^p)^(1/p), x_j = e^(u_j), p = 2^k. The slope
+    d log T_i / d u_j is the share of T_i that the term takes.
     Args: `parameters` u, in the last axis one per term, -inf where the term is left out; other axes are kept.
-    `squarings` k: the maximum is a p-norm with p = 2^k.
+    `squarings` k. Returns two arrays, of shapes (..., configurations) and (..., configurations, terms).
+    Source: `transfer.transfer_seconds`, with a p-norm for the maximum, which of n terms is at most n^(1/p) times too
+    long, and has slopes everywhere.
+
+    >>> design = Design(np.array([[1.0, 1.0, 3.0]]), np.array([True, True, False]))
+    >>> logs, slopes = log_seconds(design, np.zeros(3))
+    >>> round(float(np.exp(logs[0])) - 3.0, 4) == round(2 ** (1 / 64), 4), slopes[0].round(2).tolist()
+    (True, [0.13, 0.13, 0.75])
     """
     terms = design.coefficients * np.exp(parameters)[..., None, :]
     shared = terms[..., design.is_shared]
@@ -61,7 +70,16 @@ def log_seconds(design: Design, parameters: Array, *, squarings: int = SHARP) ->
 
 
 def largest_shared(design: Design, parameters: Array) -> tuple[Array, npt.NDArray[np.intp]]:
-    """Seconds of the slowest shared resource by configuration, and its column."""
+    """Seconds of the slowest shared resource by configuration, max over j of c_ij e^(u_j), and its column.
+
+    Args: `parameters` u, one per term.
+    Source: `transfer.transfer_seconds`.
+
+    >>> design = Design(np.array([[1.0, 2.0, 9.0]]), np.array([True, True, False]))
+    >>> seconds, column = largest_shared(design, np.zeros(3))
+    >>> seconds.tolist(), column.tolist()
+    ([2.0], [1])
+    """
     terms = np.where(design.is_shared, design.coefficients * np.exp(parameters), -1.0)
     column = terms.argmax(axis=-1)
     return np.take_along_axis(terms, column[:, None], axis=-1)[:, 0], column

@@ -138,9 +138,16 @@ def _doubt_about_time(fit: _Fit, column: int, *, is_narrow: bool) -> str:
 def min_rate(design: Design, explanation: Explanation, column: int) -> float:
     """The min rate of a shared resource at which no explanation of the data would look different.
 
-    Its term is nowhere longer than the slowest, so the rate is at least the largest coefficient over slowest; of rival
-    explanations the one with the min. Of a resource that is in none of them only the whole time is sure to be
+    Its term is nowhere longer than the slowest one S_i, so the rate is at least max over i of c_ij / S_i; of rival
+    explanations the one with the min. Of a resource that is in none of them only the whole time T_i is sure to be
     longer, as it may stand in what they take for time that adds up.
+    Args: `column` j of the coefficients c.
+    Source: definition of `transfer.transfer_seconds`.
+
+    >>> bytes_and_parts = Design(np.array([[4.0, 4.0], [8.0, 2.0]]), np.array([True, True]))
+    >>> by_nodes = Explanation(np.array([-np.inf, 0.0]), 0.05, (), {})  # 4 s and 2 s, by the second alone
+    >>> round(min_rate(bytes_and_parts, by_nodes, 0), 6)
+    4.0
     """
     if not any(np.isfinite(parameters[column]) for parameters in (explanation.parameters, *explanation.rivals)):
         return float((design.coefficients[:, column] / np.exp(log_seconds(design, explanation.parameters)[0])).max())

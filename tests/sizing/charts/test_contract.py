@@ -8,6 +8,7 @@ import pkgutil
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,9 +34,12 @@ from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.storage.calibration import calibrate
+from tests.sizing.charts import toy_chart
 from tests.sizing.charts.test_scan import SCAN
+from tests.sizing.charts.toy_chart import writers_chart
 from tests.sizing.storage.calibration.simulation import result
 
+PAGE = Path(charts.__path__[0]).parents[1] / "docs" / "extending.md"
 INGREDIENTS = "sizing.charts.chart"
 CHARTS = {"Chart", "list[Chart]"}
 DRAWN = {"str", "bytes", "None"}
@@ -107,6 +111,17 @@ def test_a_chart_fits_on_a_page_at_its_own_size(chart: Callable[..., Any]) -> No
         width = re.search(r'<svg [^>]*?\bwidth="([0-9.]+)"', svg(spec))
         assert width is not None
         assert float(width[1]) <= MAX_WIDTH_PIXELS
+
+
+def test_the_page_shows_this_chart_and_it_draws_what_ranks_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert f"```python\n{Path(toy_chart.__file__).read_text()}```" in PAGE.read_text()
+    layout = answer(REFERENCE).layout
+    monkeypatch.setitem(EXAMPLES, writers_chart, lambda: writers_chart(layout))
+    test_a_chart_draws_with_title_and_description(writers_chart)
+    test_every_quantity_has_a_title_in_words(writers_chart)
+    [spec] = drawn(writers_chart)
+    drawn_bytes = [row["rank_bytes"] for row in spec["data"]["values"]]
+    assert drawn_bytes == [ranks.bytes_per_rank for ranks in layout.rank_classes]
 
 
 def quantities(spec: Any) -> Iterator[dict[str, Any]]:

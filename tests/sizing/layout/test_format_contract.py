@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
+import pkgutil
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -12,8 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
+from sizing.layout import formats
 from sizing.layout.formats import FORMATS, CheckpointFormat, Mode
 from sizing.layout.formats.base import FormatField
+from sizing.layout.formats.registry import by_name
 from sizing.layout.framework_defaults import FORMAT_OF_FRAMEWORK
 from sizing.layout.saving_ranks import saving_ranks
 from sizing.layout.size import METADATA, group_bytes
@@ -220,10 +225,26 @@ def test_every_framework_has_a_format_of_its_own() -> None:
         assert framework in FORMATS[FORMAT_OF_FRAMEWORK[framework]].frameworks
 
 
+def test_every_format_that_a_module_makes_is_in_the_registry() -> None:
+    modules = [
+        importlib.import_module(f"{formats.__name__}.{found.name}") for found in pkgutil.iter_modules(formats.__path__)
+    ]
+    made = {id(each) for module in modules for each in vars(module).values() if isinstance(each, CheckpointFormat)}
+    assert {id(each) for each in FORMATS.values()} == made | {id(STAGE_FILES)}
+
+
+def test_two_formats_of_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"must be unique, got 'stage-files' twice"):
+        by_name(STAGE_FILES, dataclasses.replace(STAGE_FILES))
+
+
 @each_format
-def test_a_format_says_what_its_files_and_its_source_are(saved_as: CheckpointFormat) -> None:
-    assert FORMATS[saved_as.name] is saved_as
-    assert min(len(saved_as.files), len(saved_as.writers), len(saved_as.source)) > 5
+def test_a_format_says_in_words_what_its_files_its_writers_and_its_source_are(saved_as: CheckpointFormat) -> None:
+    assert re.search(r"\.(pt|distcp|safetensors)\b|\bone file\b", saved_as.files), (
+        "the name of its files, or that it is one"
+    )
+    assert re.search(r"\branks?\b", saved_as.writers), "which ranks write"
+    assert re.search(r"\w+, \w+|project", saved_as.source), "a project and where in it, or this project"
 
 
 def restored(

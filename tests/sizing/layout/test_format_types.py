@@ -68,21 +68,49 @@ def test_a_format_without_a_field_does_not_type_check(field: str, errors: dict[s
 
 
 MEANS_SOMETHING_ELSE = {
-    "sizing/layout/sharding.py": "frameworks",
-    "sizing/training/activations.py": "recomputation",
-    "io_bench/validation/saving.py": "how a validation case saves",
+    ("sizing/layout/sharding.py", "megatron"): "a framework",
+    ("sizing/layout/sharding.py", "deepspeed"): "a framework",
+    ("sizing/layout/framework_defaults.py", "megatron"): "a framework",
+    ("sizing/layout/framework_defaults.py", "deepspeed"): "a framework",
+    ("sizing/state/saved_state.py", "megatron"): "a framework",
+    ("sizing/state/saved_state.py", "deepspeed"): "a framework",
+    ("sizing/training/state_memory.py", "megatron"): "a framework",
+    ("sizing/training/state_memory.py", "deepspeed"): "a framework",
+    ("sizing/training/activations.py", "full"): "recomputation",
+    ("io_bench/validation/saving.py", "full"): "how a validation case saves",
+    ("io_bench/validation/saving.py", "deepspeed"): "how a validation case saves",
 }
 
 
 def test_no_module_asks_for_a_format_by_its_name() -> None:
     asking = {
-        str(path.relative_to(ROOT))
+        (str(path.relative_to(ROOT)), name)
         for package in (sizing, io_bench, service)
         for path in Path(package.__path__[0]).rglob("*.py")
-        for name in _names_compared(ast.parse(path.read_text(encoding="utf-8")))
+        for name in _names_asked(ast.parse(path.read_text(encoding="utf-8")))
         if name in FORMATS
     }
     assert asking == set(MEANS_SOMETHING_ELSE)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'saved_as.name == "full"',
+        'saved_as.name in ("full", other)',
+        'match name:\n    case "full":\n        pass',
+        'rates = {"full": 1}',
+        'rates = {("full", "sync"): 1}',
+        'rates.get(name, 1) if name else rates.get("full")',
+        'rates["full"]',
+    ],
+)
+def test_each_way_to_ask_for_a_name_is_found(source: str) -> None:
+    assert "full" in set(_names_asked(ast.parse(source)))
+
+
+def test_a_name_that_is_only_given_is_not_asked_for() -> None:
+    assert "full" not in set(_names_asked(ast.parse('scenario = {"format": "full"}; answer(format="full")')))
 
 
 def _without(name: str) -> str:
@@ -96,8 +124,20 @@ def _without(name: str) -> str:
     return ast.unparse(module)
 
 
-def _names_compared(module: ast.Module) -> Iterator[object]:
-    """Constants that a comparison or a case asks for."""
+def _names_asked(module: ast.Module) -> Iterator[object]:
+    """Constants that a comparison, a case or the key of a table asks for."""
     for node in ast.walk(module):
-        if isinstance(node, ast.Compare | ast.MatchValue):
-            yield from (inner.value for inner in ast.walk(node) if isinstance(inner, ast.Constant))
+        for asked in _asked(node):
+            yield from (inner.value for inner in ast.walk(asked) if isinstance(inner, ast.Constant))
+
+
+def _asked(node: ast.AST) -> Iterator[ast.AST]:
+    match node:
+        case ast.Compare() | ast.MatchValue():
+            yield node
+        case ast.Dict(keys=keys):
+            yield from filter(None, keys)
+        case ast.Call(func=ast.Attribute(attr="get"), args=[key, *_]):
+            yield key
+        case ast.Subscript(value=table, slice=key) if getattr(table, "id", "") != "Literal":
+            yield key

@@ -7,17 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
-from sizing.layout.formats import FORMATS
+from sizing.layout.formats import FORMATS, formats_of
 from sizing.report import SizingReport, answer
 from sizing.scenario import scenario_from
 from sizing.sized import manifest_of
 from tests.sizing.layout.worlds import MIXTURE, degrees
 
-FRAMEWORKS = {"deepspeed": "deepspeed", "fsdp-sharded": "fsdp2", "full": "fsdp2"}
-
 
 def report_of(name: str, model: dict[str, Any], training: dict[str, Any] | None = None, **degrees: Any) -> SizingReport:
-    framework = {"framework": FRAMEWORKS.get(name, "megatron")}
+    framework = {"framework": FORMATS[name].frameworks[0]}
     return answer(
         scenario_from(
             {
@@ -30,11 +28,11 @@ def report_of(name: str, model: dict[str, Any], training: dict[str, Any] | None 
     )
 
 
-@pytest.mark.parametrize("name", [name for name in FORMATS if name not in FRAMEWORKS])
+@pytest.mark.parametrize("name", [each.name for each in formats_of("megatron")])
 @given(data=st.data())
 @settings(max_examples=25)
 def test_with_megatron_the_logical_bytes_are_14_per_parameter(name: str, data: st.DataObject) -> None:
-    report = report_of(name, {"architecture": MIXTURE}, **data.draw(degrees(FORMATS[name])))
+    report = report_of(name, {"architecture": MIXTURE}, {"framework": "megatron"}, **data.draw(degrees(FORMATS[name])))
     assert report.checkpoint.logical_bytes == 14 * report.model.num_parameters
 
 

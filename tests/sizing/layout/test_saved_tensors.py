@@ -13,7 +13,6 @@ from sizing.layout.formats import FORMATS
 from sizing.report import answer
 from sizing.scenario import Scenario, scenario_from
 from sizing.sized import manifest_of, saved_by_rank_of
-from tests.sizing.layout.test_formats import FRAMEWORKS
 from tests.sizing.layout.worlds import MIXTURE, degrees
 
 
@@ -21,7 +20,7 @@ def scenario_of(name: str, degrees: dict[str, Any], optimizer: str = "adam") -> 
     return scenario_from(
         {
             "model": {"architecture": MIXTURE},
-            "training": {"framework": FRAMEWORKS.get(name, "megatron"), "optimizer": optimizer},
+            "training": {"framework": FORMATS[name].frameworks[0], "optimizer": optimizer},
             "parallelism": degrees,
             "checkpoint": {"format": name},
         }
@@ -84,6 +83,18 @@ def test_shares_of_ranks_laid_end_to_end_are_the_stage() -> None:
         [((3,), "bf16"), ((1,), "uint8")],
         [((3,), "bf16")],
     ]
+
+
+@pytest.mark.parametrize(("optimizer", "num_buffers"), [("sgd", 1), ("lion", 2), ("adam", 3)])
+@pytest.mark.parametrize(
+    ("name", "degrees"), [("deepspeed", {"data": 4}), ("megatron-distributed-optimizer", {"expert": 2, "data": 2})]
+)
+def test_a_sharded_optimizer_has_a_buffer_for_the_master_and_one_per_moment(
+    name: str, degrees: dict[str, int], optimizer: str, num_buffers: int
+) -> None:
+    saved = saved_by_rank_of(scenario_of(name, degrees, optimizer))
+    flat = [file for saving in saved.ranks for file in saving.writer.files if file.holds == "flat-buffers"]
+    assert {file.num_tensors for file in flat} == {num_buffers}
 
 
 @pytest.mark.parametrize("zero_stage", [1, 3])

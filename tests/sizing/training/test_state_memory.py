@@ -16,6 +16,7 @@ from sizing.published import published
 from sizing.report import answer
 from sizing.scenario import scenario_from
 from sizing.state import Training
+from sizing.state.training import Framework
 from sizing.training.gathered import gathered_by_fsdp
 from sizing.training.state_memory import StateRule
 
@@ -144,3 +145,20 @@ def test_a_format_that_shards_the_optimizer_is_named_where_it_would_do() -> None
     assert f"cannot run. With checkpoint.format {named} {sharded.gpu_state_bytes / 1e9:.2f} GB. The nearest" in warning
     alone = answer(scenario_from(blocks | {"parallelism": {"tensor": 8}}))
     assert not any(named in warning for warning in alone.warnings)
+
+
+@pytest.mark.parametrize(
+    ("framework", "parallelism", "gathers"),
+    [
+        ("fsdp2", Parallelism(data=8), "layers"),
+        ("fsdp2", Parallelism(data=8, shard_group=1), "nothing"),
+        ("deepspeed", Parallelism(data=8, zero_stage=3), "modules"),
+        ("deepspeed", Parallelism(data=8, zero_stage=2), "nothing"),
+        ("deepspeed", Parallelism(data=1, zero_stage=3), "nothing"),
+        ("megatron", Parallelism(data=8), "nothing"),
+    ],
+)
+def test_what_is_gathered_to_compute_follows_from_who_shards_the_weights(
+    framework: Framework, parallelism: Parallelism, gathers: str
+) -> None:
+    assert sharding_of(framework, parallelism, has_distributed_optimizer=True).gathers == gathers
