@@ -22,6 +22,16 @@ hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes the most minutes begins first: no process of several is left alone with it at the end."""
+    items.sort(key=_minutes, reverse=True)
+
+
+def _minutes(item: pytest.Item) -> float:
+    mark = item.get_closest_marker("long")
+    return float(mark.kwargs.get("minutes", 0)) if mark else 0.0
+
+
 class Testbed(Protocol):
     """Enters a part of the test bed for the time of a test, or of all tests of a module."""
 
