@@ -17,8 +17,8 @@ from tests.testbed.processes import Unavailable, need, need_root
 
 _Part = TypeVar("_Part")
 
-# An example may take as long as a busy machine makes it.
-hypothesis.settings.register_profile("untimed", deadline=None)
+# An example may take as long as a busy machine makes it, and so may making one up.
+hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("untimed")
 
 
