@@ -17,9 +17,19 @@ from tests.testbed.processes import Unavailable, need, need_root
 
 _Part = TypeVar("_Part")
 
-# An example may take as long as a busy machine makes it.
-hypothesis.settings.register_profile("untimed", deadline=None)
+# An example may take as long as a busy machine makes it, and so may making one up.
+hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("untimed")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes the most minutes begins first: no process of several is left alone with it at the end."""
+    items.sort(key=_minutes, reverse=True)
+
+
+def _minutes(item: pytest.Item) -> float:
+    mark = item.get_closest_marker("long")
+    return float(mark.kwargs.get("minutes", 0)) if mark else 0.0
 
 
 class Testbed(Protocol):

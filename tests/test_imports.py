@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.testbed.processes import SECONDS_UNTIL_STUCK
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("sizing", "service_client", "io_bench", "service")
 
@@ -77,7 +79,7 @@ def verdict(tmp_path_factory: pytest.TempPathFactory) -> str:
         env=os.environ | {"PYTHONPATH": str(copy), "COLUMNS": "500"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=SECONDS_UNTIL_STUCK,
         check=False,
     )
     assert done.returncode == 1, done.stdout + done.stderr

@@ -9,7 +9,7 @@ import math
 import statistics
 from typing import Annotated, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 
 from sizing.errors import broken_rule
 from sizing.units import MAX_BYTES
@@ -35,6 +35,15 @@ LimitedBy = Literal["storage", "client", "generator"]
 than measured; or another engine got more out of it. `generator`: writers waited for the bytes that they were to write.
 """
 
+
+def _as_text(moment: object) -> object:
+    """A moment that is no number, which pydantic would read as seconds since 1970; readers of the document may not."""
+    if isinstance(moment, int | float):
+        raise broken_rule("must be a date and time", "write it as in 2026-11-21T12:00:00Z")
+    return moment
+
+
+_Moment = Annotated[AwareDatetime, BeforeValidator(_as_text)]
 _RankCount = Annotated[int, Field(ge=1, le=1_000_000)]
 _Sample = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Seconds = Annotated[float, Field(ge=0)]
@@ -243,7 +252,7 @@ class BenchmarkResult(BaseModel):
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
         description="Id of the run: time of its start and random characters.",
     )
-    started_at: AwareDatetime | None = Field(
+    started_at: _Moment | None = Field(
         None, description="Moment at which the run began. Null in documents of older agents."
     )
     command: list[str] = Field(description="Command line of the run, word by word.")

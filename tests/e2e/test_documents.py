@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.service.conftest import result_document
+from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -27,7 +28,7 @@ def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         ["bash", "-c", command],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=SECONDS_UNTIL_STUCK,
         check=False,
         env=os.environ | environment,
     )
@@ -41,7 +42,7 @@ def test_the_readmes_question_gets_the_readmes_answer() -> None:
         [sys.executable, "-c", PROGRAMS[arguments[0]], *arguments[1:]],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=SECONDS_UNTIL_STUCK,
         check=True,
     )
     printed = [line.rstrip() for line in found.stdout.splitlines()]
@@ -57,7 +58,9 @@ def python_of_tour(text: str) -> str:
 
 def python(code: str) -> list[str]:
     command = [sys.executable, "-c", code]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.split()
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=SECONDS_UNTIL_STUCK, check=True
+    ).stdout.split()
 
 
 def test_the_tours_python_runs() -> None:
@@ -90,11 +93,15 @@ def test_a_measured_disk_feeds_the_answer(tmp_path: Path) -> None:
     arguments = ["--target", str(tmp_path), "--bytes-per-rank", "16MiB", "--repetitions", "1"]
     result = tmp_path / "result.json"
     command = [sys.executable, "-c", PROGRAMS["ckpt-bench"], "run", *arguments, "--output", str(result)]
-    subprocess.run(command, capture_output=True, timeout=120, check=True)
+    subprocess.run(command, capture_output=True, timeout=SECONDS_UNTIL_STUCK, check=True)
     rates = {m["operation"]: m["bytes_per_second"] for m in json.loads(result.read_text())["measurements"]}
     flags = ["--model", "gpt2", "--storage", str(result), "--json"]
     found = subprocess.run(
-        [sys.executable, "-c", PROGRAMS["ckpt-size"], *flags], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", PROGRAMS["ckpt-size"], *flags],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_UNTIL_STUCK,
+        check=True,
     )
     report = json.loads(found.stdout)
     assert report["write"]["bytes_per_second"] == pytest.approx(rates["write"])

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.testbed.processes import SECONDS_UNTIL_STUCK
+
 ROOT = Path(__file__).parents[2]
 TARGETS = dict(
     re.findall(
@@ -31,7 +33,9 @@ def test_the_service_image_serves_without_torch(tmp_path: Path) -> None:
     without = subprocess.run([programs / "python", "-c", "import torch"], capture_output=True, check=False)
     assert without.returncode == 1
     for program in ("ckpt-serve", "ckpt-size"):
-        subprocess.run([programs / program, "--help"], cwd=tmp_path, capture_output=True, check=True, timeout=60)
+        subprocess.run(
+            [programs / program, "--help"], cwd=tmp_path, capture_output=True, check=True, timeout=SECONDS_UNTIL_STUCK
+        )
     database = f"sqlite:///{tmp_path}/sizing.sqlite3"
     create: list[str | Path] = [programs / "ckpt-serve", "token", "create", "--name", "a", "--database-url", database]
     made = subprocess.run(create, cwd=tmp_path, capture_output=True, check=True)
@@ -51,7 +55,7 @@ def test_the_agent_image_measures(tmp_path: Path) -> None:
         "--repetitions",
         "1",
     ]
-    subprocess.run(run, cwd=tmp_path, capture_output=True, check=True, timeout=300)
+    subprocess.run(run, cwd=tmp_path, capture_output=True, check=True, timeout=SECONDS_UNTIL_STUCK)
 
 
 def test_the_service_is_the_default_image_and_runs_as_nobody_special() -> None:

@@ -12,6 +12,7 @@ from sizing.report import answer
 from sizing.scenario import scenario_from
 from sizing.storage.calibration import Calibration
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, GB, TRUTH, result
+from tests.testbed.processes import SECONDS_UNTIL_STUCK
 from tests.testbed.terminal import typed
 
 
@@ -103,5 +104,7 @@ def test_it_loads_no_torch(runs: list[Path]) -> None:
         "with contextlib.suppress(SystemExit): main(['calibrate', *sys.argv[1:]])\n"
         "sys.exit('torch' in sys.modules)"
     )
-    ended = subprocess.run([sys.executable, "-c", code, *map(str, runs)], capture_output=True, check=False, timeout=60)
+    ended = subprocess.run(
+        [sys.executable, "-c", code, *map(str, runs)], capture_output=True, check=False, timeout=SECONDS_UNTIL_STUCK
+    )
     assert ended.returncode == 0

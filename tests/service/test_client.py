@@ -21,6 +21,7 @@ from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.validation import validation
 from tests.service.conftest import created_token
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, result
+from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 SYSTEM = "of-the-client"
 RUN = result(FULL_SCAN, run_id="of-the-client")
@@ -104,7 +105,7 @@ def test_every_route_has_a_method_and_every_method_a_route(admin: tuple[Client, 
     client, recording = admin
     calls = Calls(client)
     ask_everything(calls)
-    document = httpx.get(f"{server}/openapi.json", timeout=60).json()
+    document = httpx.get(f"{server}/openapi.json", timeout=SECONDS_UNTIL_STUCK).json()
     assert never_asked(document, asked=recording.asked) == set(), "a route without a method of the client"
     unknown = {asked for asked in recording.asked if not any(_is_of(asked[1], path) for path in document["paths"])}
     assert not unknown

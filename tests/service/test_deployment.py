@@ -35,7 +35,9 @@ VARIABLES = {variable_of(setting) for setting in Settings.model_fields}
 
 
 def checked(*command: str) -> None:
-    done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", *command], capture_output=True, text=True, timeout=SECONDS_UNTIL_STUCK, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -53,7 +55,9 @@ def test_the_systemd_unit_is_one(tmp_path: Path) -> None:
     assert set(re.findall(r"^Environment=(CKPT_\w+|DATABASE_URL)=", unit, re.MULTILINE)) <= VARIABLES
     here = tmp_path / "ckpt-serve.service"
     here.write_text(unit.replace(f"ExecStart={program}", f"ExecStart={sys.executable}"))
-    done = subprocess.run(["systemd-analyze", "verify", here], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", here], capture_output=True, text=True, timeout=SECONDS_UNTIL_STUCK, check=False
+    )
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
@@ -166,7 +170,12 @@ def proxied(folder: Path, servers: list[str]) -> Iterator[tuple[str, ssl.SSLCont
     """The proxy of the compose file in front of some servers: its address, and what to trust."""
     certificate, key = folder / "server.crt", folder / "server.key"
     make = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost"
-    subprocess.run([*make.split(), "-keyout", key, "-out", certificate], capture_output=True, check=True, timeout=60)
+    subprocess.run(
+        [*make.split(), "-keyout", key, "-out", certificate],
+        capture_output=True,
+        check=True,
+        timeout=SECONDS_UNTIL_STUCK,
+    )
     port = free_port()
     settings = {"SERVICE_ADDRESS": servers[0], "TLS_ADDRESS": f"127.0.0.1:{port}", "TLS_FOLDER": str(folder)}
     site = Template((DEPLOY / "nginx" / "service.conf.template").read_text()).safe_substitute(settings)

@@ -13,6 +13,7 @@ import httpx
 from service.http.problems import DATABASE_FULL, DATABASE_UNAVAILABLE, INTERNAL_ERROR, KINDS, METHOD_NOT_ALLOWED
 from service.settings import Settings, variable_of
 from tests.service.conftest import PROGRAM, ckpt_serve
+from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "rest.md").read_text()
 
@@ -79,7 +80,7 @@ def test_the_commands_of_the_guide_do_what_it_says(server: str, database_url: st
         ["bash", "-c", script],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=SECONDS_UNTIL_STUCK,
         check=False,
         env=environment,
         cwd=tmp_path,
@@ -95,7 +96,7 @@ def test_the_python_of_the_guide_runs(server: str, token: str, tmp_path: Path) -
     (block,) = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
     code = block.replace("http://127.0.0.1:8000", server)
     environment = os.environ | {"CKPT_TOKEN": token}
-    subprocess.run([sys.executable, "-c", code], timeout=60, check=True, env=environment, cwd=tmp_path)
+    subprocess.run([sys.executable, "-c", code], timeout=SECONDS_UNTIL_STUCK, check=True, env=environment, cwd=tmp_path)
     assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF-")
 
 

@@ -8,6 +8,7 @@ import httpx
 from tests.io_bench.test_full_disk import fill
 from tests.service.conftest import bearer, created_token, result_document, serving
 from tests.testbed.file_systems import disk
+from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 if TYPE_CHECKING:
     from tests.conftest import Testbed
@@ -19,7 +20,9 @@ def test_a_full_disk_is_said_and_survived(testbed: "Testbed", tmp_path: Path) ->
     arguments = ("--port", "0", "--database-url", url, "--requests-per-second", "0")
     with (
         serving(tmp_path / "log", *arguments) as (_, address),
-        httpx.Client(base_url=address, timeout=60, headers=bearer(created_token(url, "agents"))) as client,
+        httpx.Client(
+            base_url=address, timeout=SECONDS_UNTIL_STUCK, headers=bearer(created_token(url, "agents"))
+        ) as client,
     ):
         assert client.post("/v1/storage-systems", json={"name": "s"}).status_code == 201
         kept = []

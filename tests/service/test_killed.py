@@ -62,7 +62,7 @@ class Ingest:
 
     async def publish_all(self, kills: list["Kill"]) -> None:
         turns, limits = asyncio.Semaphore(NUM_CONNECTIONS), httpx.Limits(max_connections=NUM_CONNECTIONS)
-        async with httpx.AsyncClient(timeout=60, limits=limits) as client:
+        async with httpx.AsyncClient(timeout=SECONDS_UNTIL_STUCK, limits=limits) as client:
             sending = [asyncio.create_task(self.publish(client, turns, f"run-{n}")) for n in range(NUM_RUNS)]
             for number, kill in enumerate(kills, start=1):
                 await self.until_acknowledged(NUM_RUNS * number // (len(kills) + 1))
@@ -141,7 +141,9 @@ def test_killed_workers_and_a_killed_postgresql_lose_nothing_acknowledged(tmp_pa
         with serving(tmp_path / "log", *arguments) as (process, address):
             until_there_are(2, process.pid)
             headers = bearer(created_token(url, "agents"))
-            httpx.post(f"{address}/v1/storage-systems", json={"name": "s"}, headers=headers, timeout=60)
+            httpx.post(
+                f"{address}/v1/storage-systems", json={"name": "s"}, headers=headers, timeout=SECONDS_UNTIL_STUCK
+            )
             ingest = Ingest(address, headers)
             worker, database = Kill(process.pid), KillDatabase(postgresql)
             asyncio.run(ingest.publish_all([worker, database, worker, database]))
@@ -155,7 +157,7 @@ def test_killed_workers_lose_nothing_acknowledged_on_sqlite(tmp_path: Path) -> N
     with serving(tmp_path / "log", *arguments) as (process, address):
         until_there_are(2, process.pid)
         headers = bearer(created_token(url, "agents"))
-        httpx.post(f"{address}/v1/storage-systems", json={"name": "s"}, headers=headers, timeout=60)
+        httpx.post(f"{address}/v1/storage-systems", json={"name": "s"}, headers=headers, timeout=SECONDS_UNTIL_STUCK)
         ingest = Ingest(address, headers)
         asyncio.run(ingest.publish_all([Kill(process.pid)] * 3))
     check(url, ingest)

@@ -17,6 +17,7 @@ from service.settings import Settings
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.service.conftest import bearer, connected, created_token, serving
 from tests.service.test_access import SOME
+from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 MIB = 1024**2
 
@@ -105,7 +106,7 @@ def test_a_forwarded_address_is_believed_from_trusted_proxies_alone(tmp_path: Pa
         log = tmp_path / trusted
         arguments = ("--port", "0", "--database-url", f"sqlite:///{tmp_path}/x.db", "--trusted-proxies", trusted)
         with serving(log, *arguments) as (_, address):
-            httpx.get(f"{address}/v1/nodes", headers={"x-forwarded-for": "198.51.100.7"}, timeout=60)
+            httpx.get(f"{address}/v1/nodes", headers={"x-forwarded-for": "198.51.100.7"}, timeout=SECONDS_UNTIL_STUCK)
         assert f'"client": "{seen}"' in log.read_text()
 
 
@@ -126,7 +127,7 @@ def test_bombs_and_deep_and_oversized_bodies_take_hardly_more_memory_than_honest
     url = f"sqlite:///{tmp_path}/x.db"
     with (
         serving(tmp_path / "log", "--port", "0", "--database-url", url) as (process, address),
-        httpx.Client(base_url=address, timeout=60) as client,
+        httpx.Client(base_url=address, timeout=SECONDS_UNTIL_STUCK) as client,
     ):
         headers = bearer(created_token(url, "attacker", scope="publish")) | {"content-type": "application/json"}
 

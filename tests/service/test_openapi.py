@@ -3,81 +3,48 @@
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import schemathesis
-from hypothesis import HealthCheck, settings
 
-from service.app import create_app
-from service.database.tokens import NewToken, create_token
-from service.settings import Settings
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.descriptions import flaw_of
-from tests.service.conftest import bearer, created_token
+from tests.service.conftest import created_token
 from tests.service.test_problems import problem
+from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 CHECKS = ("not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance")
 MIN_LINKS = 10
 """Between requests that follow each other, of which one reads or changes what the other has made."""
 
-# Schemathesis wants its schema when it collects, before there are fixtures.
-FOLDER = tempfile.TemporaryDirectory()
-APP = create_app(
-    Settings(database_url=f"sqlite:///{FOLDER.name}/sizing.sqlite3", requests_per_second=0, compute_seconds=2)
+OTHER_QUESTIONS = "^/v1/(requirements|comparisons|clusters|layouts|simulations|sweeps)$"
+"""Most fields of their bodies are those of a scenario, which the coverage of /v1/sizings goes through."""
+
+
+@pytest.mark.long(minutes=3)
+@pytest.mark.parametrize(
+    ("phases", "flags"),
+    [
+        ("examples,fuzzing", ["--max-examples", "15"]),
+        ("coverage", ["--exclude-path-regex", OTHER_QUESTIONS]),
+        ("stateful", ["--max-examples", "30"]),
+    ],
 )
-schema = schemathesis.openapi.from_asgi("/openapi.json", APP)
-
-
-@pytest.fixture(scope="module")
-def writer() -> Iterator[dict[str, str]]:
-    """The headers of who may store."""
-    yield bearer(create_token(APP.state.database, NewToken(name="tests", scope="admin")))
-    APP.state.compute.close()
-    APP.state.database.close()
-    FOLDER.cleanup()
-
-
-def takes_a_scenario(context: Any) -> bool:
-    """Whether an operation takes a scenario, whose generation takes minutes; `test_fuzz` has many of these."""
-    return "Scenario" in str(context.operation.definition.raw.get("requestBody")) or context.operation.path in (
-        "/v1/sweeps",
-        "/v1/comparisons",
-    )
-
-
-def hold(case: "schemathesis.Case[Any]", headers: dict[str, str]) -> None:
-    """Let a request be answered or refused as the document says, and never by a defect."""
-    response = case.call(headers=headers)
-    documented = {"405", *case.operation.definition.raw["responses"]}
-    assert response.status_code != 500, response.text
-    assert str(response.status_code) in documented, response.text
-
-
-@pytest.mark.long
-@schema.exclude(func=takes_a_scenario).parametrize()
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
-def test_generated_requests_are_answered_or_refused_as_documented(
-    case: "schemathesis.Case[Any]", writer: dict[str, str]
-) -> None:
-    hold(case, writer)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("phases", "seconds"), [("examples,coverage,fuzzing", 240), ("stateful", 120)])
 def test_the_whole_document_is_held_by_single_requests_and_by_sequences_of_them(
-    server: str, database_url: str, tmp_path: Path, phases: str, seconds: int
+    server: str, database_url: str, tmp_path: Path, phases: str, flags: list[str]
 ) -> None:
-    """Examples, bounds, random requests, and sequences in which one request reads what another has made."""
+    """Examples, random requests, bounds, and sequences in which one request reads what another has made."""
     token = created_token(database_url, f"schemathesis-{phases}", scope="admin")
-    command = [sys.executable, "-m", "schemathesis.cli", "run", f"{server}/openapi.json", "--no-color"]
-    command += ["--phases", phases, "--max-time", str(seconds), "--header", f"Authorization: Bearer {token}"]
-    command += ["--checks", ",".join(CHECKS), "--suppress-health-check", "all", "--request-timeout", "60"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1500, check=False, cwd=tmp_path)
+    document = tmp_path / "openapi.json"
+    document.write_bytes(httpx.get(f"{server}/openapi.json", timeout=SECONDS_UNTIL_STUCK).content)
+    command = [sys.executable, "-m", "schemathesis.cli", "run", str(document), "--url", server, "--no-color"]
+    command += ["--phases", phases, *flags, "--header", f"Authorization: Bearer {token}"]
+    command += ["--checks", ",".join(CHECKS), "--suppress-health-check", "all"]
+    command += ["--request-timeout", str(SECONDS_UNTIL_STUCK)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     print(done.stdout[-3000:])
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2000:]
     for phase in phases.split(","):

@@ -15,6 +15,7 @@ import pytest
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from tests.service.conftest import bearer, created_token, serving
+from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 NAME = "Purchase 2027 <script>alert(1)</script> & 'friends'"
 
@@ -119,7 +120,10 @@ def test_forms_that_do_not_exist_are_refused_by_name(client: httpx.Client, link:
 def test_a_drawn_report_is_a_heavy_question_and_figures_are_not(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/x.db"
     arguments = ("--port", "0", "--database-url", url, "--compute-seconds", "1ms")
-    with serving(tmp_path / "log", *arguments) as (_, address), httpx.Client(base_url=address, timeout=60) as client:
+    with (
+        serving(tmp_path / "log", *arguments) as (_, address),
+        httpx.Client(base_url=address, timeout=SECONDS_UNTIL_STUCK) as client,
+    ):
         body = {"name": "a", "scenario": REFERENCE_SCENARIO}
         saved = client.post("/v1/scenarios", json=body, headers=bearer(created_token(url, "a"))).headers["location"]
         refused = client.get(f"{saved}/report?form=html")

@@ -164,6 +164,7 @@ def test_an_unknown_packing_is_refused(client: httpx.Client, runs: str, publishe
         ({"schema_version": 2}, "schema_version must be one of 1"),
         ({"run_id": "../../etc/passwd"}, "run_id must match ^"),
         ({"run_id": "<script>"}, "run_id must match ^"),
+        ({"started_at": 0}, "started_at must be a date and time, got 0"),
         ({"measurements": []}, "measurements must have at least 1 entries"),
         ({"measurements": result_document("x")["measurements"] * 1001}, "measurements must be at most 1,000"),
         ({"more": 1}, "more is not a known field"),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.conftest import Testbed
 
 
-@pytest.mark.long
+@pytest.mark.long(minutes=3)
 def test_a_real_scan_of_known_links_is_recovered_and_predicts_what_was_held_out(
     testbed: Testbed, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ import torch
 
 from sizing.checkpoint_files import contents_of
 from tests.sizing.checkpoint_files.trained import num_parameters, stepped, tiny_llama
+from tests.testbed.processes import SECONDS_UNTIL_STUCK
 from tests.testbed.terminal import ckpt_size
 
 
@@ -100,5 +101,7 @@ def test_neither_torch_nor_safetensors_nor_numpy_is_needed_to_read(checkpoint: P
         f"contents_of(Path({str(checkpoint)!r})); "
         "print([name for name in ('torch', 'safetensors', 'numpy') if name in sys.modules])"
     )
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=SECONDS_UNTIL_STUCK, check=True
+    )
     assert found.stdout.strip() == "[]"

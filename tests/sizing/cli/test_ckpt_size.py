@@ -14,6 +14,7 @@ from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.storage.calibration import calibrate
 from tests.sizing.storage.calibration.simulation import result
+from tests.testbed.processes import SECONDS_UNTIL_STUCK
 from tests.testbed.terminal import ckpt_size
 
 REFERENCE_FLAGS = (
@@ -235,7 +236,9 @@ def test_help_needs_no_torch_and_names_the_verbs() -> None:
         "except SystemExit as done: assert not done.code\n"
         "assert not {'torch', 'scipy', 'io_bench', 'service'} & set(sys.modules)"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=SECONDS_UNTIL_STUCK, check=False
+    )
     assert found.returncode == 0, found.stderr
     for verb in ("answer", "validate", "profile", "models", "nodes"):
         assert verb in found.stdout
@@ -243,7 +246,7 @@ def test_help_needs_no_torch_and_names_the_verbs() -> None:
 
 def test_the_program_exits_with_2_and_one_sentence_for_bad_input() -> None:
     program = [sys.executable, "-c", "from sizing.cli.main import main; main()", "--model", "gpt5"]
-    found = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
+    found = subprocess.run(program, capture_output=True, text=True, timeout=SECONDS_UNTIL_STUCK, check=False)
     assert found.returncode == 2
     assert found.stdout == ""
     assert found.stderr == ckpt_size("--model", "gpt5").stderr
@@ -252,7 +255,9 @@ def test_the_program_exits_with_2_and_one_sentence_for_bad_input() -> None:
 
 def test_a_reader_that_stops_early_is_no_error() -> None:
     program = f"{sys.executable} -c 'from sizing.cli.main import main; main()' validate | head -1"
-    found = subprocess.run(["bash", "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    found = subprocess.run(
+        ["bash", "-c", program], capture_output=True, text=True, timeout=SECONDS_UNTIL_STUCK, check=False
+    )
     assert found.stderr == ""
 
 

@@ -65,7 +65,7 @@ FRAMEWORKS = st.sampled_from(
 )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     model=st.sampled_from(["llama-3.1-8b", "gpt3-175b", "mixtral-8x7b", "deepseek-v2-lite"]),
     num_gpus=st.sampled_from([8, 24, 64, 256]),

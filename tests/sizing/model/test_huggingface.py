@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
@@ -120,7 +120,7 @@ def configs(draw: st.DrawFn) -> transformers.PreTrainedConfig:
 
 
 @given(configs())
-@settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=250)
 def test_random_configs_count_what_transformers_builds(config: transformers.PreTrainedConfig) -> None:
     assert counted(config.to_dict()) == built(config)
 
