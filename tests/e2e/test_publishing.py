@@ -165,7 +165,7 @@ class InBetween(BaseHTTPRequestHandler):
     ("path", "waiting", "sentence"),
     [
         ("redirects", ["early", "late"], "the service answered with status 301 and leads to 'https://elsewhere/login'"),
-        ("limits", [], "The service refuses early: the service answered with status 413"),
+        ("limits", [], "The service refused early: the service answered with status 413"),
         ("fails", ["early"], "Published late."),
     ],
 )
@@ -186,7 +186,7 @@ def test_what_is_said_of_one_run_holds_up_no_other_and_a_proxy_refuses_none(
     ("link", "sentence"),
     [
         ("http://h/v1/scenarios", "--to must be the link of a storage system, got 'http://h/v1/scenarios'"),
-        ("http://u:secret@h/v1/storage-systems/a", "--to must be the link of a storage system: write"),
+        ("http://u:secret@h/v1/storage-systems/a", "--to must be the link of a storage system: give"),
         ("file:///etc/v1/storage-systems/a", "--to must be the link of a storage system"),
     ],
 )
