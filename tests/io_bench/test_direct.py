@@ -451,7 +451,7 @@ def test_a_byte_that_storage_changes_fails_a_streamed_run(
     monkeypatch.setattr(os, "preadv", with_an_error)
     before = tree(target)
     assert run(target, "--stream") == 1
-    assert "Verification failed: what rank 0 restored" in run.said
+    assert "Verification failed: the data that rank 0 restored" in run.said
     assert tree(target) == before
 
 

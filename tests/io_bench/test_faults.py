@@ -190,7 +190,7 @@ def lose(files: RunFiles, _plan: EnginePlan) -> None:
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        (flip_a_bit, "Verification failed: what rank 0 restored|cannot be read back"),
+        (flip_a_bit, "Verification failed: the data that rank 0 restored|cannot be read back"),
         (cut_off, "cannot be read back|Rank 0 failed while reading|DCP failed while restoring"),
         (lose, "cannot be read back|Rank 0 failed while reading"),
     ],

@@ -168,14 +168,14 @@ def test_a_kept_checkpoint_is_all_that_is_left_and_the_result_knows_the_store_an
 @pytest.mark.parametrize(
     ("target", "environment", "words"),
     [
-        ("s3://no-such-bucket/x", {}, "--target must be a bucket that can be reached (The specified bucket does not"),
+        ("s3://no-such-bucket/x", {}, "--target must be a reachable bucket (The specified bucket does not"),
         (TARGET, {"AWS_SECRET_ACCESS_KEY": "wrong"}, "(The request signature we calculated does not match"),
-        (TARGET, {"AWS_ACCESS_KEY_ID": "nobody"}, "--target must be a bucket that can be reached ("),
+        (TARGET, {"AWS_ACCESS_KEY_ID": "nobody"}, "--target must be a reachable bucket ("),
         (TARGET, {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_MAX_ATTEMPTS": "1"}, "Could not connect to the"),
         (
             "memory://no-such-bucket/x",
             {},
-            "(there is no no-such-bucket), got 'memory://no-such-bucket/x': check name and",
+            "(no-such-bucket does not exist), got 'memory://no-such-bucket/x': check name and",
         ),
         ("s3://", {}, "--target must name a bucket"),
         ("s3://key:hidden@bucket/x", {}, "--target must be a URL without credentials or options: set AWS_ACCESS_KEY"),

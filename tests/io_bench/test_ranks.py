@@ -152,7 +152,7 @@ def test_ranks_whose_launcher_is_killed_end_and_leave_nothing(
         rank.kill()
     assert not alive
     done = bench.finish(process)
-    assert done.stderr.count("The launcher of rank 0, through which the ranks meet, cannot be reached") == 1
+    assert done.stderr.count("The launcher of rank 0 (host of the rendezvous) cannot be reached") == 1
     assert tree(target) == before
 
 

@@ -106,7 +106,7 @@ def test_a_run_says_where_and_with_what_it_was_measured_what_it_needed_and_found
     assert len(result.measurements[0].start_spread_seconds or []) == 2
     assert result.command[-len(SMALL) - 2 :] == [*SMALL, "--seed", "7"]
     assert not any(variable in finished.files[0].read_text() for variable in ("PYTHONPATH", "COLUMNS"))
-    assert finished.done.stderr.startswith("Needs per rank 13.19 MB (12.58 MiB) of memory")
+    assert finished.done.stderr.startswith("Each rank needs 13.19 MB (12.58 MiB) of memory")
     assert "less than 5.00 s" in finished.done.stderr
     assert "1 rank on 1 node wrote 4." in finished.done.stdout
     assert "1 rank on 1 node restored 4." in finished.done.stdout

@@ -199,7 +199,7 @@ def test_a_field_that_a_format_does_not_take_is_refused(
     if field in saved_as.takes:
         assert answer(scenario_from(question)).checkpoint.total_bytes > 0
     else:
-        refused(question, rf"\.{field} (must|belongs)")
+        refused(question, rf"\.{field} (must|is a field of)")
 
 
 @each_framework
