@@ -11,7 +11,7 @@ from io_bench.payload.inventory import BYTES_PER_DTYPE, TORCH_DTYPES, Inventory,
 from sizing.layout.saved_tensors import SavedByRank, SavedTensor
 from sizing.scenario import Scenario
 from sizing.sized import saved_by_rank_of
-from sizing.units import bytes_text
+from sizing.units import bytes_text, counted_text
 
 _RANKS_NAMED = 4
 """In a sentence; the others are dots."""
@@ -96,7 +96,8 @@ class ScenarioWorkload:
         numbers += ", ..." if len(taken) > _RANKS_NAMED else ""
         return (
             f"The scenario's checkpoint has {bytes_text(sum(s.num_bytes for s in self.saved.ranks))}, from "
-            f"{len(self.saved.ranks)} writers on {len({s.node for s in self.saved.ranks})} nodes. "
+            f"{counted_text(len(self.saved.ranks), 'writer')} on "
+            f"{counted_text(len({s.node for s in self.saved.ranks}), 'node')}. "
             f"This run writes {who} (ranks {numbers} of the scenario): "
             f"{bytes_text(sum(s.num_bytes for s in taken))} scaled by {self.scale:g}."
         )

@@ -172,7 +172,7 @@ def test_a_scan_is_not_resumed_with_another_scenario_nor_silently_on_another_hos
     journal = journal_path(str(output))
     journal.write_text(journal.read_text().replace(f'"hosts":["{socket.gethostname()}"]', '"hosts":["dgx07"]'))
     assert scan_it("--resume") == 0
-    assert any("on hosts that are not described here: dgx07." in warning for warning in result_in(output).warnings)
+    assert any("on hosts not described in this document: dgx07." in warning for warning in result_in(output).warnings)
 
 
 def test_a_scan_of_a_scenario_writes_the_tensors_of_its_ranks(target: Path, tmp_path: Path) -> None:

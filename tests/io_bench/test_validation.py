@@ -48,7 +48,7 @@ def test_what_deepspeed_saves_is_predicted(case: Case) -> None:
 
 def test_a_case_that_does_not_end_is_given_up_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparison, "MAX_SECONDS", 0.5)
-    with pytest.raises(RunFailed, match=r"FSDP2, DCP, fp32, 2 ranks was not saved within 0.5 s"):
+    with pytest.raises(RunFailed, match=r"FSDP2, DCP, fp32, 2 ranks timeout: not saved within 0.5 s"):
         compared(next(case for case in CASES if case.name == QUICK))
 
 

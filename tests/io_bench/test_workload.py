@@ -64,11 +64,11 @@ def test_fewer_ranks_than_writers_write_what_the_first_write_and_say_so() -> Non
     assert some.max_writers == 8
     of_rank = {row.rank: row.bytes for row in manifest_of(scenario(tensor=2, pipeline=4))}
     assert some.described(3) == (
-        f"The scenario's checkpoint has {bytes_text(sum(of_rank.values()))}, from 8 writers on 1 of its nodes. "
-        "Here the first 3 of them write (its ranks 0, 1, 2): "
+        f"The scenario's checkpoint has {bytes_text(sum(of_rank.values()))}, from 8 writers on 1 node. "
+        "This run writes the first 3 of them (ranks 0, 1, 2 of the scenario): "
         f"{bytes_text(sum(of_rank[rank] for rank in (0, 1, 2)))} scaled by 0.01."
     )
-    assert "Here all of them write (its ranks 0, 1, 2, 3, ...)" in some.described(8)
+    assert "This run writes all of them (ranks 0, 1, 2, 3, ... of the scenario)" in some.described(8)
 
 
 def test_a_size_is_the_same_for_every_writer() -> None:

@@ -52,7 +52,10 @@ BAD_SCENARIOS: list[Any] = [
         "parallelism.tensr is not a known field, got 2: did you mean tensor.",
     ),
     ({"model": {"preset": "gpt3"}}, "model.preset must be a name of the catalog, got 'gpt3'"),
-    ({"model": {"preset": "gpt2"}, "cluster": {"num_gpus": 9}}, "cluster.num_gpus must equal"),
+    (
+        {"model": {"preset": "gpt2"}, "parallelism": {"data": 4}, "cluster": {"num_gpus": 9}},
+        "cluster.num_gpus must equal",
+    ),
     ({"model": {"preset": "gpt2"}, "parallelism": {"tensor": 5}}, "must divide num_attention_heads 12, got 5"),
     ({"model": {"huggingface_config": {"model_type": "x"}}}, "model_type must be a name of the catalog"),
 ]

@@ -32,7 +32,7 @@ class Manifest(BaseModel):
 
     run_id: str = Field(description="Id of the run; part of the name of its folder.")
     user: str = Field(description="User of the run's first process.")
-    host: str = Field(description="Host of that process.")
+    host: str = Field(description="Network name of the node on which that process runs.")
     process_table: str = Field(description="Scope in which pid is valid: one boot of one machine, or one container.")
     pid: int = Field(description="Process id of the run's first process.")
     created: AwareDatetime = Field(description="Time at which the run began to write.")
