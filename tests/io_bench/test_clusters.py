@@ -148,7 +148,7 @@ def test_the_batch_scripts_check_and_measure(
     path = REPOSITORY / f"deploy/slurm/{script}.sbatch"
     command = (flag, path, cluster.target, *SMALL)
     log = cluster.slurm.batch_log(*command, directory=tmp_path)
-    assert log.count(f"as worker sees it, for {num_ranks} x 2.097 MB (2.000 MiB):") == 2
+    assert log.count(f"seen from worker, for {num_ranks} x 2.097 MB (2.000 MiB):") == 2
     assert f"{num_ranks} ranks on 2 nodes wrote" in log
     (output,) = tmp_path.glob("ckpt-bench-*.json")
     result = measured(output)
