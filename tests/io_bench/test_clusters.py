@@ -194,7 +194,7 @@ def test_a_rank_killed_on_another_node_is_named_and_nothing_stays(
 def test_a_rank_stopped_on_another_node_is_named_and_nothing_stays(cluster: Cluster, tmp_path: Path) -> None:
     launchers, said = ended_after(signal.SIGSTOP, 3, cluster, under_srun, tmp_path)
     assert all(launcher.returncode for launcher in launchers)
-    assert re.search(r"Rank 3 \(process \d+ on worker\) timeout: did not finish [\w ]+ within [0-9.]+ s of the others", said), (
-        said
-    )
+    assert re.search(
+        r"Rank 3 \(process \d+ on worker\) timeout: did not finish [\w ]+ within [0-9.]+ s of the others", said
+    ), said
     assert cluster.files == []
