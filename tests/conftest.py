@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -20,6 +21,11 @@ _Part = TypeVar("_Part")
 # An example may take as long as a busy machine makes it, and so may making one up.
 hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("untimed")
+
+
+# Who starts the tests in the background of a shell has them ignore Ctrl-C, and all that they start would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
