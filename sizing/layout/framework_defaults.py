@@ -5,11 +5,15 @@ from __future__ import annotations
 from sizing.state.training import Framework
 
 FORMAT_OF_FRAMEWORK: dict[Framework, str] = {
-    "megatron": "megatron",
+    "megatron": "torch-dist",
     "fsdp2": "fsdp-sharded",
     "deepspeed": "deepspeed",
 }
-"""The format that is taken where none is given."""
+"""The format that is taken where none is given.
+
+Sources: `ckpt_format` of Megatron-LM and the checkpoint engine of DeepSpeed in published/framework_defaults.json;
+FSDP2 leaves it to the trainer, and torchtitan and NeMo AutoModel both save shards.
+"""
 
 DEEPSPEED_ZERO_STAGE = 1
 """ZeRO stage of DeepSpeed where none is given."""

@@ -27,7 +27,7 @@ REFERENCE_CLUSTER: dict[str, Any] = {
             "scenario": {
                 "model": {"preset": "megatron-1t"},
                 "parallelism": {"tensor": 8, "pipeline": 64, "data": 6},
-                "checkpoint": {"interval_seconds": "30min"},
+                "checkpoint": {"format": "megatron", "interval_seconds": "30min"},
                 "cluster": {"node": "dgx-a100"},
                 "reliability": {"failures_per_node_day": 0.0065, "restart_seconds": "10min"},
             },
