@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sizing.model.catalog import catalog
 from sizing.model.model import Model
 from sizing.provenance import Origin, Provenance, Runs, grouped, weakest
 from sizing.run.demands.demands import Demands
 from sizing.run.evaluation import RunReport
+from sizing.run.failures import Reliability
 from sizing.scenario import Scenario
 from sizing.storage.calibration import predicted
 from sizing.storage.rates import Direction
@@ -139,7 +142,15 @@ def _retention(scenario: Scenario) -> Origin:
 def _failures(scenario: Scenario) -> Origin:
     if scenario.reliability is None:
         return Origin(kind="unknown", source="no reliability is given")
-    return Origin(kind="given", source="reliability")
+    return weakest(Origin(kind="given", source="reliability"), *_interruption(scenario.reliability))
+
+
+def _interruption(reliability: Reliability) -> Iterator[Origin]:
+    """What a failure takes beside the lost work."""
+    given = reliability.model_fields_set
+    yield _given_or_assumed(given, "detection_seconds", "reliability.detection_seconds")
+    if reliability.restart_seconds is None:
+        yield _given_or_assumed(given, "relaunch_seconds", "reliability.relaunch_seconds")
 
 
 def _given_or_assumed(given: set[str], name: str, path: str) -> Origin:

@@ -31,7 +31,7 @@ REFERENCE_SCENARIO: dict[str, Any] = {
     },
     "cluster": {"node": "dgx-a100", "num_gpus": 3072},
     "storage": {"profile": {"write_bytes_per_second": "273 GB/s", "read_bytes_per_second": "1 TB/s"}},
-    "reliability": {"failures_per_node_day": 0.0065, "restart_seconds": 0},
+    "reliability": {"failures_per_node_day": 0.0065, "detection_seconds": 0, "restart_seconds": 0},
 }
 """The published 1-trillion-parameter run, `published/vast_checkpoint_example.json`."""
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sizing.errors import require_one_of
+from sizing.ranges import plausible_range
 from sizing.storage.transfer import Numbers
 from sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, PositiveSeconds, Seconds
 
@@ -16,6 +17,8 @@ LOSS_DOMAINS: tuple[LossDomain, ...] = ("process", "node", "rack", "job", "site"
 
 _Rate = Annotated[float, Field(ge=1e-12, le=1e6, allow_inf_nan=False)]
 _RATES = ("failures_per_hour", "mtbf_seconds")
+_DETECTION = plausible_range("reliability.detection_seconds")
+_RELAUNCH = plausible_range("reliability.relaunch_seconds")
 _WAYS = ("failures_per_node_day", "failures_per_gpu_hour", "mtbf_seconds", "components")
 
 
@@ -82,10 +85,17 @@ class Reliability(BaseModel):
         "Give exactly one of failures_per_node_day, failures_per_gpu_hour, mtbf_seconds, components.",
     )
     detection_seconds: Seconds = Field(
-        0.0, description="Seconds from a failure until it is noticed. Default: 0, at once."
+        _DETECTION.midpoint,
+        json_schema_extra={"source": _DETECTION.reason},
+        description="Seconds from a failure until it is noticed. "
+        f"Default: {_DETECTION.midpoint:g}, midpoint of {_DETECTION.low:g} to {_DETECTION.high:g}.",
     )
     relaunch_seconds: Seconds = Field(
-        0.0, description="Seconds from detection until the processes start to read the checkpoint. Default: 0, at once."
+        _RELAUNCH.midpoint,
+        json_schema_extra={"source": _RELAUNCH.reason, "unless": "restart_seconds"},
+        description="Seconds from detection until the processes start to read the checkpoint. "
+        f"Default: {_RELAUNCH.midpoint:g}, midpoint of {_RELAUNCH.low:g} to {_RELAUNCH.high:g}, "
+        "unless restart_seconds is given.",
     )
     restart_seconds: Seconds | None = Field(
         None,
@@ -96,7 +106,7 @@ class Reliability(BaseModel):
     @model_validator(mode="after")
     def _exactly_one_rate(self) -> Self:
         require_one_of(self, _WAYS)
-        if self.restart_seconds is not None and self.relaunch_seconds:
+        if self.restart_seconds is not None and self.relaunch_seconds and "relaunch_seconds" in self.model_fields_set:
             require_one_of(self, ("restart_seconds", "relaunch_seconds"))
         return self
 
@@ -133,12 +143,16 @@ class Reliability(BaseModel):
 def seconds_before_reading(reliability: Reliability | None) -> Numbers:
     """From a failure until the processes read the checkpoint: detection and relaunch, 0 where not known.
 
+    A measured restart holds the relaunch, which then counts nothing by itself.
     Source: definition.
 
     >>> seconds_before_reading(Reliability(mtbf_seconds=3600, detection_seconds=60, relaunch_seconds=120))
     180.0
     """
-    return reliability.detection_seconds + reliability.relaunch_seconds if reliability else 0.0
+    if reliability is None:
+        return 0.0
+    relaunch = reliability.relaunch_seconds if reliability.restart_seconds is None else 0.0
+    return reliability.detection_seconds + relaunch
 
 
 def mtbf_seconds(failures_per_component_second: Numbers, *, num_components: Numbers) -> Numbers:

@@ -29,7 +29,7 @@ REFERENCE_CLUSTER: dict[str, Any] = {
                 "parallelism": {"tensor": 8, "pipeline": 64, "data": 6},
                 "checkpoint": {"format": "megatron", "interval_seconds": "30min"},
                 "cluster": {"node": "dgx-a100"},
-                "reliability": {"failures_per_node_day": 0.0065, "restart_seconds": "10min"},
+                "reliability": {"failures_per_node_day": 0.0065, "detection_seconds": 0, "restart_seconds": "10min"},
             },
         },
         {
@@ -40,7 +40,7 @@ REFERENCE_CLUSTER: dict[str, Any] = {
                 "parallelism": {"data": 64},
                 "checkpoint": {"format": "megatron-distributed-optimizer", "interval_seconds": "30min"},
                 "cluster": {"node": "dgx-a100"},
-                "reliability": {"failures_per_node_day": 0.0065, "restart_seconds": "5min"},
+                "reliability": {"failures_per_node_day": 0.0065, "detection_seconds": 0, "restart_seconds": "5min"},
             },
         },
     ],

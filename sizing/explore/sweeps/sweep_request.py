@@ -26,7 +26,11 @@ REFERENCE_SWEEP: dict[str, Any] = {
                 "read_bytes_per_second": "1 TB/s",
             }
         },
-        "reliability": {"failures_per_node_day": [0.00234, 0.0065]},
+        "reliability": {
+            "failures_per_node_day": [0.00234, 0.0065],
+            "detection_seconds": 0,
+            "relaunch_seconds": 0,
+        },
     },
     "objectives": ["bandwidth", "goodput"],
 }
