@@ -17,8 +17,10 @@ from sizing.cluster.node import CatalogNode
 from sizing.errors import InvalidInput
 from sizing.layout import Parallelism
 from sizing.layout.formats import FORMATS, CheckpointFormat
+from sizing.layout.sharding import sharding_of
 from sizing.model.catalog import catalog, counted
 from sizing.spelling import has_all_of, nearest
+from sizing.state import Training
 from sizing.state.saved_state import PartName
 from sizing.storage.catalog import CatalogProfile, storage_profiles
 from sizing.training.techniques import Technique, techniques
@@ -145,9 +147,10 @@ def _format_cells(saved_as: CheckpointFormat) -> tuple[str, ...]:
 
 
 def _readers(saved_as: CheckpointFormat) -> dict[str, str]:
-    """Who reads which part, where every degree is at its default."""
+    """Who reads which part, where every field is at its default."""
     parts: dict[str, PartName] = {"weights": "weights", "optimizer": "moments"}
-    return {name: saved_as.readers(part, Parallelism()).name for name, part in parts.items()}
+    sharding = sharding_of(Training(framework=saved_as.frameworks[0]), Parallelism())
+    return {name: saved_as.readers(part, Parallelism(), sharding).name for name, part in parts.items()}
 
 
 def _techniques() -> Iterable[Entry]:

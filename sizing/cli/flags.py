@@ -73,6 +73,7 @@ FLAGS = (
     Flag("--framework", "training.framework", "NAME"),
     Flag("--precision", "training.precision", "NAME"),
     Flag("--optimizer", "training.optimizer", "NAME"),
+    Flag("--distributed-optimizer", "training.distributed_optimizer", "YES/NO", "yes"),
     Flag("--sequence-length", "training.sequence_length"),
     Flag("--micro-batch", "training.micro_batch_size"),
     Flag("--global-batch", "training.global_batch_size"),
@@ -136,6 +137,7 @@ FLAGS_ELSEWHERE = {
         "--write-bandwidth": "--bandwidth --bw --write-bw --storage-bandwidth --write",
         "--read-bandwidth": "--read-bw --read",
         "--keep-last": "--keep --save-total-limit",
+        "--distributed-optimizer": "--use-distributed-optimizer",
     }.items()
     for elsewhere in names.split()
 }

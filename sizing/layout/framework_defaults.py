@@ -15,5 +15,11 @@ Sources: `ckpt_format` of Megatron-LM and the checkpoint engine of DeepSpeed in 
 FSDP2 leaves it to the trainer, and torchtitan and NeMo AutoModel both save shards.
 """
 
+MEGATRON_DISTRIBUTED_OPTIMIZER = False
+"""Whether Megatron-LM's optimizer is distributed where nothing is said.
+
+Source: `use_distributed_optimizer` of Megatron-LM in published/framework_defaults.json.
+"""
+
 DEEPSPEED_ZERO_STAGE = 1
 """ZeRO stage of DeepSpeed where none is given."""

@@ -37,6 +37,7 @@ REFERENCE_CLUSTER: dict[str, Any] = {
             "count": 40,
             "scenario": {
                 "model": {"preset": "llama-3.1-8b"},
+                "training": {"distributed_optimizer": True},
                 "parallelism": {"data": 64},
                 "checkpoint": {"format": "megatron-distributed-optimizer", "interval_seconds": "30min"},
                 "cluster": {"node": "dgx-a100"},

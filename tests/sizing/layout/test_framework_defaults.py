@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sizing.layout.framework_defaults import FORMAT_OF_FRAMEWORK
+from sizing.layout.framework_defaults import FORMAT_OF_FRAMEWORK, MEGATRON_DISTRIBUTED_OPTIMIZER
 from sizing.published import published
 from sizing.report import SizingReport, answer
 
@@ -41,6 +41,14 @@ def test_each_replica_of_torch_dist_reads_all_weights_that_it_holds() -> None:
     assert shipped("Megatron-LM", "ckpt_fully_parallel_load") is False
     parts = default_report().restore.parts
     assert parts["weights"].num_readings == 4
+
+
+def test_megatrons_optimizer_is_whole_on_every_replica_where_nobody_says() -> None:
+    assert shipped("Megatron-LM", "use_distributed_optimizer") is MEGATRON_DISTRIBUTED_OPTIMIZER
+    report = default_report()
+    said = {row.field: row.value for row in report.assumptions}
+    assert said["training.distributed_optimizer"] is False
+    assert report.training.gpu_state_bytes == default_report(checkpoint={"format": "megatron"}).training.gpu_state_bytes
 
 
 def test_saving_waits_where_nobody_asks_for_asynchronous_saves() -> None:
