@@ -104,7 +104,11 @@ class ScenarioSummary(BaseModel):
 class SavedScenario(ScenarioSummary):
     """A saved scenario, its document as it was given."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_SCENARIO | {"scenario": REFERENCE_SCENARIO | {"schema_version": SCHEMA_VERSION}}]})
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [_SCENARIO | {"scenario": REFERENCE_SCENARIO | {"schema_version": SCHEMA_VERSION}}]
+        }
+    )
 
     scenario: dict[str, Any] = Field(
         description="Document as it was saved, with the schema_version of then; its report is computed again at every "

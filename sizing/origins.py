@@ -9,6 +9,7 @@ from sizing.model.model import Model
 from sizing.provenance import Origin, Provenance, Runs, grouped, weakest
 from sizing.run.demands.demands import Demands
 from sizing.run.evaluation import RunReport
+from sizing.run.failure_rates import rate_named
 from sizing.run.failures import Reliability
 from sizing.scenario import Scenario
 from sizing.storage.calibration import predicted
@@ -142,7 +143,14 @@ def _retention(scenario: Scenario) -> Origin:
 def _failures(scenario: Scenario) -> Origin:
     if scenario.reliability is None:
         return Origin(kind="unknown", source="no reliability is given")
-    return weakest(Origin(kind="given", source="reliability"), *_interruption(scenario.reliability))
+    return weakest(_rate(scenario.reliability), *_interruption(scenario.reliability))
+
+
+def _rate(reliability: Reliability) -> Origin:
+    if reliability.preset is None:
+        return Origin(kind="given", source="reliability")
+    published = rate_named(reliability.preset)
+    return Origin(kind="published", source=f"{published.name}: {published.source}")
 
 
 def _interruption(reliability: Reliability) -> Iterator[Origin]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from sizing.catalog_file import catalog_name
 from sizing.errors import require_one_of
 from sizing.ranges import plausible_range
+from sizing.run.failure_rates import published_rates, rate_named, rate_warnings
 from sizing.storage.transfer import Numbers
 from sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, PositiveSeconds, Seconds
 
@@ -19,7 +22,8 @@ _Rate = Annotated[float, Field(ge=1e-12, le=1e6, allow_inf_nan=False)]
 _RATES = ("failures_per_hour", "mtbf_seconds")
 _DETECTION = plausible_range("reliability.detection_seconds")
 _RELAUNCH = plausible_range("reliability.relaunch_seconds")
-_WAYS = ("failures_per_node_day", "failures_per_gpu_hour", "mtbf_seconds", "components")
+_WAYS = ("failures_per_node_day", "failures_per_gpu_hour", "mtbf_seconds", "components", "preset")
+_EXACTLY_ONE = f"Give exactly one of {', '.join(_WAYS)}."
 
 
 class Component(BaseModel):
@@ -60,29 +64,29 @@ class Component(BaseModel):
 
 
 class Reliability(BaseModel):
-    """How often the job fails, by one of four ways to say it, and what an interruption takes beside the lost work."""
+    """How often the job fails, by one of five ways to say it, and what an interruption takes beside the lost work."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     failures_per_node_day: _Rate | None = Field(
         None,
-        description="Mean failures per node and day that stop the job. "
-        "Give exactly one of failures_per_node_day, failures_per_gpu_hour, mtbf_seconds, components.",
+        description=f"Mean failures per node and day that stop the job. {_EXACTLY_ONE}",
     )
     failures_per_gpu_hour: _Rate | None = Field(
         None,
-        description="Mean failures per GPU and hour that stop the job. "
-        "Give exactly one of failures_per_node_day, failures_per_gpu_hour, mtbf_seconds, components.",
+        description=f"Mean failures per GPU and hour that stop the job. {_EXACTLY_ONE}",
     )
     mtbf_seconds: PositiveSeconds | None = Field(
         None,
-        description="Mean seconds between failures of the whole job. "
-        "Give exactly one of failures_per_node_day, failures_per_gpu_hour, mtbf_seconds, components.",
+        description=f"Mean seconds between failures of the whole job. {_EXACTLY_ONE}",
     )
     components: Annotated[tuple[Component, ...], Field(min_length=1, max_length=100)] | None = Field(
         None,
-        description="Parts that fail and stop the job, each with its own rate; the rates add up. "
-        "Give exactly one of failures_per_node_day, failures_per_gpu_hour, mtbf_seconds, components.",
+        description=f"Parts that fail and stop the job, each with its own rate; the rates add up. {_EXACTLY_ONE}",
+    )
+    preset: Annotated[str, Field(max_length=100), catalog_name(published_rates)] | None = Field(
+        None,
+        description=f"Name of a published failure rate; `ckpt-size failure-rates` lists them. {_EXACTLY_ONE}",
     )
     detection_seconds: Seconds = Field(
         _DETECTION.midpoint,
@@ -118,6 +122,8 @@ class Reliability(BaseModel):
             return mtbf_seconds(self.failures_per_node_day / SECONDS_PER_DAY, num_components=num_nodes)
         if self.failures_per_gpu_hour is not None:
             return mtbf_seconds(self.failures_per_gpu_hour / SECONDS_PER_HOUR, num_components=num_gpus)
+        if self.preset is not None:
+            return rate_named(self.preset).job_mtbf_seconds(num_gpus=num_gpus)
         components = self.components or ()
         rates = (part.failures_per_second(num_nodes=num_nodes, num_gpus=num_gpus) for part in components)
         return series_mtbf_seconds(*rates)
@@ -138,6 +144,12 @@ class Reliability(BaseModel):
             for part in self.components
         ]
         return sum(rate for lost, rate in rates if lost in smaller) / sum(rate for _, rate in rates)
+
+
+def failure_warnings(reliability: Reliability | None, *, num_gpus: int) -> Iterator[str]:
+    """What a reader must know of the failure rate."""
+    if reliability is not None and reliability.preset is not None:
+        yield from rate_warnings(reliability.preset, num_gpus=num_gpus)
 
 
 def seconds_before_reading(reliability: Reliability | None) -> Numbers:

@@ -79,7 +79,8 @@ TORCH_DIST = TorchDist(
         Assumption(
             field="layout.rank_classes",
             value="equal shares",
-            reason="the planner deals whole tensors, and shards of a distributed optimizer; equal shares of a stage are assumed",
+            reason="the planner deals whole tensors, and shards of a distributed optimizer; equal shares of a stage "
+            "are assumed",
         ),
     ),
     source="Megatron-LM, core/dist_checkpointing, fully parallel save; PyTorch distributed checkpoint",
