@@ -89,6 +89,7 @@ class RunSummary(BaseModel):
 
 
 _SCENARIO: dict[str, Any] = {"id": _ID, "name": "Published run of 1T", "created_at": _MOMENT}
+_SAVED_SCENARIO = _SCENARIO | {"scenario": REFERENCE_SCENARIO | {"schema_version": SCHEMA_VERSION}}
 
 
 class ScenarioSummary(BaseModel):
@@ -104,11 +105,7 @@ class ScenarioSummary(BaseModel):
 class SavedScenario(ScenarioSummary):
     """A saved scenario, its document as it was given."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [_SCENARIO | {"scenario": REFERENCE_SCENARIO | {"schema_version": SCHEMA_VERSION}}]
-        }
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [_SAVED_SCENARIO]})
 
     scenario: dict[str, Any] = Field(
         description="Document as it was saved, with the schema_version of then; its report is computed again at every "

@@ -18,6 +18,7 @@ from sizing.run.measurement_warnings import calibration_warnings, measurement_wa
 from sizing.run.requirements.asked import Asked
 from sizing.run.requirements.joint import GOODPUT, values_for_all_targets
 from sizing.run.requirements.remedies import with_remedies
+from sizing.run.retention import priced
 from sizing.scenario import Scenario, scenario_from
 from sizing.sized import sized
 from sizing.storage.storage import resolve_storage
@@ -123,7 +124,7 @@ def answer(scenario: Scenario | Mapping[str, Any], *, assumed: Iterable[Assumpti
         prediction_intervals=intervals(storage, demands, run),
         assumptions=[
             *assumed,
-            *scenario.assumptions,
+            *(priced(used, run.capacity) for used in scenario.assumptions),
             *asked.model.assumptions,
             *node.assumptions,
             *laid_out.assumptions,
