@@ -110,7 +110,8 @@ class Reliability(BaseModel):
     @model_validator(mode="after")
     def _exactly_one_rate(self) -> Self:
         require_one_of(self, _WAYS)
-        if self.restart_seconds is not None and self.relaunch_seconds and "relaunch_seconds" in self.model_fields_set:
+        # The default stands in the JSON of a scenario with a restart, which must be read back.
+        if self.restart_seconds is not None and self.relaunch_seconds not in (0.0, _RELAUNCH.midpoint):
             require_one_of(self, ("restart_seconds", "relaunch_seconds"))
         return self
 
