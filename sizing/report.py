@@ -132,6 +132,7 @@ def answer(scenario: Scenario | Mapping[str, Any], *, assumed: Iterable[Assumpti
             *run_assumptions(demands, inputs),
         ],
         warnings=[
+            *scenario.version_warnings,
             *asked.memory_warnings,
             *host_memory_warnings(memory_of_hosts),
             *measurement_warnings(storage, layout=laid_out.layout),

@@ -18,7 +18,7 @@ from sizing.run.evaluation import RunInputs
 from sizing.run.failures import Reliability
 from sizing.run.retention import Retention
 from sizing.run.targets import Targets
-from sizing.schema_versions import FORMER_DEFAULTS, SCHEMA_VERSION, as_left_open, defaults_then, with_values
+from sizing.schema_versions import SCHEMA_VERSION, as_left_open, defaults_then, fields_changed_since, with_values
 from sizing.state import Training
 from sizing.storage.storage import Storage, resolve_storage
 
@@ -103,12 +103,23 @@ class Scenario(BaseModel):
     @property
     def assumptions(self) -> Iterator[Assumption]:
         """Every default that took effect; the version that decides them is no assumption."""
-        former = {row.field for until, rows in FORMER_DEFAULTS.items() if until >= self.schema_version for row in rows}
+        former = fields_changed_since(self.schema_version)
         for used in defaults_used(self):
             if used.field in former:
                 yield used.model_copy(update={"reason": f"default of schema version {self.schema_version}"})
             elif used.field != "schema_version":
                 yield used
+
+    @property
+    def version_warnings(self) -> Iterator[str]:
+        """What a reader must know of defaults that have changed since the scenario was made."""
+        former = fields_changed_since(self.schema_version)
+        kept = [used.field for used in self.assumptions if used.field in former]
+        if kept:
+            yield (
+                f"The defaults of schema version {self.schema_version} hold for {', '.join(kept)}; those of today differ. "
+                f"Give these fields, or schema_version {SCHEMA_VERSION}, for an answer of today"
+            )
 
     @property
     def run_inputs(self) -> RunInputs:

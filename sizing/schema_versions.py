@@ -6,6 +6,7 @@ raises SCHEMA_VERSION once per release.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -38,7 +39,7 @@ def _format(document: Document) -> str | None:
 
 def _distributed_optimizer(document: Document) -> bool | None:
     """A format said whether the optimizer is distributed."""
-    named = str(_block(document, "checkpoint").get("format"))
+    named = str((_block(document, "checkpoint") or {}).get("format"))
     distributed = known_spelling(named, ("torch-dist", "megatron-distributed-optimizer")) is not None
     return True if _is_megatron(document) and distributed else None
 
@@ -59,6 +60,15 @@ FORMER_DEFAULTS: dict[int, tuple[FormerDefault, ...]] = {
 """The defaults that a version was the last to have."""
 
 
+def fields_changed_since(version: int) -> frozenset[str]:
+    """The fields whose defaults of a version no longer hold.
+
+    >>> sorted(fields_changed_since(1))[0], fields_changed_since(SCHEMA_VERSION)
+    ('checkpoint.format', frozenset())
+    """
+    return frozenset(row.field for until, rows in FORMER_DEFAULTS.items() if until >= version for row in rows)
+
+
 def defaults_then(document: Document, version: int, *, always_there: Collection[str]) -> dict[str, Any]:
     """The fields that a document of a version leaves open and that meant something else then, with what they meant.
 
@@ -69,13 +79,17 @@ def defaults_then(document: Document, version: int, *, always_there: Collection[
     """
     found: dict[str, Any] = {}
     for former in (former for until, rows in FORMER_DEFAULTS.items() if until >= version for former in rows):
-        block, _, name = former.field.rpartition(".")
-        has_block = isinstance(document.get(block), Mapping) or (block not in document and block in always_there)
-        is_open = has_block and _block(document, block).get(name) is None
-        value = former.value(document) if is_open else None
+        value = former.value(document) if _is_open(document, former.field, always_there) else None
         if value is not None:
             found.setdefault(former.field, value)
     return found
+
+
+def _is_open(document: Document, field: str, always_there: Collection[str]) -> bool:
+    """Whether a document leaves a field open and yet has the block that it stands in."""
+    path, _, name = field.rpartition(".")
+    block = _block(document, path)
+    return (block is not None or (path not in document and path in always_there)) and (block or {}).get(name) is None
 
 
 def with_values(document: Document, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,25 +100,32 @@ def with_values(document: Document, values: Mapping[str, Any]) -> dict[str, Any]
     """
     changed = dict(document)
     for field, value in values.items():
-        block, _, name = field.rpartition(".")
-        changed[block] = {**_block(changed, block), name: value}
+        *blocks, name = field.split(".")
+        inner = changed
+        for block in blocks:
+            inner[block] = dict(inner.get(block) or {})
+            inner = inner[block]
+        inner[name] = value
     return changed
 
 
 def as_left_open(scenario: BaseModel, given: Document, fields: Collection[str]) -> None:
     """Mark fields of a scenario that was just made as not given, as they stand for defaults."""
     for field in fields:
-        block, _, name = field.rpartition(".")
-        getattr(scenario, block).model_fields_set.discard(name)
-        if block not in given:
-            scenario.model_fields_set.discard(block)
+        *blocks, name = field.split(".")
+        functools.reduce(getattr, blocks, scenario).model_fields_set.discard(name)
+        if blocks[0] not in given:
+            scenario.model_fields_set.discard(blocks[0])
 
 
 def _is_megatron(document: Document) -> bool:
-    framework = _block(document, "training").get("framework") or "megatron"
+    framework = (_block(document, "training") or {}).get("framework") or "megatron"
     return known_spelling(str(framework), ("megatron",)) is not None
 
 
-def _block(document: Document, name: str) -> Document:
-    block = document.get(name)
-    return block if isinstance(block, Mapping) else {}
+def _block(document: Document, path: str) -> Document | None:
+    """The block at a dotted path, if it is there."""
+    block: Any = document
+    for name in path.split("."):
+        block = block.get(name) if isinstance(block, Mapping) else None
+    return block if isinstance(block, Mapping) else None

@@ -27,7 +27,9 @@ def shipped_defaults() -> Iterator[Comparison]:
         ("async_save", "asynchronous saves", left_open["checkpoint.mode"] == "async", True),
     )
     for setting, fact, is_so, yes in rows:
-        yield _SHIPPED.compared(f"{megatron}: {fact}", int(is_so), int(_default(megatron, setting) == yes), within=EXACT)
+        yield _SHIPPED.compared(
+            f"{megatron}: {fact}", int(is_so), int(_default(megatron, setting) == yes), within=EXACT
+        )
     threads = _default(megatron, "thread_count of the torch_dist save strategy")
     files = report.checkpoint.num_files / report.layout.num_writers
     yield _SHIPPED.compared(f"{megatron}: files that a rank writes", files, threads, within=EXACT)

@@ -8,7 +8,14 @@ from sizing.errors import InvalidInput
 from sizing.provenance import Assumption
 from sizing.report import answer
 from sizing.scenario import Scenario, scenario_from
-from sizing.schema_versions import FIRST_VERSION, FORMER_DEFAULTS, SCHEMA_VERSION
+from sizing.schema_versions import (
+    FIRST_VERSION,
+    FORMER_DEFAULTS,
+    SCHEMA_VERSION,
+    FormerDefault,
+    defaults_then,
+    with_values,
+)
 
 MODEL: dict[str, Any] = {"model": {"preset": "llama-3.1-8b"}, "parallelism": {"data": 8}}
 OF_THEN = {"schema_version": FIRST_VERSION}
@@ -55,6 +62,26 @@ def test_what_never_changed_is_answered_alike_in_both_versions(blocks: dict[str,
     then, now = answer(MODEL | blocks | OF_THEN), answer(MODEL | blocks)
     said = {"schema_version", "assumptions"}
     assert then.model_dump(exclude=said) == now.model_dump(exclude=said)
+
+
+def test_a_report_warns_of_the_defaults_of_then_that_took_effect() -> None:
+    (told,) = [warning for warning in answer(MODEL | RATE | OF_THEN).warnings if "schema version" in warning]
+    for field in ("checkpoint.format", "reliability.detection_seconds", "reliability.relaunch_seconds"):
+        assert field in told
+    assert f"schema_version {SCHEMA_VERSION}, for an answer of today" in told
+    assert not any("schema version" in warning for warning in answer(MODEL | RATE).warnings)
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"storage": {}}, {"storage": {"profile": {}}}, {"storage": {"profile": {"a": 1}}}]
+)
+def test_a_default_may_stand_in_a_block_of_a_block(given: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    row = FormerDefault("storage.profile.b", lambda _: 2)
+    monkeypatch.setitem(FORMER_DEFAULTS, 1, (row,))
+    found = defaults_then(given, 1, always_there=[])
+    assert bool(found) is ("profile" in given.get("storage", {}))
+    if found:
+        assert with_values(given, found)["storage"]["profile"] == given["storage"]["profile"] | {"b": 2}
 
 
 def test_what_a_stored_scenario_says_counts_more_than_the_defaults_of_its_time() -> None:
