@@ -117,7 +117,7 @@ class Scenario(BaseModel):
         kept = [used.field for used in self.assumptions if used.field in former]
         if kept:
             yield (
-                f"The defaults of schema version {self.schema_version} hold for {', '.join(kept)}; those of today differ. "
+                f"Not today's defaults but those of schema version {self.schema_version} hold for {', '.join(kept)}. "
                 f"Give these fields, or schema_version {SCHEMA_VERSION}, for an answer of today"
             )
 
