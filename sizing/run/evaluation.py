@@ -161,7 +161,9 @@ def run_warnings(
     """What a reader must know before believing the figures of one answer."""
     yield from write_warnings(run.write, layout=layout, node=node)
     yield from restore_warnings(run.restore, inputs.profile, demands=demands)
-    yield from failure_warnings(inputs.reliability, num_gpus=demands.num_gpus)
+    yield from failure_warnings(
+        inputs.reliability, num_gpus=demands.num_gpus, max_recovery_seconds=inputs.targets.recovery_seconds
+    )
     yield from interval_warnings(run.interval, run.write)
     yield from tier_warnings(run.tiers)
     yield from overhead_warnings(run.overhead, run.interval, reliability=inputs.reliability, restore=run.restore)

@@ -147,8 +147,15 @@ class Reliability(BaseModel):
         return sum(rate for lost, rate in rates if lost in smaller) / sum(rate for _, rate in rates)
 
 
-def failure_warnings(reliability: Reliability | None, *, num_gpus: int) -> Iterator[str]:
-    """What a reader must know of the failure rate."""
+def failure_warnings(
+    reliability: Reliability | None, *, num_gpus: int, max_recovery_seconds: float | None
+) -> Iterator[str]:
+    """What a reader must know of the failure rate, and of a recovery of which only the restore is known."""
+    if reliability is None and max_recovery_seconds is not None:
+        yield (
+            "No reliability given: recovery counts the restore alone. Detection takes "
+            f"{_DETECTION.low:g} to {_DETECTION.high:g} s and relaunch {_RELAUNCH.low:g} to {_RELAUNCH.high:g} s"
+        )
     if reliability is not None and reliability.preset is not None:
         yield from rate_warnings(reliability.preset, num_gpus=num_gpus)
 

@@ -86,6 +86,14 @@ def test_detection_and_relaunch_take_the_midpoints_of_their_ranges_where_nobody_
         assert "arXiv" in row.reason
 
 
+def test_a_recovery_target_without_reliability_is_told_what_is_left_out() -> None:
+    asked = document(ASYNC, reliability=None)
+    (told,) = [w for w in report(asked, targets={"recovery_seconds": 60}).warnings if "restore alone" in w]
+    assert told.endswith("Detection takes 0 to 600 s and relaunch 300 to 600 s")
+    assert not any("restore alone" in warning for warning in report(asked).warnings)
+    assert not any("restore alone" in w for w in report(ASYNC, targets={"recovery_seconds": 60}).warnings)
+
+
 def test_no_relaunch_is_assumed_beside_a_measured_restart() -> None:
     rate = {"mtbf_seconds": "9h", "restart_seconds": "20min"}
     found = report(document(ASYNC, reliability=None) | {"reliability": rate})
