@@ -22,6 +22,7 @@ from sizing.explore.sweeps.sweep import sweep
 from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
 from sizing.model.catalog import catalog
 from sizing.report import answer
+from sizing.run.failure_rates import published_rates
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.storage.catalog import storage_profiles
 from sizing.training.techniques import techniques
@@ -64,6 +65,7 @@ def _examples() -> Iterator[tuple[str, Any]]:
         "CatalogModel": next(iter(catalog().values())),
         "CatalogNode": next(iter(node_catalog().values())),
         "CatalogProfile": next(iter(storage_profiles().values())),
+        "PublishedRate": published_rates()["rsc-1"],
         "Technique": techniques()[0],
         "ValidationReport": validation_report([*reference_run()]),
     }

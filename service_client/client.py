@@ -34,6 +34,7 @@ from sizing.explore.sweeps.sweep_report import SweepReport
 from sizing.explore.sweeps.sweep_request import SweepRequest
 from sizing.model.catalog import CatalogModel
 from sizing.report import SizingReport
+from sizing.run.failure_rates import PublishedRate
 from sizing.run.simulation.simulation_report import SimulationReport
 from sizing.scenario import Scenario
 from sizing.storage.catalog import CatalogProfile
@@ -107,6 +108,14 @@ class Client(Connection):
     def storage_profile(self, name: str) -> CatalogProfile:
         """One of them."""
         return self._get(CatalogProfile, path_of("storage-profiles", name))
+
+    def failure_rates(self) -> list[PublishedRate]:
+        """The published failure rates, with their sources."""
+        return self._get(list[PublishedRate], path_of("failure-rates"))
+
+    def failure_rate(self, name: str) -> PublishedRate:
+        """One of them."""
+        return self._get(PublishedRate, path_of("failure-rates", name))
 
     def techniques(self) -> list[Technique]:
         """The training techniques, with their sources."""

@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.scenario import REFERENCE_SCENARIO
+from sizing.schema_versions import SCHEMA_VERSION
 from sizing.storage.calibration.calibration import Calibration, Grade
 from sizing.storage.measurement import Operation
 from sizing.storage.profile import StorageProfile
@@ -88,6 +89,7 @@ class RunSummary(BaseModel):
 
 
 _SCENARIO: dict[str, Any] = {"id": _ID, "name": "Published run of 1T", "created_at": _MOMENT}
+_SAVED_SCENARIO = _SCENARIO | {"scenario": REFERENCE_SCENARIO | {"schema_version": SCHEMA_VERSION}}
 
 
 class ScenarioSummary(BaseModel):
@@ -103,10 +105,11 @@ class ScenarioSummary(BaseModel):
 class SavedScenario(ScenarioSummary):
     """A saved scenario, its document as it was given."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_SCENARIO | {"scenario": REFERENCE_SCENARIO}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [_SAVED_SCENARIO]})
 
     scenario: dict[str, Any] = Field(
-        description="Document as it was saved; its report is computed again at every read."
+        description="Document as it was saved, with the schema_version of then; its report is computed again at every "
+        "read, with the defaults of that version."
     )
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sizing.model.catalog import catalog
 from sizing.model.model import Model
 from sizing.provenance import Origin, Provenance, Runs, grouped, weakest
 from sizing.run.demands.demands import Demands
 from sizing.run.evaluation import RunReport
+from sizing.run.failure_rates import rate_named
+from sizing.run.failures import Reliability
 from sizing.scenario import Scenario
 from sizing.storage.calibration import predicted
 from sizing.storage.rates import Direction
@@ -139,7 +143,22 @@ def _retention(scenario: Scenario) -> Origin:
 def _failures(scenario: Scenario) -> Origin:
     if scenario.reliability is None:
         return Origin(kind="unknown", source="no reliability is given")
-    return Origin(kind="given", source="reliability")
+    return weakest(_rate(scenario.reliability), *_interruption(scenario.reliability))
+
+
+def _rate(reliability: Reliability) -> Origin:
+    if reliability.preset is None:
+        return Origin(kind="given", source="reliability")
+    published = rate_named(reliability.preset)
+    return Origin(kind="published", source=f"{published.name}: {published.source}")
+
+
+def _interruption(reliability: Reliability) -> Iterator[Origin]:
+    """What a failure takes beside the lost work."""
+    given = reliability.model_fields_set
+    yield _given_or_assumed(given, "detection_seconds", "reliability.detection_seconds")
+    if reliability.restart_seconds is None:
+        yield _given_or_assumed(given, "relaunch_seconds", "reliability.relaunch_seconds")
 
 
 def _given_or_assumed(given: set[str], name: str, path: str) -> Origin:

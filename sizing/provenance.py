@@ -115,19 +115,25 @@ class Assumption(BaseModel):
 def defaults_used(block: BaseModel, path: str = "") -> Iterator[Assumption]:
     """Every default, block by block, that took effect because the field was not given.
 
-    Fields whose default is None state nothing and are left out.
+    Fields whose default is None state nothing and are left out; so are those that do not count beside a given one,
+    which their schema names as `unless`.
     """
     given = block.model_fields_set
     for name, value in vars(block).items():
         if isinstance(value, BaseModel):
             yield from defaults_used(value, f"{path}{name}.")
-        elif value is not None and name not in given:
+        elif value is not None and name not in given and _said_of(type(block), name).get("unless") not in given:
             yield _default(type(block), name, value, path)
+
+
+def _said_of(block: type[BaseModel], name: str) -> dict[str, JsonValue]:
+    """What the schema of a field says beside its type."""
+    extra = block.model_fields[name].json_schema_extra
+    return extra if isinstance(extra, dict) else {}
 
 
 @functools.lru_cache(maxsize=1024, typed=True)
 def _default(block: type[BaseModel], name: str, value: Hashable, path: str) -> Assumption:
-    extra = block.model_fields[name].json_schema_extra
-    source = extra.get("source") if isinstance(extra, dict) else None
+    source = _said_of(block, name).get("source")
     shown = cast("JsonValue", list(value) if isinstance(value, tuple) else value)
     return Assumption(field=f"{path}{name}", value=shown, reason=f"default: {source}" if source else "default")

@@ -35,6 +35,15 @@ class PlausibleRange(BaseModel):
         """
         return (self.low + self.high) / 2
 
+    @property
+    def reason(self) -> str:
+        """Why the midpoint is assumed, in words.
+
+        >>> plausible_range("reliability.relaunch_seconds").reason.partition(":")[0]
+        'midpoint of 300 to 600'
+        """
+        return f"midpoint of {self.low:g} to {self.high:g}: {self.source}"
+
 
 @functools.cache
 def plausible_ranges() -> dict[str, PlausibleRange]:

@@ -11,13 +11,14 @@ from sizing.layout import CheckpointSize, LaidOut, Layout
 from sizing.model import ResolvedModel
 from sizing.model.inventory import num_routed_expert_parameters
 from sizing.origins import intervals, provenance_of
-from sizing.provenance import Assumption, Provenance, defaults_used
+from sizing.provenance import Assumption, Provenance
 from sizing.run.evaluation import RunReport, evaluate, run_assumptions, run_warnings
 from sizing.run.host_memory import HostMemory, host_memory, host_memory_warnings
 from sizing.run.measurement_warnings import calibration_warnings, measurement_warnings
 from sizing.run.requirements.asked import Asked
 from sizing.run.requirements.joint import GOODPUT, values_for_all_targets
 from sizing.run.requirements.remedies import with_remedies
+from sizing.run.retention import priced
 from sizing.scenario import Scenario, scenario_from
 from sizing.sized import sized
 from sizing.storage.storage import resolve_storage
@@ -69,6 +70,9 @@ class LayoutReport(BaseModel):
 class SizingReport(RunReport, LayoutReport):
     """What a checkpoint of the scenario weighs, takes, costs and needs. What is None is not known."""
 
+    schema_version: int = Field(
+        description="Version of the defaults that the answer was made with, as in the scenario."
+    )
     needed_together: dict[str, float] = Field(
         description="Min rates that together meet all targets, by dotted path in the scenario, and "
         "checkpoint.interval_seconds when it must change. Empty without a goodput target or when no storage does."
@@ -114,12 +118,13 @@ def answer(scenario: Scenario | Mapping[str, Any], *, assumed: Iterable[Assumpti
         training=asked.memory,
         host_memory=memory_of_hosts,
         **(dict(run) | {"targets": with_remedies(run.targets, solvable, given=scenario.targets.model_fields_set)}),
+        schema_version=scenario.schema_version,
         needed_together=values_for_all_targets(solvable) if solvable.asks(GOODPUT) else {},
         provenance=provenance_of(scenario, storage),
         prediction_intervals=intervals(storage, demands, run),
         assumptions=[
             *assumed,
-            *defaults_used(scenario),
+            *(priced(used, run.capacity) for used in scenario.assumptions),
             *asked.model.assumptions,
             *node.assumptions,
             *laid_out.assumptions,
@@ -127,6 +132,7 @@ def answer(scenario: Scenario | Mapping[str, Any], *, assumed: Iterable[Assumpti
             *run_assumptions(demands, inputs),
         ],
         warnings=[
+            *scenario.version_warnings,
             *asked.memory_warnings,
             *host_memory_warnings(memory_of_hosts),
             *measurement_warnings(storage, layout=laid_out.layout),

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
 from sizing.cluster import Cluster
 from sizing.errors import explain
 from sizing.layout import Parallelism
 from sizing.model import Model
+from sizing.provenance import Assumption, defaults_used
 from sizing.run.checkpoint import Checkpoint
 from sizing.run.costs import Costs
 from sizing.run.evaluation import RunInputs
 from sizing.run.failures import Reliability
 from sizing.run.retention import Retention
 from sizing.run.targets import Targets
+from sizing.schema_versions import SCHEMA_VERSION, as_left_open, defaults_then, fields_changed_since, with_values
 from sizing.state import Training
 from sizing.storage.storage import Storage, resolve_storage
 
@@ -31,7 +34,7 @@ REFERENCE_SCENARIO: dict[str, Any] = {
     },
     "cluster": {"node": "dgx-a100", "num_gpus": 3072},
     "storage": {"profile": {"write_bytes_per_second": "273 GB/s", "read_bytes_per_second": "1 TB/s"}},
-    "reliability": {"failures_per_node_day": 0.0065, "restart_seconds": 0},
+    "reliability": {"failures_per_node_day": 0.0065, "detection_seconds": 0, "restart_seconds": 0},
 }
 """The published 1-trillion-parameter run, `published/vast_checkpoint_example.json`."""
 
@@ -77,6 +80,46 @@ class Scenario(BaseModel):
     costs: Costs | None = Field(
         None, description="Prices of capacity, bandwidth and GPU time. Default: no costs are computed."
     )
+
+    schema_version: Annotated[int, Field(strict=True, ge=1, le=SCHEMA_VERSION)] = Field(
+        SCHEMA_VERSION,
+        description="Version of the defaults that hold for what is left open. "
+        f"Default: {SCHEMA_VERSION}, those of today; a saved scenario keeps those of its time.",
+    )
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _with_defaults_of_its_version(cls, document: object, validated: ModelWrapValidatorHandler[Self]) -> Self:
+        """A document of an earlier version is read with the defaults of its time."""
+        version = document.get("schema_version") if isinstance(document, Mapping) else None
+        if not isinstance(document, Mapping) or not isinstance(version, int) or version >= SCHEMA_VERSION:
+            return validated(document)
+        always_there = [name for name, field in cls.model_fields.items() if field.default_factory is not None]
+        then = defaults_then(document, version, always_there=always_there)
+        scenario = validated(with_values(document, then))
+        as_left_open(scenario, document, then)
+        return scenario
+
+    @property
+    def assumptions(self) -> Iterator[Assumption]:
+        """Every default that took effect; the version that decides them is no assumption."""
+        former = fields_changed_since(self.schema_version)
+        for used in defaults_used(self):
+            if used.field in former:
+                yield used.model_copy(update={"reason": f"default of schema version {self.schema_version}"})
+            elif used.field != "schema_version":
+                yield used
+
+    @property
+    def version_warnings(self) -> Iterator[str]:
+        """What a reader must know of defaults that have changed since the scenario was made."""
+        former = fields_changed_since(self.schema_version)
+        kept = [used.field for used in self.assumptions if used.field in former]
+        if kept:
+            yield (
+                f"Not today's defaults but those of schema version {self.schema_version} hold for {', '.join(kept)}. "
+                f"Give these fields, or schema_version {SCHEMA_VERSION}, for an answer of today"
+            )
 
     @property
     def run_inputs(self) -> RunInputs:

@@ -15,11 +15,13 @@ from service.database.newest_first import newest_first
 from service.database.tables import ScenarioRow, new_id, now
 from service.errors import NotFound
 from sizing.errors import InvalidInput
+from sizing.schema_versions import SCHEMA_VERSION
 
 
 def save_scenario(database: Database, name: str, document: dict[str, Any], *, by: Actor) -> ScenarioRow:
-    """The row of a new scenario."""
-    row = ScenarioRow(id=new_id(), name=name, scenario=document, created_at=now(), token_id=by.token_id)
+    """The row of a new scenario, which keeps the defaults of today unless it says others."""
+    stamped = {"schema_version": SCHEMA_VERSION} | document
+    row = ScenarioRow(id=new_id(), name=name, scenario=stamped, created_at=now(), token_id=by.token_id)
     with database.writing() as session:
         session.add(row)
         by.record(session, "save", f"scenario {row.id}")

@@ -27,6 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 from service.database.names import MAX_DESCRIPTION_CHARACTERS, MAX_NAME_CHARACTERS
+from sizing.schema_versions import FIRST_VERSION
 
 Scope = Literal["publish", "write", "admin"]
 """What a token allows: `publish` benchmark runs, `write` anything and delete what it saved, `admin` also to delete
@@ -44,6 +45,20 @@ class UtcDateTime(TypeDecorator[datetime]):
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 - SQLAlchemy gives it
         """The moment with its time zone."""
         return value.replace(tzinfo=UTC) if value and value.tzinfo is None else value
+
+
+class ScenarioDocument(TypeDecorator[dict[str, Any]]):
+    """A scenario as it was given, with the version of the defaults that held then.
+
+    What was stored before documents said it is of the first version.
+    """
+
+    impl = JSON
+    cache_ok = True
+
+    def process_result_value(self, value: dict[str, Any] | None, dialect: Dialect) -> dict[str, Any] | None:  # noqa: ARG002 - SQLAlchemy gives it
+        """The document with its version."""
+        return value and {"schema_version": FIRST_VERSION} | value
 
 
 class Base(DeclarativeBase):
@@ -88,7 +103,7 @@ class ScenarioRow(Base):
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(String(MAX_NAME_CHARACTERS))
-    scenario: Mapped[dict[str, Any]]
+    scenario: Mapped[dict[str, Any]] = mapped_column(ScenarioDocument)
     created_at: Mapped[datetime]
     token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"), index=True)
 

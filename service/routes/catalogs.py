@@ -18,6 +18,7 @@ from sizing.catalog_file import CatalogEntry, entry_named
 from sizing.cluster.node import CatalogNode, node_catalog
 from sizing.errors import InvalidInput
 from sizing.model.catalog import CatalogModel, catalog, counted
+from sizing.run.failure_rates import PublishedRate, published_rates
 from sizing.storage.catalog import CatalogProfile, storage_profiles
 from sizing.training.techniques import Technique, techniques
 
@@ -105,6 +106,28 @@ async def get_storage_profile(name: EntryName, if_none_match: IfNoneMatch = None
 
 
 @router.get(
+    "/failure-rates",
+    response_model=list[PublishedRate],
+    responses=NOT_MODIFIED,
+    summary="List the published failure rates",
+)
+async def list_failure_rates(if_none_match: IfNoneMatch = None) -> Response:
+    """Every published rate with what was counted and its source, for `reliability.preset` of a scenario."""
+    return _rate_list().response(if_none_match)
+
+
+@router.get(
+    "/failure-rates/{name}",
+    response_model=PublishedRate,
+    responses=NOT_MODIFIED | responses(404),
+    summary="A published failure rate",
+)
+async def get_failure_rate(name: EntryName, if_none_match: IfNoneMatch = None) -> Response:
+    """The rate of that name, however it is spelled."""
+    return Document.of(_named(name, published_rates()).model_dump_json().encode()).response(if_none_match)
+
+
+@router.get(
     "/techniques", response_model=list[Technique], responses=NOT_MODIFIED, summary="List the training techniques"
 )
 async def list_techniques(if_none_match: IfNoneMatch = None) -> Response:
@@ -130,6 +153,11 @@ def _node_list() -> Document:
 def _profile_list() -> Document:
     profiles = list(storage_profiles().values())
     return Document.of(TypeAdapter(list[CatalogProfile]).dump_json(profiles, exclude_none=True))
+
+
+@functools.cache
+def _rate_list() -> Document:
+    return Document.of(TypeAdapter(list[PublishedRate]).dump_json(list(published_rates().values())))
 
 
 @functools.cache

@@ -17,12 +17,15 @@ from sizing.cluster.node import CatalogNode
 from sizing.errors import InvalidInput
 from sizing.layout import Parallelism
 from sizing.layout.formats import FORMATS, CheckpointFormat
+from sizing.layout.sharding import sharding_of
 from sizing.model.catalog import catalog, counted
+from sizing.run.failure_rates import published_rates
 from sizing.spelling import has_all_of, nearest
+from sizing.state import Training
 from sizing.state.saved_state import PartName
 from sizing.storage.catalog import CatalogProfile, storage_profiles
 from sizing.training.techniques import Technique, techniques
-from sizing.units import decimal_bytes_text, rate_text
+from sizing.units import decimal_bytes_text, rate_text, seconds_text
 
 
 class Entry(NamedTuple):
@@ -114,6 +117,20 @@ def _profile_cells(entry: CatalogProfile) -> tuple[str, ...]:
     )
 
 
+def _failure_rates() -> Iterable[Entry]:
+    for rate in published_rates().values():
+        every = rate.job_mtbf_seconds(num_gpus=rate.num_gpus)
+        cells = (
+            rate.name,
+            f"{rate.num_gpus:,} {rate.gpu}",
+            f"{rate.failures_per_node_day:.4g}",
+            seconds_text(float(every)),
+            rate.counts,
+            rate.source,
+        )
+        yield Entry(rate.name, cells, _document(rate))
+
+
 def _formats() -> Iterable[Entry]:
     for saved_as in FORMATS.values():
         document: dict[str, Any] = {
@@ -145,9 +162,10 @@ def _format_cells(saved_as: CheckpointFormat) -> tuple[str, ...]:
 
 
 def _readers(saved_as: CheckpointFormat) -> dict[str, str]:
-    """Who reads which part, where every degree is at its default."""
+    """Who reads which part, where every field is at its default."""
     parts: dict[str, PartName] = {"weights": "weights", "optimizer": "moments"}
-    return {name: saved_as.readers(part, Parallelism()).name for name, part in parts.items()}
+    sharding = sharding_of(Training(framework=saved_as.frameworks[0]), Parallelism())
+    return {name: saved_as.readers(part, Parallelism(), sharding).name for name, part in parts.items()}
 
 
 def _techniques() -> Iterable[Entry]:
@@ -195,6 +213,12 @@ CATALOGS = (
         "List the catalog of storage systems.",
         ("storage", "tier", "nodes", "basis", "write", "read", "write, 1 node", "read, 1 node", "source"),
         _storage,
+    ),
+    Catalog(
+        "failure-rates",
+        "List the catalog of published failure rates.",
+        ("rate", "GPUs", "per node and day", "all GPUs: one per", "what was counted", "source"),
+        _failure_rates,
     ),
     Catalog(
         "techniques",

@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 from sizing.cluster import node_catalog
 from sizing.errors import InvalidInput, Problem, model_in
 from sizing.model import catalog
+from sizing.run.failure_rates import published_rates
 from sizing.scenario import Scenario
 from sizing.storage.catalog import storage_profiles
 
@@ -65,6 +66,7 @@ _CATALOGS: dict[str, Callable[[], Iterable[str]]] = {
     "model.preset": catalog,
     "cluster.node": node_catalog,
     "storage.preset": storage_profiles,
+    "reliability.preset": published_rates,
 }
 
 FLAGS = (
@@ -73,6 +75,7 @@ FLAGS = (
     Flag("--framework", "training.framework", "NAME"),
     Flag("--precision", "training.precision", "NAME"),
     Flag("--optimizer", "training.optimizer", "NAME"),
+    Flag("--distributed-optimizer", "training.distributed_optimizer", "YES/NO", "yes"),
     Flag("--sequence-length", "training.sequence_length"),
     Flag("--micro-batch", "training.micro_batch_size"),
     Flag("--global-batch", "training.global_batch_size"),
@@ -100,6 +103,7 @@ FLAGS = (
     Flag("--node-read-bandwidth", "storage.profile.node_read_bytes_per_second", "RATE", "10GB/s"),
     Flag("--writer-write-bandwidth", "storage.profile.writer_write_bytes_per_second", "RATE", "1GB/s"),
     Flag("--failures-per-node-day", "reliability.failures_per_node_day", "RATE", "0.0065"),
+    Flag("--failures", "reliability.preset", "NAME", "llama-3-405b"),
     Flag("--mtbf", "reliability.mtbf_seconds", "TIME", "9h"),
     Flag("--detection", "reliability.detection_seconds", "TIME", "1min"),
     Flag("--relaunch", "reliability.relaunch_seconds", "TIME", "5min"),
@@ -136,6 +140,8 @@ FLAGS_ELSEWHERE = {
         "--write-bandwidth": "--bandwidth --bw --write-bw --storage-bandwidth --write",
         "--read-bandwidth": "--read-bw --read",
         "--keep-last": "--keep --save-total-limit",
+        "--failures": "--failure-rate --failure-preset --reliability",
+        "--distributed-optimizer": "--use-distributed-optimizer",
     }.items()
     for elsewhere in names.split()
 }

@@ -13,7 +13,7 @@ from sizing.layout.fit import check_fit
 from sizing.layout.formats import CheckpointFormat, check_format, format_of
 from sizing.layout.parallelism import Parallelism
 from sizing.layout.ranks import Layout, layout_of
-from sizing.layout.sharding import Sharding, sharding_of, zero_stage_of
+from sizing.layout.sharding import Sharding, has_distributed_optimizer, sharding_of, zero_stage_of
 from sizing.layout.shards import Content
 from sizing.layout.size import CheckpointSize, size_of
 from sizing.layout.stages import stage_spans
@@ -74,7 +74,7 @@ def lay_out(
         size=size,
         layout=layout_of(parallelism, node=node, size=size, writers=writers, container=saved_as.container),
         saved_as=saved_as,
-        sharding=sharding_of(training.framework, parallelism, has_distributed_optimizer=saved_as.has_sharded_optimizer),
+        sharding=sharding_of(training, parallelism),
         dense_bytes=_bytes_by_part(parts, [(n, file.dense) for n, file in files]),
         expert_bytes=_bytes_by_part(parts, [(n, file.expert) for n, file in files]),
         max_dense=max((cell.dense for cell in cells), key=lambda content: content.parameters),
@@ -138,6 +138,9 @@ def _assumptions(
     if checkpoint.format is None:
         reason = f"default of framework {training.framework}"
         yield Assumption(field="checkpoint.format", value=saved_as.name, reason=reason)
+    if "distributed_optimizer" in saved_as.takes and training.distributed_optimizer is None:
+        field, value = "training.distributed_optimizer", has_distributed_optimizer(training)
+        yield Assumption(field=field, value=value, reason="default of Megatron-LM, use_distributed_optimizer")
     if "zero_stage" in saved_as.takes and parallelism.zero_stage is None:
         yield Assumption(field="parallelism.zero_stage", value=zero_stage_of(parallelism), reason="default")
     yield from saved_as.assumptions

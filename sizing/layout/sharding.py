@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from sizing.layout.framework_defaults import DEEPSPEED_ZERO_STAGE
+from sizing.layout.framework_defaults import DEEPSPEED_ZERO_STAGE, MEGATRON_DISTRIBUTED_OPTIMIZER
 from sizing.layout.parallelism import Parallelism, Ranks
-from sizing.state.training import Framework
+from sizing.state.training import Training
 
 ZERO_STAGE_OF_OPTIMIZER, ZERO_STAGE_OF_GRADIENTS, ZERO_STAGE_OF_WEIGHTS = 1, 2, 3
 """The first stage of ZeRO that shards it. Source: Rajbhandari et al. 2020, arXiv 1910.02054, section 5."""
@@ -36,15 +36,27 @@ class Sharding:
     gathers: Gathers
 
 
-def sharding_of(framework: Framework, parallelism: Parallelism, *, has_distributed_optimizer: bool) -> Sharding:
+def sharding_of(training: Training, parallelism: Parallelism) -> Sharding:
     """The sharding of a framework; whether the optimizer is distributed is open in Megatron alone."""
-    match framework:
+    match training.framework:
         case "megatron":
-            return _megatron(parallelism.replicas if has_distributed_optimizer else WHOLE)
+            return _megatron(parallelism.replicas if has_distributed_optimizer(training) else WHOLE)
         case "fsdp2":
             return _fsdp(parallelism.shard_ranks)
         case "deepspeed":
             return _zero(parallelism)
+
+
+def has_distributed_optimizer(training: Training) -> bool:
+    """Whether Megatron's data-parallel ranks divide the optimizer.
+
+    Source: MEGATRON_DISTRIBUTED_OPTIMIZER where it is not given.
+
+    >>> has_distributed_optimizer(Training()), has_distributed_optimizer(Training(distributed_optimizer=True))
+    (False, True)
+    """
+    given = training.distributed_optimizer
+    return MEGATRON_DISTRIBUTED_OPTIMIZER if given is None else given
 
 
 def zero_stage_of(parallelism: Parallelism) -> int:

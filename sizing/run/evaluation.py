@@ -13,7 +13,7 @@ from sizing.provenance import Assumption
 from sizing.run.checkpoint import Checkpoint
 from sizing.run.costs import Cost, Costs, cost_of
 from sizing.run.demands.demands import Demands
-from sizing.run.failures import Reliability
+from sizing.run.failures import Reliability, failure_warnings
 from sizing.run.goodput.interval import Interval, best_levels, interval_of, interval_warnings
 from sizing.run.goodput.levels import Level
 from sizing.run.goodput.overhead import Overhead, overhead_of, overhead_warnings
@@ -161,6 +161,9 @@ def run_warnings(
     """What a reader must know before believing the figures of one answer."""
     yield from write_warnings(run.write, layout=layout, node=node)
     yield from restore_warnings(run.restore, inputs.profile, demands=demands)
+    yield from failure_warnings(
+        inputs.reliability, num_gpus=demands.num_gpus, max_recovery_seconds=inputs.targets.recovery_seconds
+    )
     yield from interval_warnings(run.interval, run.write)
     yield from tier_warnings(run.tiers)
     yield from overhead_warnings(run.overhead, run.interval, reliability=inputs.reliability, restore=run.restore)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from sizing.catalog_file import catalog_name
 from sizing.errors import require_one_of
+from sizing.ranges import plausible_range
+from sizing.run.failure_rates import published_rates, rate_named, rate_warnings
 from sizing.storage.transfer import Numbers
 from sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, PositiveSeconds, Seconds
 
@@ -16,7 +20,10 @@ LOSS_DOMAINS: tuple[LossDomain, ...] = ("process", "node", "rack", "job", "site"
 
 _Rate = Annotated[float, Field(ge=1e-12, le=1e6, allow_inf_nan=False)]
 _RATES = ("failures_per_hour", "mtbf_seconds")
-_WAYS = ("failures_per_node_day", "failures_per_gpu_hour", "mtbf_seconds", "components")
+_DETECTION = plausible_range("reliability.detection_seconds")
+_RELAUNCH = plausible_range("reliability.relaunch_seconds")
+_WAYS = ("failures_per_node_day", "failures_per_gpu_hour", "mtbf_seconds", "components", "preset")
+_EXACTLY_ONE = f"Give exactly one of {', '.join(_WAYS)}."
 
 
 class Component(BaseModel):
@@ -57,35 +64,42 @@ class Component(BaseModel):
 
 
 class Reliability(BaseModel):
-    """How often the job fails, by one of four ways to say it, and what an interruption takes beside the lost work."""
+    """How often the job fails, by one of five ways to say it, and what an interruption takes beside the lost work."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     failures_per_node_day: _Rate | None = Field(
         None,
-        description="Mean failures per node and day that stop the job. "
-        "Give exactly one of failures_per_node_day, failures_per_gpu_hour, mtbf_seconds, components.",
+        description=f"Mean failures per node and day that stop the job. {_EXACTLY_ONE}",
     )
     failures_per_gpu_hour: _Rate | None = Field(
         None,
-        description="Mean failures per GPU and hour that stop the job. "
-        "Give exactly one of failures_per_node_day, failures_per_gpu_hour, mtbf_seconds, components.",
+        description=f"Mean failures per GPU and hour that stop the job. {_EXACTLY_ONE}",
     )
     mtbf_seconds: PositiveSeconds | None = Field(
         None,
-        description="Mean seconds between failures of the whole job. "
-        "Give exactly one of failures_per_node_day, failures_per_gpu_hour, mtbf_seconds, components.",
+        description=f"Mean seconds between failures of the whole job. {_EXACTLY_ONE}",
     )
     components: Annotated[tuple[Component, ...], Field(min_length=1, max_length=100)] | None = Field(
         None,
-        description="Parts that fail and stop the job, each with its own rate; the rates add up. "
-        "Give exactly one of failures_per_node_day, failures_per_gpu_hour, mtbf_seconds, components.",
+        description=f"Parts that fail and stop the job, each with its own rate; the rates add up. {_EXACTLY_ONE}",
+    )
+    preset: Annotated[str, Field(max_length=100), catalog_name(published_rates)] | None = Field(
+        None,
+        description=f"Name of a published failure rate; `ckpt-size failure-rates` lists them. {_EXACTLY_ONE}",
     )
     detection_seconds: Seconds = Field(
-        0.0, description="Seconds from a failure until it is noticed. Default: 0, at once."
+        _DETECTION.midpoint,
+        json_schema_extra={"source": _DETECTION.reason},
+        description="Seconds from a failure until it is noticed. "
+        f"Default: {_DETECTION.midpoint:g}, midpoint of {_DETECTION.low:g} to {_DETECTION.high:g}.",
     )
     relaunch_seconds: Seconds = Field(
-        0.0, description="Seconds from detection until the processes start to read the checkpoint. Default: 0, at once."
+        _RELAUNCH.midpoint,
+        json_schema_extra={"source": _RELAUNCH.reason, "unless": "restart_seconds"},
+        description="Seconds from detection until the processes start to read the checkpoint. "
+        f"Default: {_RELAUNCH.midpoint:g}, midpoint of {_RELAUNCH.low:g} to {_RELAUNCH.high:g}, "
+        "unless restart_seconds is given.",
     )
     restart_seconds: Seconds | None = Field(
         None,
@@ -96,7 +110,8 @@ class Reliability(BaseModel):
     @model_validator(mode="after")
     def _exactly_one_rate(self) -> Self:
         require_one_of(self, _WAYS)
-        if self.restart_seconds is not None and self.relaunch_seconds:
+        # The default stands in the JSON of a scenario with a restart, which must be read back.
+        if self.restart_seconds is not None and self.relaunch_seconds not in (0.0, _RELAUNCH.midpoint):
             require_one_of(self, ("restart_seconds", "relaunch_seconds"))
         return self
 
@@ -108,6 +123,8 @@ class Reliability(BaseModel):
             return mtbf_seconds(self.failures_per_node_day / SECONDS_PER_DAY, num_components=num_nodes)
         if self.failures_per_gpu_hour is not None:
             return mtbf_seconds(self.failures_per_gpu_hour / SECONDS_PER_HOUR, num_components=num_gpus)
+        if self.preset is not None:
+            return rate_named(self.preset).job_mtbf_seconds(num_gpus=num_gpus)
         components = self.components or ()
         rates = (part.failures_per_second(num_nodes=num_nodes, num_gpus=num_gpus) for part in components)
         return series_mtbf_seconds(*rates)
@@ -130,15 +147,32 @@ class Reliability(BaseModel):
         return sum(rate for lost, rate in rates if lost in smaller) / sum(rate for _, rate in rates)
 
 
+def failure_warnings(
+    reliability: Reliability | None, *, num_gpus: int, max_recovery_seconds: float | None
+) -> Iterator[str]:
+    """What a reader must know of the failure rate, and of a recovery of which only the restore is known."""
+    if reliability is None and max_recovery_seconds is not None:
+        yield (
+            "No reliability given: recovery counts the restore alone. Detection takes "
+            f"{_DETECTION.low:g} to {_DETECTION.high:g} s and relaunch {_RELAUNCH.low:g} to {_RELAUNCH.high:g} s"
+        )
+    if reliability is not None and reliability.preset is not None:
+        yield from rate_warnings(reliability.preset, num_gpus=num_gpus)
+
+
 def seconds_before_reading(reliability: Reliability | None) -> Numbers:
     """From a failure until the processes read the checkpoint: detection and relaunch, 0 where not known.
 
+    A measured restart holds the relaunch, which then counts nothing by itself.
     Source: definition.
 
     >>> seconds_before_reading(Reliability(mtbf_seconds=3600, detection_seconds=60, relaunch_seconds=120))
     180.0
     """
-    return reliability.detection_seconds + reliability.relaunch_seconds if reliability else 0.0
+    if reliability is None:
+        return 0.0
+    relaunch = reliability.relaunch_seconds if reliability.restart_seconds is None else 0.0
+    return reliability.detection_seconds + relaunch
 
 
 def mtbf_seconds(failures_per_component_second: Numbers, *, num_components: Numbers) -> Numbers:

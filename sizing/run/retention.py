@@ -8,10 +8,11 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sizing.errors import broken_rule
+from sizing.provenance import Assumption
 from sizing.run.demands.demands import Demands
 from sizing.run.figures import Figures
 from sizing.storage.transfer import Numbers
-from sizing.units import SECONDS_PER_DAY, Fraction, PositiveSeconds
+from sizing.units import SECONDS_PER_DAY, Fraction, PositiveSeconds, decimal_bytes_text
 
 _Count = Annotated[int, Field(ge=0, le=1_000_000)]
 _KEEP_LAST_SOURCE = "the min that a restart needs"
@@ -60,6 +61,7 @@ class Capacity(Figures):
         description="Whole checkpoints that must fit at once: those kept and the one being written."
     )
     checkpoints_bytes: int = Field(description="Bytes of all whole checkpoints that must fit at once.")
+    further_checkpoint_bytes: int = Field(description="Bytes that each further checkpoint takes that is kept whole.")
     kept_weights_bytes: int = Field(
         description="Bytes of weights kept until the end of retention.run_seconds; 0 when that is not given."
     )
@@ -104,6 +106,7 @@ def capacity_of(retention: Retention, *, demands: Demands, interval_seconds: Num
     return Capacity.of(
         num_checkpoints=num_checkpoints,
         checkpoints_bytes=whole,
+        further_checkpoint_bytes=demands.written_bytes,
         kept_weights_bytes=_whole(weights),
         capacity_bytes=whole + _whole(weights),
         usable_bytes=usable,
@@ -111,6 +114,14 @@ def capacity_of(retention: Retention, *, demands: Demands, interval_seconds: Num
         written_bytes_per_day=demands.written_bytes * per_day,
         growth_bytes_per_day=growth,
     )
+
+
+def priced(assumption: Assumption, capacity: Capacity) -> Assumption:
+    """An assumption with what more of it takes, where it is how many checkpoints are kept."""
+    if assumption.field != "retention.keep_last":
+        return assumption
+    further = decimal_bytes_text(capacity.further_checkpoint_bytes)
+    return assumption.model_copy(update={"reason": f"{assumption.reason}; each further one takes {further}"})
 
 
 def _whole(num_bytes: Numbers) -> Numbers:

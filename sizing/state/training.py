@@ -72,6 +72,12 @@ class Training(BaseModel):
     optimizer: AnySpelling[Optimizer] = Field(
         "adam", description="Optimizer. It decides which moments are saved with each tensor."
     )
+    distributed_optimizer: bool | None = Field(
+        None,
+        description="Whether data-parallel ranks divide the optimizer state, as Megatron-LM's "
+        "--use-distributed-optimizer does. Default: no, as Megatron-LM ships. FSDP2 and DeepSpeed divide it by "
+        "parallelism.shard_group and zero_stage.",
+    )
     saved_state: SavedState | None = Field(
         None,
         description="Dtypes to save instead of the framework's. "

@@ -59,7 +59,8 @@ def target_text(report: SizingReport) -> str:
 
 
 def _capacity_text(capacity: Capacity) -> str:
-    kept = f"{capacity.num_checkpoints} checkpoints: the kept ones and the one being written"
+    further = decimal_bytes_text(capacity.further_checkpoint_bytes)
+    kept = f"{capacity.num_checkpoints} checkpoints, with the one being written; each further one kept +{further}"
     if not capacity.growth_bytes_per_day:
         return kept
     weights, growth = decimal_bytes_text(capacity.kept_weights_bytes), decimal_bytes_text(capacity.growth_bytes_per_day)

@@ -44,19 +44,15 @@ class MemoryQuestion:
         """The model as that many tensor ranks hold it."""
         return self._resolved(tensor)
 
-    def with_format(self, saved_as: CheckpointFormat) -> MemoryQuestion:
-        """The same saved in another format."""
+    def with_distributed_optimizer(self) -> MemoryQuestion:
+        """The same with the optimizer divided over the replicas."""
         other = copy.copy(self)
-        other.saved_as = saved_as
+        other.training = self.training.model_copy(update={"distributed_optimizer": True})
         return other
 
     def sharding(self, parallelism: Parallelism) -> Sharding:
         """How replicas divide the state."""
-        return sharding_of(
-            self.training.framework,
-            parallelism,
-            has_distributed_optimizer=self.saved_as.has_sharded_optimizer,
-        )
+        return sharding_of(self.training, parallelism)
 
     def memory(
         self, parallelism: Parallelism, *, room_bytes: float, recomputations: Sequence[Recomputation]

@@ -12,7 +12,7 @@ from sizing.errors import InvalidInput
 from sizing.layout import Parallelism
 from sizing.layout.degrees import DegreeSearch, degrees_text
 from sizing.layout.formats import formats_of
-from sizing.layout.sharding import ZERO_STAGE_OF_WEIGHTS, zero_stage_of
+from sizing.layout.sharding import ZERO_STAGE_OF_WEIGHTS, has_distributed_optimizer, zero_stage_of
 from sizing.state.training import Recomputation
 from sizing.training.gpu_memory import GpuMemory
 from sizing.training.memory_question import HEADROOM_FRACTION, RECOMPUTATIONS, UNKNOWN_ACTIVATIONS, MemoryQuestion
@@ -38,7 +38,7 @@ def memory_warnings(memory: GpuMemory, question: MemoryQuestion, given: Parallel
     stronger = RECOMPUTATIONS[RECOMPUTATIONS.index(memory.recomputation or "none") :]
     remedies = ". ".join(
         (
-            *_other_formats(question, given, room_bytes=room_bytes, recomputations=stronger),
+            *_distributed_optimizer(question, given, room_bytes=room_bytes, recomputations=stronger),
             _nearest(memory, question, given, room_bytes=room_bytes, recomputations=stronger),
         )
     )
@@ -56,19 +56,22 @@ def _gathered(memory: GpuMemory, question: MemoryQuestion, given: Parallelism) -
         )
 
 
-def _other_formats(
+def _distributed_optimizer(
     question: MemoryQuestion, given: Parallelism, *, room_bytes: int, recomputations: Sequence[Recomputation]
 ) -> Iterator[str]:
-    """The formats that shard the optimizer over the replicas, where the given one does not and that is enough."""
-    able = [each for each in formats_of(question.training.framework) if each.has_sharded_optimizer]
-    if question.saved_as.has_sharded_optimizer or not able or given.num_replicas == 1:
+    """The optimizer divided over the replicas, where the framework can, does not, and that is enough."""
+    takes = "distributed_optimizer"
+    able = [each for each in formats_of(question.training.framework) if takes in each.takes]
+    if not able or has_distributed_optimizer(question.training) or given.num_replicas == 1:
         return
-    found = question.with_format(able[-1]).memory(given, room_bytes=room_bytes, recomputations=recomputations)
+    asked = question.with_distributed_optimizer()
+    found = asked.memory(given, room_bytes=room_bytes, recomputations=recomputations)
     if found.needed_bytes <= room_bytes:
         names = " or ".join(each.name for each in able)
+        saved = "" if takes in question.saved_as.takes else f" and checkpoint.format {names}"
         recomputed = f" and recomputation {found.recomputation}" if found.recomputation else ""
         yield (
-            f"With checkpoint.format {names}, which shards the optimizer,{recomputed} it needs "
+            f"With training.distributed_optimizer true{saved}{recomputed} it needs "
             f"{decimal_bytes_text(found.needed_bytes)}"
         )
 

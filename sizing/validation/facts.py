@@ -11,6 +11,7 @@ from sizing.validation.optimizer_states import optimizer_states
 from sizing.validation.parameter_counts import megatron_table, parameter_counts
 from sizing.validation.reference_runs import gpt3_writers, reference_limits, reference_run
 from sizing.validation.run_goodput import run_goodput
+from sizing.validation.shipped_defaults import shipped_defaults
 from sizing.validation.storage_times import storage_times
 
 
@@ -26,6 +27,7 @@ def comparisons() -> list[Comparison]:
         *framework_checkpoints(),
         *optimizer_states(),
         *gpu_memory_facts(),
+        *shipped_defaults(),
         *mlperf(),
         *mt_nlg(),
         *storage_times(),

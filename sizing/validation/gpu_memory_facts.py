@@ -35,7 +35,12 @@ def _gpu_state() -> Iterator[Comparison]:
         name = row["model"].split()[0]
         parallelism = {key: row[key] for key in ("tensor", "pipeline", "expert", "data") if key in row}
         for kind, format_name in formats.items():
-            document = {"model": {"preset": name}, "parallelism": parallelism, "checkpoint": {"format": format_name}}
+            document = {
+                "model": {"preset": name},
+                "training": {"distributed_optimizer": kind == "distributed"},
+                "parallelism": parallelism,
+                "checkpoint": {"format": format_name},
+            }
             found = answer(scenario_from(document)).training.gpu_state_bytes / 1e9
             fact = f"state GB per GPU of {name}, {kind} optimizer"
             whole = row["plain_gb" if kind == "plain" else "distributed_optimizer_gb"]

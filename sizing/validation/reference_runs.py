@@ -107,6 +107,7 @@ def gpt3_writers() -> Iterator[Comparison]:
                     "pipeline": facts["pipeline_parallel"],
                     "data": facts["data_parallel"],
                 },
+                "checkpoint": {"format": "megatron"},
                 "cluster": {"node": "dgx-a100", "num_gpus": facts["num_gpus"]},
             }
         )

@@ -68,7 +68,10 @@ def test_start_up() -> None:
 
 
 LAYOUTS: dict[str, dict[str, Any]] = {
-    "deepseek-v3, megatron": {"parallelism": {"pipeline": 16, "expert": 64, "data": 64}},
+    "deepseek-v3, megatron": {
+        "parallelism": {"pipeline": 16, "expert": 64, "data": 64},
+        "checkpoint": {"format": "megatron"},
+    },
     "deepseek-v3, torch-dist": {
         "parallelism": {"pipeline": 16, "expert": 64, "data": 128},
         "checkpoint": {"format": "torch-dist"},

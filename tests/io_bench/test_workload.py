@@ -12,7 +12,7 @@ from sizing.units import bytes_text
 
 
 def scenario(**degrees: int) -> Scenario:
-    return scenario_from({"model": {"preset": "gpt2"}, "parallelism": degrees})
+    return scenario_from({"model": {"preset": "gpt2"}, "parallelism": degrees, "checkpoint": {"format": "megatron"}})
 
 
 def workload(scale: float = 1.0, **degrees: int) -> ScenarioWorkload:

@@ -14,6 +14,7 @@ from sizing import __version__
 from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER
 from sizing.report import answer
 from sizing.scenario import scenario_from
+from sizing.schema_versions import SCHEMA_VERSION
 from sizing.storage.calibration import calibrate
 from tests.service.conftest import BOTH, bearer
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, result
@@ -101,7 +102,7 @@ def test_a_saved_scenario_keeps_the_id_and_its_report_has_the_figures(
 ) -> None:
     body = {"name": "calibrated", "scenario": scenario(str(stored.id))}
     link = client.post("/v1/scenarios", json=body, headers=bearer(token)).headers["location"]
-    assert client.get(link).json()["scenario"] == body["scenario"]
+    assert client.get(link).json()["scenario"] == body["scenario"] | {"schema_version": SCHEMA_VERSION}
     expected = client.post("/v1/sizings", json=body["scenario"]).json()
     assert client.get(f"{link}/report").json() == expected
 

@@ -6,12 +6,19 @@ import pytest
 from sizing.cluster import node_catalog
 from sizing.model import catalog, num_parameters
 from sizing.model.inventory import inventory_of
+from sizing.run.failure_rates import published_rates
 from sizing.training.techniques import Technique, techniques
 from sizing.validation import ValidationReport, validation
 
 
 @pytest.mark.parametrize(
-    ("path", "names"), [("/v1/models", list(catalog())), ("/v1/nodes", list(node_catalog()))], ids=["models", "nodes"]
+    ("path", "names"),
+    [
+        ("/v1/models", list(catalog())),
+        ("/v1/nodes", list(node_catalog())),
+        ("/v1/failure-rates", list(published_rates())),
+    ],
+    ids=["models", "nodes", "failure-rates"],
 )
 def test_a_catalog_lists_all_its_entries_with_their_sources(client: httpx.Client, path: str, names: list[str]) -> None:
     listed = client.get(path).json()
@@ -39,7 +46,16 @@ def test_predictions_stand_beside_what_is_published(client: httpx.Client) -> Non
 
 @pytest.mark.parametrize(
     "path",
-    ["/v1/models", "/v1/nodes", "/v1/techniques", "/v1/validation", "/v1/models/gpt2", "/v1/nodes/dgx-a100"],
+    [
+        "/v1/models",
+        "/v1/nodes",
+        "/v1/failure-rates",
+        "/v1/failure-rates/rsc-1",
+        "/v1/techniques",
+        "/v1/validation",
+        "/v1/models/gpt2",
+        "/v1/nodes/dgx-a100",
+    ],
 )
 def test_what_the_client_has_already_is_not_sent_again(client: httpx.Client, path: str) -> None:
     etag = client.get(path).headers["etag"]
@@ -63,6 +79,7 @@ def test_an_unknown_name_is_told_the_nearest(client: httpx.Client, path: str, ne
         ("/v1/models/Llama-3.1-405B", "llama-3.1-405b"),
         ("/v1/models/GPT_2", "gpt2"),
         ("/v1/nodes/DGX-H200", "dgx-h200"),
+        ("/v1/failure-rates/Llama 3 405B", "llama-3-405b"),
         ("/v1/storage-profiles/MLPerf v3 HPE e2000", "mlperf-v3-hpe-e2000"),
     ],
 )

@@ -73,7 +73,12 @@ def ask_everything(client: Calls) -> None:
     """Every question, every catalog, and the whole life of what is stored."""
     for name, question in QUESTIONS.items():
         getattr(client, name)(question)
-    for many, one in (("models", "model"), ("nodes", "node"), ("storage_profiles", "storage_profile")):
+    for many, one in (
+        ("models", "model"),
+        ("nodes", "node"),
+        ("storage_profiles", "storage_profile"),
+        ("failure_rates", "failure_rate"),
+    ):
         first = getattr(client, many)()[0]
         assert getattr(client, one)(first.name) == first
     assert {technique.kind for technique in client.techniques()} > {"pipeline-schedule", "activations"}

@@ -1,12 +1,16 @@
 """Saved scenarios: stored by token holders as they were given, shared by link."""
 
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
 
+from service.database import open_database
+from service.database.tables import ScenarioRow
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+from sizing.schema_versions import SCHEMA_VERSION
 from tests.service.conftest import BOTH, bearer
 
 DATABASES = BOTH
@@ -35,8 +39,36 @@ def test_the_document_is_kept_as_it_was_given(client: httpx.Client, token: str) 
     given = {"checkpoint": {"interval_seconds": "1h 30min"}, "model": {"huggingface_config": CONFIG}}
     made = client.post("/v1/scenarios", json={"name": "as given", "scenario": given}, headers=bearer(token))
     kept = client.get(made.headers["location"]).json()["scenario"]
-    assert kept == given
-    assert list(kept) == list(given)
+    assert kept == given | {"schema_version": SCHEMA_VERSION}
+    assert [name for name in kept if name in given] == list(given)
+
+
+def test_a_scenario_that_was_stored_before_keeps_the_defaults_of_its_time(
+    client: httpx.Client, token: str, database_url: str
+) -> None:
+    """Its row has no version, as those of earlier releases; asked anew the document has the same answer."""
+    asked = {"model": {"preset": "llama-3.1-8b"}, "reliability": {"mtbf_seconds": "9h"}, **STORAGE}
+    made = client.post("/v1/scenarios", json={"name": "then", "scenario": asked}, headers=bearer(token))
+    link = made.headers["location"]
+    assert client.get(f"{link}/report").json()["schema_version"] == SCHEMA_VERSION
+    database = open_database(database_url)
+    with database.writing() as session:
+        row = session.get(ScenarioRow, UUID(made.json()["id"]))
+        assert row is not None
+        row.scenario = asked
+    database.close()
+    kept, report = client.get(link).json()["scenario"], client.get(f"{link}/report").json()
+    assert kept == asked | {"schema_version": 1}
+    assert report["schema_version"] == 1
+    assert report["checkpoint"]["format"] == "megatron"
+    assert report["interval"]["recovery_seconds"] == report["restore"]["seconds"]
+    assert client.post("/v1/sizings", json=kept).json() == report
+    today = client.post("/v1/sizings", json=asked).json()
+    assert (today["schema_version"], today["checkpoint"]["format"]) == (SCHEMA_VERSION, "torch-dist")
+    assert today["interval"]["recovery_seconds"] == today["restore"]["seconds"] + 750
+
+
+STORAGE = {"storage": {"profile": {"write_bytes_per_second": "10 GB/s", "read_bytes_per_second": "10 GB/s"}}}
 
 
 CONFIG: dict[str, Any] = {

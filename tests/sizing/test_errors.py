@@ -128,7 +128,7 @@ def sentences(document: object) -> str:
         (
             {"model": {"preset": "gpt2"}, "reliability": {}},
             "reliability must have exactly one of failures_per_node_day, failures_per_gpu_hour, mtbf_seconds, "
-            "components, found none",
+            "components, preset, found none",
         ),
         (
             {

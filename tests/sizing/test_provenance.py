@@ -16,6 +16,8 @@ from sizing.summary import origins
 from tests.sizing.storage.calibration.simulation import GB, TRUTH, result
 
 MINIMAL: dict[str, Any] = {"model": {"num_parameters": 10**9}}
+CLASSIC = MINIMAL | {"checkpoint": {"format": "megatron"}}
+"""In a format that plans nothing."""
 
 
 def report_of(document: dict[str, Any]) -> SizingReport:
@@ -53,8 +55,8 @@ def calibration() -> Calibration:
 
 @pytest.fixture(scope="module")
 def calibrated(calibration: Calibration) -> SizingReport:
-    scenario = MINIMAL | {"storage": {"calibration": calibration.model_dump(mode="json")}, "parallelism": {"tensor": 8}}
-    return report_of(scenario)
+    storage = {"calibration": calibration.model_dump(mode="json")}
+    return report_of(CLASSIC | {"storage": storage, "parallelism": {"tensor": 8}})
 
 
 @pytest.mark.parametrize("document", [MINIMAL, REFERENCE_SCENARIO])
@@ -69,7 +71,7 @@ def test_every_figure_has_a_provenance_with_a_source(document: dict[str, Any]) -
 def test_every_block_of_the_report_has_an_origin_of_its_own() -> None:
     """A new block names what it rests on in `sizing/origins.py`, instead of passing for as weak as the weakest."""
     named = {path.split(".")[0] for found in report_of(MINIMAL).provenance for path in found.figures}
-    about_the_report = {"provenance", "prediction_intervals", "assumptions", "warnings"}
+    about_the_report = {"schema_version", "provenance", "prediction_intervals", "assumptions", "warnings"}
     assert named - {""} == set(SizingReport.model_fields) - about_the_report
 
 
@@ -162,7 +164,7 @@ def test_what_the_runs_did_not_see_is_taken_as_it_is_beside_the_interval(calibra
         assert copies == pytest.approx(waits + copied)
     unplanned = [warning for warning in found["sync"].warnings if "planning of 8 ranks" in warning]
     assert [warning.split(" leaves ")[0] for warning in unplanned] == ["The write time", "The restore time"]
-    assert not any("planning" in warning for warning in report_of(MINIMAL | whole).warnings)
+    assert not any("planning" in warning for warning in report_of(CLASSIC | whole).warnings)
 
 
 def test_without_a_calibration_there_is_no_interval() -> None:

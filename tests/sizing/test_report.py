@@ -15,8 +15,9 @@ FACTS = published("vast_checkpoint_example")["one_trillion"]
 
 
 def report_with(**blocks: Any) -> SizingReport:
-    """The report of the reference scenario with some blocks replaced; None takes a block out."""
+    """The report of the reference scenario with some blocks replaced, in its format; None takes a block out."""
     document = copy.deepcopy(REFERENCE_SCENARIO) | blocks
+    document["checkpoint"] = {"format": "megatron"} | document["checkpoint"]
     return answer(scenario_from({name: block for name, block in document.items() if block is not None}))
 
 
@@ -153,7 +154,7 @@ def test_every_default_that_took_effect_is_listed() -> None:
     assert assumed["training.precision"] == "bf16-mixed"
     assert assumed["training.optimizer"] == "adam"
     assert assumed["parallelism.tensor"] == assumed["parallelism.data"] == 1
-    assert assumed["checkpoint.format"] == "megatron"
+    assert assumed["checkpoint.format"] == "torch-dist"
     assert assumed["checkpoint.mode"] == "sync"
     assert assumed["checkpoint.interval_seconds"] == 14_400
     assert assumed["cluster.node"] == "dgx-h100"
@@ -267,6 +268,7 @@ def test_a_layout_that_is_found_again_changes_no_figure_and_no_assumption() -> N
         given | {"checkpoint": {"interval_seconds": 600}},
         given | {"checkpoint": {"mode": "sync"}},
         given | {"checkpoint": {"format": "megatron"}},
+        given | {"schema_version": 1},
         given | {"storage": {"profile": {"write_bytes_per_second": 1e9}}},
         given | {"cluster": {"node": "dgx-a100"}},
         given | {"parallelism": {"tensor": 8, "data": 16, "pipeline": 1}},

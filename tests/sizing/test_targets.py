@@ -14,11 +14,12 @@ from sizing.summary import sections
 
 MISSED: dict[str, Any] = {
     "model": {"preset": "llama-3.1-70b"},
+    "training": {"distributed_optimizer": True},
     "parallelism": {"tensor": 8, "pipeline": 4, "data": 16},
     "cluster": {"node": "dgx-h100"},
     "checkpoint": {"format": "torch-dist", "interval_seconds": "30s"},
     "storage": {"profile": {"write_bytes_per_second": "50 GB/s", "read_bytes_per_second": "50 GB/s"}},
-    "reliability": {"mtbf_seconds": "5min", "relaunch_seconds": 30},
+    "reliability": {"mtbf_seconds": "5min", "detection_seconds": 0, "relaunch_seconds": 30},
     "targets": {"min_goodput_fraction": 0.9, "max_stall_seconds": 1, "recovery_seconds": 10},
 }
 

@@ -27,9 +27,9 @@ REFERENCE_CLUSTER: dict[str, Any] = {
             "scenario": {
                 "model": {"preset": "megatron-1t"},
                 "parallelism": {"tensor": 8, "pipeline": 64, "data": 6},
-                "checkpoint": {"interval_seconds": "30min"},
+                "checkpoint": {"format": "megatron", "interval_seconds": "30min"},
                 "cluster": {"node": "dgx-a100"},
-                "reliability": {"failures_per_node_day": 0.0065, "restart_seconds": "10min"},
+                "reliability": {"failures_per_node_day": 0.0065, "detection_seconds": 0, "restart_seconds": "10min"},
             },
         },
         {
@@ -37,10 +37,11 @@ REFERENCE_CLUSTER: dict[str, Any] = {
             "count": 40,
             "scenario": {
                 "model": {"preset": "llama-3.1-8b"},
+                "training": {"distributed_optimizer": True},
                 "parallelism": {"data": 64},
                 "checkpoint": {"format": "megatron-distributed-optimizer", "interval_seconds": "30min"},
                 "cluster": {"node": "dgx-a100"},
-                "reliability": {"failures_per_node_day": 0.0065, "restart_seconds": "5min"},
+                "reliability": {"failures_per_node_day": 0.0065, "detection_seconds": 0, "restart_seconds": "5min"},
             },
         },
     ],

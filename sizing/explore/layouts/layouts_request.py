@@ -22,7 +22,12 @@ Objective = Literal["model-parallel-gpus", "save-time", "write-bandwidth", "bubb
 REFERENCE_SEARCH: dict[str, Any] = {
     "scenario": {
         "model": {"preset": "llama-3.1-405b"},
-        "training": {"sequence_length": 8192, "micro_batch_size": 1, "global_batch_size": 2048},
+        "training": {
+            "distributed_optimizer": True,
+            "sequence_length": 8192,
+            "micro_batch_size": 1,
+            "global_batch_size": 2048,
+        },
         "checkpoint": {"format": "torch-dist"},
         "cluster": {"node": "dgx-h100", "num_gpus": 16384},
         "storage": {"profile": {"write_bytes_per_second": "1 TB/s", "node_write_bytes_per_second": "8 GB/s"}},

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from sizing.explore.requirements.questions import JointQuestion, Question
 from sizing.explore.requirements.requirements_report import Status
 from sizing.run.evaluation import RunReport
+from sizing.run.failures import seconds_before_reading
 from sizing.run.requirements.asked import DRAINED, INTERVAL, Asked
 from sizing.run.requirements.best_interval import best_goodput_fraction
 from sizing.run.requirements.joint import GOODPUT, Solution
@@ -107,7 +108,11 @@ def _obstacle_to_goodput(asked: Asked, is_interval: bool, at_interval: float) ->
 
 
 def _obstacle_to_recovery(asked: Asked, restore: Restore) -> str:
-    measured = asked.inputs.reliability.restart_seconds if asked.inputs.reliability else None
+    reliability, wanted = asked.inputs.reliability, asked.inputs.targets.recovery_seconds or 0.0
+    before = float(seconds_before_reading(reliability))
+    if before >= wanted:
+        return f"not met at any value; detection and relaunch alone take {seconds_text(before)}"
+    measured = reliability.restart_seconds if reliability else None
     if measured is not None and measured > (restore.seconds or 0.0):
         return f"not met at any value; reliability.restart_seconds alone is {seconds_text(measured)}"
     reading = seconds_text(restore.seconds or 0.0)

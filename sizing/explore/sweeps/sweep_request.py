@@ -16,14 +16,21 @@ REFERENCE_SWEEP: dict[str, Any] = {
         "model": {"preset": "megatron-1t"},
         "parallelism": {"tensor": 8, "pipeline": 64, "data": 6},
         "cluster": {"node": "dgx-a100"},
-        "checkpoint": {"interval_seconds": {"from": "15min", "to": "4h", "num": 16, "scale": "log"}},
+        "checkpoint": {
+            "format": "megatron",
+            "interval_seconds": {"from": "15min", "to": "4h", "num": 16, "scale": "log"},
+        },
         "storage": {
             "profile": {
                 "write_bytes_per_second": {"from": "20 GB/s", "to": "1 TB/s", "num": 18, "scale": "log"},
                 "read_bytes_per_second": "1 TB/s",
             }
         },
-        "reliability": {"failures_per_node_day": [0.00234, 0.0065]},
+        "reliability": {
+            "failures_per_node_day": [0.00234, 0.0065],
+            "detection_seconds": 0,
+            "relaunch_seconds": 0,
+        },
     },
     "objectives": ["bandwidth", "goodput"],
 }

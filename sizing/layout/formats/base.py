@@ -17,6 +17,7 @@ from sizing.layout.files import OPTIMIZER, WEIGHTS, File, Plan, WriterClass
 from sizing.layout.formats.readers import Readers
 from sizing.layout.parallelism import Parallelism, Ranks
 from sizing.layout.saving_ranks import SavingRank
+from sizing.layout.sharding import Sharding
 from sizing.model import TensorGroup
 from sizing.provenance import Assumption
 from sizing.state.saved_state import PartName
@@ -24,7 +25,16 @@ from sizing.state.training import Framework
 
 Mode = Literal["sync", "async"]
 
-FormatField = Literal["tensor", "pipeline", "expert", "expert_tensor", "zero_stage", "shard_group", "files_per_rank"]
+FormatField = Literal[
+    "tensor",
+    "pipeline",
+    "expert",
+    "expert_tensor",
+    "zero_stage",
+    "shard_group",
+    "files_per_rank",
+    "distributed_optimizer",
+]
 """Fields of a scenario that not every format knows."""
 
 Gathers = Literal["nothing", "optimizer", "everything"]
@@ -55,8 +65,8 @@ class CheckpointFormat(ABC):
 
     `files`, `writers`: in words, for the catalog.
     `takes`: the fields of a scenario that it knows; the others must keep their default.
-    `has_sharded_optimizer`: it holds an optimizer that replicas divide among them. Megatron can train either way, and
-    is taken to do as its format says; other frameworks divide by fields of their own.
+    `needs_distributed_optimizer`: its optimizer files are those of a distributed optimizer alone. A format of Megatron
+    that takes the field `distributed_optimizer` without needing it saves either.
     `has_metadata`: rank 0 writes a `.metadata`, for which all ranks plan and which all ranks read.
     `assumptions`: what its sizes rest on and the scenario does not state.
     """
@@ -69,7 +79,7 @@ class CheckpointFormat(ABC):
     writers: str
     gathers: Gathers
     reshards: Reshards
-    has_sharded_optimizer: bool
+    needs_distributed_optimizer: bool
     container: Container
     has_metadata: bool
     assumptions: tuple[Assumption, ...]
@@ -101,8 +111,8 @@ class CheckpointFormat(ABC):
         """Whether low-precision weights are saved although the master copy is, of which they are the rounding."""
 
     @abstractmethod
-    def readers(self, part: PartName, parallelism: Parallelism) -> Readers:
-        """The ranks that read a part back, where each replica reads what it needs."""
+    def readers(self, part: PartName, parallelism: Parallelism, sharding: Sharding) -> Readers:
+        """The ranks that read a part back, where each replica reads what it needs, divided as `sharding` has it."""
 
     @abstractmethod
     def num_shards(self, parallelism: Parallelism) -> Ranks:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pydantic import BaseModel
+
 from sizing.errors import InvalidInput
 from sizing.layout.formats.base import CheckpointFormat, FormatField, Mode, Reshards
 from sizing.layout.formats.registry import FORMATS, formats_of
 from sizing.layout.parallelism import Parallelism
+from sizing.layout.sharding import has_distributed_optimizer
 from sizing.state import Training
 from sizing.state.training import Framework
 
@@ -17,6 +20,7 @@ _RULES: dict[FormatField, str] = {
     "zero_stage": "is a field of format {able}",
     "shard_group": "is a field of format {able}",
     "files_per_rank": "is a field of format {able}",
+    "distributed_optimizer": "is a field of format {able}",
 }
 
 _DEGREES = ("tensor", "pipeline", "expert", "expert_tensor_degree")
@@ -42,7 +46,8 @@ def check_format(
     """
     _check_framework(saved_as, training.framework)
     _check_mode(saved_as, mode)
-    for field, value in _given(parallelism, files_per_rank).items():
+    _check_optimizer(saved_as, training)
+    for field, value in _given(training, parallelism, files_per_rank).items():
         if field not in saved_as.takes:
             raise _not_taken(field, value, saved_as, training.framework, tensor=parallelism.tensor)
 
@@ -94,7 +99,20 @@ def _check_mode(saved_as: CheckpointFormat, mode: Mode) -> None:
         )
 
 
-def _given(p: Parallelism, files_per_rank: int | None) -> dict[FormatField, int]:
+def _check_optimizer(saved_as: CheckpointFormat, training: Training) -> None:
+    if saved_as.needs_distributed_optimizer and not has_distributed_optimizer(training):
+        others = " or ".join(
+            each.name for each in formats_of(training.framework) if not each.needs_distributed_optimizer
+        )
+        raise InvalidInput.of(
+            "training.distributed_optimizer",
+            f"must be true with format {saved_as.name}",
+            value=has_distributed_optimizer(training),
+            remedy=f"set it, or use format {others}",
+        )
+
+
+def _given(training: Training, p: Parallelism, files_per_rank: int | None) -> dict[FormatField, int]:
     """The fields that are not at their default."""
     fields: dict[FormatField, int | None] = {
         "zero_stage": p.zero_stage,
@@ -104,6 +122,7 @@ def _given(p: Parallelism, files_per_rank: int | None) -> dict[FormatField, int]
         "shard_group": p.shard_group,
         "files_per_rank": files_per_rank,
         "expert_tensor": _unless(p.tensor, p.expert_tensor_degree),
+        "distributed_optimizer": training.distributed_optimizer or None,
     }
     return {field: value for field, value in fields.items() if value is not None}
 
@@ -117,16 +136,20 @@ def _not_taken(
 ) -> InvalidInput:
     able = " or ".join(name for name, each in FORMATS.items() if field in each.takes)
     rule = _RULES[field].format(name=saved_as.name, able=able, tensor=tensor)
-    path = f"parallelism.{field}" if field in Parallelism.model_fields else f"checkpoint.{field}"
-    return InvalidInput.of(path, rule, value=value, remedy=_remedy(field, framework))
+    return InvalidInput.of(_path(field), rule, value=value, remedy=_remedy(field, framework))
+
+
+def _path(field: FormatField) -> str:
+    blocks: dict[str, type[BaseModel]] = {"parallelism": Parallelism, "training": Training}
+    block = next((name for name, fields in blocks.items() if field in fields.model_fields), "checkpoint")
+    return f"{block}.{field}"
 
 
 def _remedy(field: FormatField, framework: Framework) -> str:
     known = formats_of(framework)
     able = " or ".join(each.name for each in known if field in each.takes)
-    sharded = " and ".join(each.name for each in known if each.has_sharded_optimizer)
     if able:
         return f"remove it, or use format {able}"
-    if field == "zero_stage" and sharded:
-        return f"remove it: only {sharded} shard the optimizer"
+    if field == "zero_stage" and any("distributed_optimizer" in each.takes for each in known):
+        return "remove it: training.distributed_optimizer shards the optimizer"
     return "remove it, or change training.framework"

@@ -13,7 +13,7 @@ from sizing.layout.formats.readers import Readers, each_shard_once, every_replic
 from sizing.layout.formats.tensor_copies import copies_in_a_replica
 from sizing.layout.parallelism import Parallelism, Ranks
 from sizing.layout.saving_ranks import SavingRank
-from sizing.layout.sharding import ZERO_STAGE_OF_OPTIMIZER, ZERO_STAGE_OF_WEIGHTS, zero_stage_of
+from sizing.layout.sharding import ZERO_STAGE_OF_OPTIMIZER, ZERO_STAGE_OF_WEIGHTS, Sharding, zero_stage_of
 from sizing.model import TensorGroup
 from sizing.state.saved_state import PartName
 
@@ -63,7 +63,7 @@ class DeepSpeed(CheckpointFormat):
         """Not where ZeRO shards the weights: the optimizer's shards alone carry tensors then."""
         return zero_stage_of(parallelism) < ZERO_STAGE_OF_WEIGHTS
 
-    def readers(self, part: PartName, parallelism: Parallelism) -> Readers:
+    def readers(self, part: PartName, parallelism: Parallelism, sharding: Sharding) -> Readers:
         """What ZeRO shards by the ranks that share it, the rest by each replica."""
         first_stage = ZERO_STAGE_OF_WEIGHTS if part in WEIGHTS else ZERO_STAGE_OF_OPTIMIZER
         is_sharded = zero_stage_of(parallelism) >= first_stage
@@ -145,7 +145,7 @@ DEEPSPEED = DeepSpeed(
     writers="data-parallel rank 0 of each model-parallel rank the weights, every rank its optimizer shard",
     gathers="nothing",
     reshards="nothing",
-    has_sharded_optimizer=True,
+    needs_distributed_optimizer=False,
     container=CONTAINERS["torch-zip"],
     has_metadata=False,
     assumptions=(),

@@ -12,6 +12,7 @@ from sizing.layout.formats.readers import Readers, every_shard_copy
 from sizing.layout.fsdp_shards import fsdp_edges, fsdp_shards
 from sizing.layout.parallelism import Parallelism, Ranks
 from sizing.layout.saving_ranks import SavingRank
+from sizing.layout.sharding import Sharding
 from sizing.layout.shards import content_of
 from sizing.model import TensorGroup
 from sizing.state.saved_state import PartName
@@ -55,7 +56,7 @@ class FsdpSharded(CheckpointFormat):
         """Whatever is kept is saved."""
         return True
 
-    def readers(self, part: PartName, parallelism: Parallelism) -> Readers:
+    def readers(self, part: PartName, parallelism: Parallelism, sharding: Sharding) -> Readers:
         """Every rank its shard."""
         return every_shard_copy(parallelism)
 
@@ -73,7 +74,7 @@ FSDP_SHARDED = FsdpSharded(
     writers="every rank; the copies of a shard share its writing",
     gathers="nothing",
     reshards="everything",
-    has_sharded_optimizer=True,
+    needs_distributed_optimizer=False,
     container=CONTAINERS["distcp"],
     has_metadata=True,
     assumptions=(),

@@ -11,6 +11,7 @@ from sizing.layout.formats.base import CheckpointFormat, RankShare
 from sizing.layout.formats.readers import RANK_0, Readers
 from sizing.layout.parallelism import Parallelism, Ranks
 from sizing.layout.saving_ranks import SavingRank
+from sizing.layout.sharding import Sharding
 from sizing.model import TensorGroup
 from sizing.state.saved_state import PartName
 
@@ -41,7 +42,7 @@ class Full(CheckpointFormat):
         """Whatever is kept is saved."""
         return True
 
-    def readers(self, part: PartName, parallelism: Parallelism) -> Readers:
+    def readers(self, part: PartName, parallelism: Parallelism, sharding: Sharding) -> Readers:
         """Rank 0 alone."""
         return RANK_0
 
@@ -59,7 +60,7 @@ FULL = Full(
     writers="rank 0",
     gathers="everything",
     reshards="everything",
-    has_sharded_optimizer=True,
+    needs_distributed_optimizer=False,
     container=CONTAINERS["torch-zip"],
     has_metadata=False,
     assumptions=(),

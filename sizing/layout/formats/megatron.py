@@ -12,6 +12,7 @@ from sizing.layout.formats.readers import WRITERS, Readers, every_replica
 from sizing.layout.formats.tensor_copies import copies_in_a_replica
 from sizing.layout.parallelism import Parallelism, Ranks
 from sizing.layout.saving_ranks import SavingRank
+from sizing.layout.sharding import Sharding
 from sizing.model import TensorGroup
 from sizing.state.saved_state import PartName
 
@@ -43,7 +44,7 @@ class Megatron(CheckpointFormat):
         """Both are saved."""
         return True
 
-    def readers(self, part: PartName, parallelism: Parallelism) -> Readers:
+    def readers(self, part: PartName, parallelism: Parallelism, sharding: Sharding) -> Readers:
         """Each expert rank reads its own file, with the dense tensors in it."""
         return every_replica(Ranks(parallelism.num_expert_replicas, parallelism.num_expert_replicas))
 
@@ -74,9 +75,9 @@ class MegatronDistributedOptimizer(Megatron):
             return super().num_copies(group, part, parallelism)
         return copies_in_a_replica(group, parallelism)
 
-    def readers(self, part: PartName, parallelism: Parallelism) -> Readers:
+    def readers(self, part: PartName, parallelism: Parallelism, sharding: Sharding) -> Readers:
         """Weights as in the classic format; the optimizer by those who gathered it."""
-        return super().readers(part, parallelism) if part in WEIGHTS else WRITERS
+        return super().readers(part, parallelism, sharding) if part in WEIGHTS else WRITERS
 
 
 def _folder(plan: Plan) -> str:
@@ -94,7 +95,7 @@ MEGATRON = Megatron(
     writers="model-parallel ranks of replica 0, with experts one per expert rank",
     gathers="nothing",
     reshards="replicas",
-    has_sharded_optimizer=False,
+    needs_distributed_optimizer=False,
     container=CONTAINERS["torch-zip"],
     has_metadata=False,
     assumptions=(),
@@ -105,12 +106,12 @@ MEGATRON_DISTRIBUTED_OPTIMIZER = MegatronDistributedOptimizer(
     name="megatron-distributed-optimizer",
     frameworks=("megatron",),
     modes=("sync",),
-    takes=frozenset({"tensor", "pipeline", "expert"}),
+    takes=frozenset({"tensor", "pipeline", "expert", "distributed_optimizer"}),
     files="model_optim_rng.pt with the weights and distrib_optim.pt, per model-parallel rank",
     writers="model-parallel ranks of replica 0, with experts one per expert rank",
     gathers="optimizer",
     reshards="replicas",
-    has_sharded_optimizer=True,
+    needs_distributed_optimizer=True,
     container=CONTAINERS["torch-zip"],
     has_metadata=False,
     assumptions=(),

@@ -11,6 +11,7 @@ from sizing.layout.formats.base import CheckpointFormat, RankShare
 from sizing.layout.formats.readers import Readers, each_shard_once, every_replica
 from sizing.layout.parallelism import Parallelism, Ranks
 from sizing.layout.saving_ranks import SavingRank
+from sizing.layout.sharding import WHOLE, Sharding
 from sizing.model import TensorGroup
 from sizing.provenance import Assumption
 from sizing.state.saved_state import PartName
@@ -52,9 +53,10 @@ class TorchDist(CheckpointFormat):
         """Both are saved."""
         return True
 
-    def readers(self, part: PartName, parallelism: Parallelism) -> Readers:
-        """Weights by each replica; the optimizer by the ranks that share it."""
-        return every_replica(parallelism.replicas) if part in WEIGHTS else each_shard_once(parallelism)
+    def readers(self, part: PartName, parallelism: Parallelism, sharding: Sharding) -> Readers:
+        """Weights by each replica; the optimizer too, unless it is distributed: then by the ranks that share it."""
+        is_shared = part not in WEIGHTS and sharding.optimizer != WHOLE
+        return each_shard_once(parallelism) if is_shared else every_replica(parallelism.replicas)
 
     def num_shards(self, parallelism: Parallelism) -> Ranks:
         """Tensors are cut by the tensor degrees; stages and replicas cut nothing."""
@@ -65,19 +67,20 @@ TORCH_DIST = TorchDist(
     name="torch-dist",
     frameworks=("megatron",),
     modes=("sync", "async"),
-    takes=frozenset({"tensor", "pipeline", "expert", "expert_tensor", "files_per_rank"}),
+    takes=frozenset({"tensor", "pipeline", "expert", "expert_tensor", "files_per_rank", "distributed_optimizer"}),
     files="__RANK_N.distcp per rank, .metadata on rank 0",
     writers="every rank its share; each tensor once",
     gathers="nothing",
     reshards="everything",
-    has_sharded_optimizer=True,
+    needs_distributed_optimizer=False,
     container=CONTAINERS["distcp"],
     has_metadata=True,
     assumptions=(
         Assumption(
             field="layout.rank_classes",
             value="equal shares",
-            reason="the planner balances by tensors; equal shares of a stage are assumed",
+            reason="the planner deals whole tensors, and shards of a distributed optimizer; equal shares of a stage "
+            "are assumed",
         ),
     ),
     source="Megatron-LM, core/dist_checkpointing, fully parallel save; PyTorch distributed checkpoint",

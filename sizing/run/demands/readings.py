@@ -92,7 +92,7 @@ def _part_readings(restoring: _Restoring, strategy: RestoreStrategy) -> Iterator
     if metadata_bytes:
         yield _PartReading(METADATA, "everyone", metadata_bytes * ranks, ranks, metadata_bytes, 0.0)
     for name in laid_out.size.parts:
-        readers = laid_out.saved_as.readers(name, restoring.parallelism)
+        readers = laid_out.saved_as.readers(name, restoring.parallelism, laid_out.sharding)
         if max(readers.copies) == 1 or strategy == "every-replica":
             yield _read_by_format(restoring, name, readers)
         else:

@@ -89,7 +89,7 @@ def _dlrover() -> Iterator[Comparison]:
     )
     rate = "whether 100 MB/s is the rate of the storage or of one node is not said"
     for kind, format_name in formats.items():
-        report, said = _gpt(row, format_name), row[kind]
+        report, said = _gpt(row, format_name, distributed_optimizer=kind != "plain"), row[kind]
         name, lacks = kind.replace("_", " "), copied if kind == "distributed_optimizer" else rate
         size = report.checkpoint.total_bytes / 1e9
         yield held(MEASURED, f"DLRover: GPT-1.5B, {name}, GB", size, said["gb"], lacks=lacks)
@@ -99,14 +99,19 @@ def _dlrover() -> Iterator[Comparison]:
         yield held(MEASURED, f"DLRover: GPT-1.5B loaded, {name}, seconds", seconds, said["load_seconds"], lacks=rate)
 
 
-def _gpt(row: dict[str, Any], format_name: str) -> SizingReport:
+def _gpt(row: dict[str, Any], format_name: str, *, distributed_optimizer: bool) -> SizingReport:
     rate = row["storage_megabytes_per_second"] * 1e6
     shape = {name: row[name] for name in ("num_layers", "hidden_size", "num_attention_heads", "max_positions")}
     return answer(
         scenario_from(
             {
                 "model": {"architecture": shape | {"family": "gpt2", "vocab_size": 50_257, "tied_embeddings": True}},
-                "training": {"framework": "megatron", "precision": "fp32", "vocabulary_padding_multiple": 128},
+                "training": {
+                    "framework": "megatron",
+                    "precision": "fp32",
+                    "vocabulary_padding_multiple": 128,
+                    "distributed_optimizer": distributed_optimizer,
+                },
                 "parallelism": {"tensor": row["tensor"], "data": row["nodes"]},
                 "cluster": {"node": "dgx-a100"},
                 "checkpoint": {"format": format_name},

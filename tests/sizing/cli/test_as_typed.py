@@ -152,7 +152,7 @@ def test_a_verb_without_assumptions_notes_the_layout_beside_its_answer(verb: str
     assert found.stderr.startswith("note: parallelism = tensor 8, pipeline 16, data 16 (left open")
 
 
-@pytest.mark.parametrize("word", ["models", "nodes", "storage", "formats", "techniques"])
+@pytest.mark.parametrize("word", ["models", "nodes", "storage", "formats", "failure-rates", "techniques"])
 def test_a_catalog_is_listed_whole_as_json(word: str) -> None:
     listed = json.loads(ckpt_size(word, "--json").stdout)
     assert len(listed) > 3

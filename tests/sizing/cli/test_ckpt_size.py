@@ -19,7 +19,8 @@ from tests.testbed.terminal import ckpt_size
 
 REFERENCE_FLAGS = (
     "--model megatron-1t --tensor 8 --pipeline 64 --data 6 --node dgx-a100 --gpus 3072 --observed-bytes 13.8TB "
-    "--write-bandwidth 273GB/s --read-bandwidth 1TB/s --interval 4h --failures-per-node-day 0.0065 --restart 0s"
+    "--write-bandwidth 273GB/s --read-bandwidth 1TB/s --interval 4h --failures-per-node-day 0.0065 --restart 0s "
+    "--format megatron --detection 0s"
 ).split()
 
 
@@ -89,6 +90,7 @@ VALUES = {
     "--min-goodput": "0.9",
     "--failures-per-node-day": "0.01",
     "--io": "direct",
+    "--failures": "rsc-1",
     "--mode": "async",
     "--restore": "read-once-broadcast",
     "--recomputation": "full",
@@ -134,7 +136,7 @@ def test_the_answer_says_whether_state_and_activations_fit() -> None:
     assert "DOES NOT FIT" not in runs
     misfit = ckpt_size(*f"{degrees} --recomputation none".split(), "--tensor", "4").stdout
     assert "DOES NOT FIT" in misfit
-    assert "this layout cannot run. With checkpoint.format" in misfit.replace("\n", " ")
+    assert "this layout cannot run. With training.distributed_optimizer true" in misfit.replace("\n", " ")
     assert "The nearest layout that fits is" in misfit.replace("\n", " ")
 
 

@@ -14,7 +14,8 @@ from tests.testbed.terminal import ckpt_size
 
 FLAGS = (
     "--model megatron-1t --tensor 8 --pipeline 64 --data 6 --node dgx-a100 --read-bandwidth 1TB/s "
-    "--write-bandwidth 20GB/s..1TB/s:18:log --interval 15min..4h:16:log --failures-per-node-day 0.00234,0.0065"
+    "--write-bandwidth 20GB/s..1TB/s:18:log --interval 15min..4h:16:log --failures-per-node-day 0.00234,0.0065 "
+    "--format megatron --detection 0s --relaunch 0s"
 ).split()
 
 

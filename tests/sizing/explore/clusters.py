@@ -9,8 +9,15 @@ from sizing.explore.clusters.observed import Simulated
 
 
 def document(*, num_jobs: int = 1, **changes: Any) -> dict[str, Any]:
-    """Jobs that save 112 GB every 4 h; `changes` go to the job, its scenario or the cluster, by name."""
-    scenario: dict[str, Any] = {"model": {"preset": "llama-3.1-8b"}, "parallelism": {"data": 8}}
+    """Jobs that save 112 GB every 4 h; `changes` go to the job, its scenario or the cluster, by name.
+
+    They save Megatron's classic files, and read at once after a failure, unless the changes say otherwise.
+    """
+    scenario: dict[str, Any] = {
+        "model": {"preset": "llama-3.1-8b"},
+        "parallelism": {"data": 8},
+        "checkpoint": {"format": "megatron"},
+    }
     job: dict[str, Any] = {"name": "8B", "count": num_jobs, "scenario": scenario}
     whole: dict[str, Any] = {
         "jobs": [job],
@@ -19,6 +26,11 @@ def document(*, num_jobs: int = 1, **changes: Any) -> dict[str, Any]:
     for name, value in changes.items():
         place = scenario if name in ("checkpoint", "reliability") else whole
         (job if name in ("start", "compute_jitter_fraction") else place)[name] = value
+    scenario["checkpoint"] = {"format": "megatron"} | scenario["checkpoint"]
+    scenario["training"] = {"distributed_optimizer": scenario["checkpoint"]["format"] == "torch-dist"}
+    if "reliability" in scenario:
+        relaunch = {} if "restart_seconds" in scenario["reliability"] else {"relaunch_seconds": 0}
+        scenario["reliability"] = {"detection_seconds": 0} | relaunch | scenario["reliability"]
     return whole
 
 

@@ -58,7 +58,8 @@ FRAMEWORKS = st.sampled_from(
         {"training": {"framework": "megatron"}},
         {"training": {"framework": "megatron", "vocabulary_padding_multiple": 128}},
         {"checkpoint": {"format": "torch-dist"}, "parallelism": {"virtual_pipeline": 2}},
-        {"checkpoint": {"format": "torch-dist"}, "parallelism": {"expert_tensor": 1}},
+        {"training": {"distributed_optimizer": True}, "parallelism": {"expert_tensor": 1}},
+        {"checkpoint": {"format": "megatron"}},
         {"training": {"framework": "deepspeed"}},
         {"training": {"framework": "fsdp2"}},
     ]
@@ -121,7 +122,8 @@ def test_the_layout_of_llama_405b_is_found() -> None:
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_layouts_are_ranked_by_the_objective_and_then_by_the_stated_rule(objective: Any) -> None:
     training = BATCH | {"global_batch_size": 1536}
-    found = search("gpt3-175b", 1536, training=training, storage=RATES, asked={"objective": objective})
+    saved = {"checkpoint": {"format": "megatron"}, "storage": RATES}
+    found = search("gpt3-175b", 1536, training=training, **saved, asked={"objective": objective})
     figures = [OBJECTIVES[objective](layout) for layout in found.layouts]
     order = [
         (float("inf") if figure is None else figure, layout.model_parallel_gpus, layout.parallelism.pipeline)

@@ -24,7 +24,12 @@ HAIR = 1e-6
 
 
 def document(**blocks: Any) -> dict[str, Any]:
-    return copy.deepcopy(REFERENCE_SCENARIO) | copy.deepcopy(blocks)
+    """The reference scenario with some blocks replaced; what they leave open of its format and recovery stays."""
+    asked = copy.deepcopy(REFERENCE_SCENARIO) | copy.deepcopy(blocks)
+    asked["checkpoint"] = {"format": "megatron"} | asked["checkpoint"]
+    relaunch = {} if "restart_seconds" in asked["reliability"] else {"relaunch_seconds": 0}
+    asked["reliability"] = {"detection_seconds": 0} | relaunch | asked["reliability"]
+    return asked
 
 
 def with_field(asked: dict[str, Any], field: str, value: float) -> dict[str, Any]:

@@ -185,6 +185,7 @@ OWN_FIELDS: dict[FormatField, dict[str, Any]] = {
     "zero_stage": {"parallelism": {"zero_stage": 2}},
     "shard_group": {"parallelism": {"shard_group": 2, "data": 4}},
     "files_per_rank": {"checkpoint": {"files_per_rank": 2}},
+    "distributed_optimizer": {"training": {"distributed_optimizer": True}},
 }
 
 
@@ -196,6 +197,7 @@ def test_a_field_that_a_format_does_not_take_is_refused(
     given_fields = OWN_FIELDS[field]
     checkpoint = {"format": saved_as.name} | given_fields.get("checkpoint", {})
     question = document(saved_as, framework, given_fields.get("parallelism", {}), checkpoint=checkpoint)
+    question["training"] |= given_fields.get("training", {})
     if field in saved_as.takes:
         assert answer(scenario_from(question)).checkpoint.total_bytes > 0
     else:

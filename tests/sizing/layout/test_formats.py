@@ -12,15 +12,16 @@ from sizing.report import SizingReport, answer
 from sizing.scenario import scenario_from
 from sizing.sized import manifest_of
 from tests.sizing.layout.worlds import MIXTURE, degrees
+from tests.sizing.layout.worlds import training as trained
 
 
 def report_of(name: str, model: dict[str, Any], training: dict[str, Any] | None = None, **degrees: Any) -> SizingReport:
-    framework = {"framework": FORMATS[name].frameworks[0]}
+    saved_as = FORMATS[name]
     return answer(
         scenario_from(
             {
                 "model": model,
-                "training": framework | (training or {}),
+                "training": trained(saved_as, saved_as.frameworks[0]) | (training or {}),
                 "parallelism": degrees,
                 "checkpoint": {"format": name},
             }
@@ -74,6 +75,39 @@ def test_llama_405b_with_a_distributed_optimizer_reads_weights_again_and_the_opt
     assert readings == {"weights": 128, "master": 1, "moments": 1}
     classic = report_of("megatron", {"preset": "llama-3.1-405b"}, **degrees)
     assert classic.restore.read_bytes == pytest.approx(727e12, rel=1e-3)
+
+
+@pytest.mark.parametrize(("is_distributed", "readings"), [(False, 128), (True, 1)])
+def test_whether_the_optimizer_is_distributed_changes_who_reads_torch_dist_and_no_byte_of_it(
+    is_distributed: bool, readings: int
+) -> None:
+    """Fully parallel save deals what replicas hold alike as it deals shards; each replica then reads all of it."""
+    degrees: dict[str, Any] = {"tensor": 8, "pipeline": 16, "data": 128}
+    model = {"preset": "llama-3.1-405b"}
+    report = report_of("torch-dist", model, {"distributed_optimizer": is_distributed}, **degrees)
+    plain = report_of("torch-dist", model, **degrees)
+    assert report.checkpoint.model_dump() == plain.checkpoint.model_dump()
+    assert report.layout == plain.layout
+    parts = report.restore.parts
+    found = {name: parts[name].num_readings for name in ("weights", "master", "moments")}
+    assert found == {"weights": 128, "master": readings, "moments": readings}
+    parameters = 405_853_388_800
+    optimizer = 128 * 12 * parameters if not is_distributed else 12 * parameters
+    read = sum(parts[name].read_bytes for name in found)
+    assert read == pytest.approx(128 * 2 * parameters + optimizer, rel=1e-3)
+    state = 6 + 12 / (128 if is_distributed else 1)
+    assert report.training.gpu_state_bytes == pytest.approx(state * parameters / 128, rel=0.1)
+
+
+@pytest.mark.parametrize("name", [each.name for each in formats_of("megatron")])
+def test_whether_the_optimizer_is_distributed_never_follows_from_the_format(name: str) -> None:
+    saved_as = FORMATS[name]
+    report = report_of(name, {"preset": "llama-3.1-8b"}, data=8)
+    shards = saved_as.needs_distributed_optimizer
+    state = (6 + 12 / 8 if shards else 18) * report.model.num_parameters
+    assert report.training.gpu_state_bytes == pytest.approx(state)
+    unsaid = [row for row in report.assumptions if row.field == "training.distributed_optimizer"]
+    assert [row.value for row in unsaid] == ([] if shards or name == "megatron" else [False])
 
 
 def test_in_a_distributed_checkpoint_every_rank_writes_an_equal_share_of_its_stage() -> None:
@@ -161,6 +195,7 @@ def test_a_gathered_optimizer_is_read_by_the_nodes_that_wrote_it() -> None:
     document = {
         "model": {"preset": "llama-3.1-405b"},
         "parallelism": {"tensor": 8, "pipeline": 16, "data": 128},
+        "training": {"distributed_optimizer": True},
         "checkpoint": {"format": "megatron-distributed-optimizer"},
         "storage": {"profile": {"node_read_bytes_per_second": "8 GB/s"}},
     }
@@ -236,7 +271,25 @@ def test_fsdp_ranks_without_rows_of_a_small_tensor_write_less() -> None:
             "parallelism.tensor must be 1 with format fsdp-sharded, got 2",
         ),
         ({"parallelism": {"zero_stage": 2}}, "parallelism.zero_stage is a field of format deepspeed, got 2"),
-        ({"checkpoint": {"files_per_rank": 2}}, "checkpoint.files_per_rank is a field of format torch-dist, got 2"),
+        (
+            {"checkpoint": {"format": "megatron", "files_per_rank": 2}},
+            "checkpoint.files_per_rank is a field of format torch-dist, got 2",
+        ),
+        (
+            {"checkpoint": {"format": "megatron-distributed-optimizer"}},
+            "training.distributed_optimizer must be true with format megatron-distributed-optimizer, got False: "
+            "set it, or use format megatron or torch-dist",
+        ),
+        (
+            {"checkpoint": {"format": "megatron"}, "training": {"distributed_optimizer": True}},
+            "training.distributed_optimizer is a field of format megatron-distributed-optimizer or torch-dist, "
+            "got True: remove it, or use format megatron-distributed-optimizer or torch-dist",
+        ),
+        (
+            {"training": {"framework": "fsdp2", "distributed_optimizer": True}},
+            "training.distributed_optimizer is a field of format megatron-distributed-optimizer or torch-dist, "
+            "got True: remove it, or change training.framework",
+        ),
         ({"parallelism": {"shard_group": 2, "data": 4}}, "parallelism.shard_group is a field of format fsdp-sharded"),
         ({"parallelism": {"shard_group": 3, "data": 4}}, "does not divide data x context = 4"),
         ({"parallelism": {"expert": 3, "data": 4}}, "does not divide tensor x context x data = 4"),
@@ -249,6 +302,7 @@ def test_fsdp_ranks_without_rows_of_a_small_tensor_write_less() -> None:
             {
                 "model": {"preset": "mixtral-8x7b"},
                 "parallelism": {"tensor": 2, "expert": 2, "expert_tensor": 1, "data": 4},
+                "checkpoint": {"format": "megatron"},
             },
             "parallelism.expert_tensor must equal tensor 2 with format megatron, got 1",
         ),

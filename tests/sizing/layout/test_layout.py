@@ -31,7 +31,8 @@ UNEVEN = {
 
 
 def report_of(model: dict[str, Any], **parallelism: Any) -> SizingReport:
-    return answer(scenario_from({"model": model, "parallelism": parallelism}))
+    """In Megatron's classic format, whose files show what a rank holds."""
+    return answer({"model": model, "parallelism": parallelism, "checkpoint": {"format": "megatron"}})
 
 
 @st.composite
@@ -73,7 +74,9 @@ PIPELINE_BEFORE_DATA: tuple[Axis, ...] = ("tensor", "context", "expert", "pipeli
 @settings(max_examples=150)
 def test_classes_write_what_every_rank_holds_one_by_one(world: tuple[dict[str, Any], dict[str, Any]]) -> None:
     architecture, degrees = world
-    scenario = scenario_from({"model": {"architecture": architecture}, "parallelism": degrees})
+    scenario = scenario_from(
+        {"model": {"architecture": architecture}, "parallelism": degrees, "checkpoint": {"format": "megatron"}}
+    )
     assert scenario.model.architecture is not None
     inventory = inventory_of(scenario.model.architecture)
     expected = parameters_by_rank(inventory, scenario.parallelism, architecture["num_layers"])
@@ -210,7 +213,9 @@ def test_expert_ranks_hold_what_a_walk_over_every_expert_finds(
         "first_dense_layers": 3,
     }
     degrees = {"tensor": tensor, "pipeline": pipeline, "expert": expert, "data": expert * replicas}
-    scenario = scenario_from({"model": {"architecture": architecture}, "parallelism": degrees})
+    scenario = scenario_from(
+        {"model": {"architecture": architecture}, "parallelism": degrees, "checkpoint": {"format": "megatron"}}
+    )
     assert scenario.model.architecture is not None
     inventory = inventory_of(scenario.model.architecture)
     dense = tuple(group for group in inventory if not group.experts)

@@ -13,14 +13,14 @@ from sizing.layout.formats import FORMATS
 from sizing.report import answer
 from sizing.scenario import Scenario, scenario_from
 from sizing.sized import manifest_of, saved_by_rank_of
-from tests.sizing.layout.worlds import MIXTURE, degrees
+from tests.sizing.layout.worlds import MIXTURE, degrees, training
 
 
 def scenario_of(name: str, degrees: dict[str, Any], optimizer: str = "adam") -> Scenario:
     return scenario_from(
         {
             "model": {"architecture": MIXTURE},
-            "training": {"framework": FORMATS[name].frameworks[0], "optimizer": optimizer},
+            "training": training(FORMATS[name], FORMATS[name].frameworks[0], optimizer=optimizer),
             "parallelism": degrees,
             "checkpoint": {"format": name},
         }
@@ -57,7 +57,12 @@ def test_a_whole_tensor_is_counted_as_the_container_counts_it(name: str, data: s
 
 
 def test_a_tensor_rank_saves_its_cut_of_each_matrix_and_every_norm_whole() -> None:
-    gpt2 = {"model": {"preset": "gpt2"}, "parallelism": {"tensor": 2, "pipeline": 12}, "training": {"optimizer": "sgd"}}
+    gpt2 = {
+        "model": {"preset": "gpt2"},
+        "parallelism": {"tensor": 2, "pipeline": 12},
+        "training": {"optimizer": "sgd"},
+        "checkpoint": {"format": "megatron"},
+    }
     saved = saved_by_rank_of(scenario_from(gpt2))
     assert len(saved.ranks) == 24
     middle = {tensor.name: tensor for tensor in saved.tensors(saved.ranks[4]) if tensor.part == "weights"}

@@ -11,6 +11,7 @@ from sizing.layout.formats.base import CheckpointFormat, RankShare
 from sizing.layout.formats.readers import Readers, every_replica
 from sizing.layout.parallelism import Parallelism, Ranks
 from sizing.layout.saving_ranks import SavingRank
+from sizing.layout.sharding import Sharding
 from sizing.model import TensorGroup
 from sizing.state.saved_state import PartName
 
@@ -42,7 +43,7 @@ class StageFiles(CheckpointFormat):
         """Both are saved."""
         return True
 
-    def readers(self, part: PartName, parallelism: Parallelism) -> Readers:
+    def readers(self, part: PartName, parallelism: Parallelism, sharding: Sharding) -> Readers:
         """Each rank the rows that it holds."""
         return every_replica(parallelism.replicas)
 
@@ -60,7 +61,7 @@ STAGE_FILES = StageFiles(
     writers="the first rank of each stage",
     gathers="everything",
     reshards="everything",
-    has_sharded_optimizer=False,
+    needs_distributed_optimizer=False,
     container=CONTAINERS["safetensors"],
     has_metadata=False,
     assumptions=(),

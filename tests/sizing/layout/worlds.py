@@ -52,10 +52,16 @@ def document(
     """A scenario in that format."""
     return {
         "model": {"architecture": MIXTURE},
-        "training": {"framework": framework},
+        "training": training(saved_as, framework),
         "parallelism": degrees,
         "checkpoint": {"format": saved_as.name},
     } | blocks
+
+
+def training(saved_as: CheckpointFormat, framework: Framework, **fields: Any) -> dict[str, Any]:
+    """How the framework trains what the format can save."""
+    needed = {"distributed_optimizer": True} if saved_as.needs_distributed_optimizer else {}
+    return {"framework": framework} | fields | needed
 
 
 @st.composite
@@ -70,7 +76,12 @@ def documents(draw: st.DrawFn, saved_as: CheckpointFormat, framework: Framework)
         framework,
         draw(degrees(saved_as, has_experts="num_experts" in architecture)),
         model={"architecture": architecture},
-        training={"framework": framework, "optimizer": draw(st.sampled_from(OPTIMIZERS))},
+        training=training(
+            saved_as,
+            framework,
+            optimizer=draw(st.sampled_from(OPTIMIZERS)),
+            distributed_optimizer="distributed_optimizer" in saved_as.takes and draw(st.booleans()),
+        ),
         checkpoint=checkpoint,
         cluster={"node": None, "node_spec": {"gpus_per_node": draw(st.sampled_from([1, 3, 4, 8]))}},
     )

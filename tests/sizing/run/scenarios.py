@@ -9,6 +9,7 @@ from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 
 ASYNC: dict[str, Any] = {
     "model": {"preset": "llama-3.1-405b"},
+    "training": {"distributed_optimizer": True},
     "parallelism": {"tensor": 8, "pipeline": 16, "data": 128},
     "checkpoint": {"format": "torch-dist", "mode": "async", "interval_seconds": "10min"},
     "cluster": {"node": "dgx-h100"},

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from sizing.errors import InvalidInput
+from sizing.explore.requirements.solver import requirements
 from sizing.published import published
 from sizing.run.failures import Reliability, mtbf_seconds
 from sizing.scenario import scenario_from
@@ -67,6 +68,47 @@ def test_reading_counts_unless_a_restart_was_measured() -> None:
     measured = report(ASYNC, reliability={"relaunch_seconds": 0.0, "restart_seconds": 400}).interval
     assert computed.recovery_seconds == pytest.approx(360 + (report(ASYNC).restore.seconds or 0))
     assert measured.recovery_seconds == 460
+
+
+def test_detection_and_relaunch_take_the_midpoints_of_their_ranges_where_nobody_says() -> None:
+    found = report(ASYNC, reliability=None)
+    assert found.restore.time_to_first_step_seconds == found.restore.seconds
+    unsaid = report(document(ASYNC, reliability=None) | {"reliability": {"mtbf_seconds": "9h"}})
+    assert (unsaid.restore.time_to_first_step_seconds or 0) - (unsaid.restore.seconds or 0) == pytest.approx(300 + 450)
+    assert unsaid.interval.recovery_seconds == unsaid.restore.time_to_first_step_seconds
+    rows = {row.field: row for row in unsaid.assumptions if row.field.startswith("reliability.")}
+    assert {name: row.value for name, row in rows.items()} == {
+        "reliability.detection_seconds": 300,
+        "reliability.relaunch_seconds": 450,
+    }
+    for row, (low, high) in zip(rows.values(), ((0, 600), (300, 600)), strict=True):
+        assert f"midpoint of {low} to {high}: " in row.reason
+        assert "arXiv" in row.reason
+
+
+def test_a_recovery_target_without_reliability_is_told_what_is_left_out() -> None:
+    asked = document(ASYNC, reliability=None)
+    (told,) = [w for w in report(asked, targets={"recovery_seconds": 60}).warnings if "restore alone" in w]
+    assert told.endswith("Detection takes 0 to 600 s and relaunch 300 to 600 s")
+    assert not any("restore alone" in warning for warning in report(asked).warnings)
+    assert not any("restore alone" in w for w in report(ASYNC, targets={"recovery_seconds": 60}).warnings)
+
+
+def test_no_relaunch_is_assumed_beside_a_measured_restart() -> None:
+    rate = {"mtbf_seconds": "9h", "restart_seconds": "20min"}
+    found = report(document(ASYNC, reliability=None) | {"reliability": rate})
+    assert found.interval.recovery_seconds == 300 + 1200
+    fields = [row.field for row in found.assumptions if row.field.startswith("reliability.")]
+    assert fields == ["reliability.detection_seconds"]
+
+
+def test_a_recovery_shorter_than_detection_and_relaunch_is_not_blamed_on_the_storage() -> None:
+    asked = document(ASYNC, reliability=None) | {
+        "reliability": {"mtbf_seconds": "9h"},
+        "targets": {"recovery_seconds": "5min"},
+    }
+    reasons = " ".join(row.reason for row in requirements(asked).requirements)
+    assert "detection and relaunch alone take 12.5 min" in reasons
 
 
 def test_a_restart_shorter_than_the_reading_is_doubted() -> None:

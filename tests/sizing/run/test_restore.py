@@ -154,11 +154,12 @@ def test_shards_that_do_not_line_up_are_read_more_than_once() -> None:
     [
         (
             {
+                "training": {"distributed_optimizer": False},
                 "checkpoint": {
                     "format": "megatron",
                     "mode": "sync",
                     "restore_parallelism": {"tensor": 4, "pipeline": 16},
-                }
+                },
             },
             r"restore_parallelism\.tensor must equal parallelism\.tensor 8 with format megatron, .* got 4",
         ),
@@ -175,6 +176,7 @@ def test_a_layout_that_the_files_cannot_be_read_into_is_refused(blocks: dict[str
 
 
 def test_replicas_may_change_in_every_megatron_format() -> None:
-    checkpoint = {"format": "megatron", "mode": "sync"}
-    more = report(ASYNC, checkpoint=checkpoint | {"restore_parallelism": {"tensor": 8, "pipeline": 16, "data": 4}})
+    classic = document(ASYNC, training={"distributed_optimizer": False}, checkpoint={"format": "megatron"})
+    checkpoint = {"mode": "sync", "restore_parallelism": {"tensor": 8, "pipeline": 16, "data": 4}}
+    more = report(classic, checkpoint=checkpoint)
     assert {part.num_readings for part in more.restore.parts.values()} == {4}

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from sizing.errors import InvalidInput
+from sizing.summary.purchase import required_rows
 from tests.sizing.run.scenarios import report
 
 CHECKPOINT = 13_800_000_000_000
@@ -15,6 +16,16 @@ def test_the_last_the_best_and_the_one_being_written_are_whole() -> None:
     capacity = report(retention={"keep_last": 3, "keep_best": 2}).capacity
     assert capacity.num_checkpoints == 6
     assert capacity.capacity_bytes == capacity.checkpoints_bytes == 6 * CHECKPOINT
+
+
+def test_a_default_of_one_checkpoint_says_what_each_further_one_takes() -> None:
+    one, three = (report(retention={"keep_last": kept}).capacity for kept in (1, 3))
+    assert one.further_checkpoint_bytes == CHECKPOINT
+    assert three.capacity_bytes - one.capacity_bytes == 2 * one.further_checkpoint_bytes
+    (assumed,) = [row.reason for row in report().assumptions if row.field == "retention.keep_last"]
+    assert assumed.endswith("; each further one takes 13.80 TB")
+    (shown,) = [row for row in required_rows(report()) if row.label == "min capacity"]
+    assert shown.meaning == "2 checkpoints, with the one being written; each further one kept +13.80 TB"
 
 
 def test_weights_of_every_nth_add_up_day_by_day() -> None:

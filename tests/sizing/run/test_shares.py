@@ -18,10 +18,11 @@ from tests.sizing.run.scenarios import NVME, PEERS, document, tiered
 
 FAILING = {
     "model": {"preset": "llama-3.1-70b"},
+    "training": {"distributed_optimizer": True},
     "parallelism": {"tensor": 8, "pipeline": 4, "data": 16},
     "checkpoint": {"format": "torch-dist", "interval_seconds": 30},
     "storage": {"profile": {"write_bytes_per_second": "50 GB/s", "read_bytes_per_second": "50 GB/s"}},
-    "reliability": {"mtbf_seconds": "5min", "relaunch_seconds": 30},
+    "reliability": {"mtbf_seconds": "5min", "detection_seconds": 0, "relaunch_seconds": 30},
 }
 """A run that fails every five minutes and saves two thirds of the time: no share is small."""
 

@@ -1,7 +1,6 @@
 """What a GPU keeps of each parameter, as the documentation of Megatron-LM says, and on which GPU it is most."""
 
 import re
-from functools import partial
 from typing import Any
 
 import pytest
@@ -29,10 +28,11 @@ PARAMETER, NOTHING = Content(1, 1, {}, {}), Content(0, 0, {}, {})
 def test_a_parameter_takes_what_the_documentation_of_megatron_says(row: dict[str, Any], num_ranks: int) -> None:
     precision: Any = "fp32" if row["parameters"] == "fp32" else f"{row['parameters']}-mixed"
     training, parallelism = Training(precision=precision), Parallelism(data=num_ranks)
-    sharding = partial(sharding_of, training.framework, parallelism)
     whole, shared = (float(number) for number in re.findall(r"\b\d+", row["distributed"]))
-    plain = StateRule.of(training, sharding(has_distributed_optimizer=False))
-    distributed = StateRule.of(training, sharding(has_distributed_optimizer=True))
+    plain, distributed = (
+        StateRule.of(training, sharding_of(training.model_copy(update={"distributed_optimizer": is_so}), parallelism))
+        for is_so in (False, True)
+    )
     assert plain.rank_bytes(PARAMETER, NOTHING) == row["plain"]
     assert distributed.rank_bytes(PARAMETER, NOTHING) == whole + shared / num_ranks
 
@@ -41,7 +41,7 @@ def test_a_parameter_takes_what_the_documentation_of_megatron_says(row: dict[str
 def test_a_stage_of_zero_leaves_on_a_gpu_what_its_paper_says(zero_stage: int, row: str) -> None:
     """7.5 billion parameters on 64 GPUs: 120 GB, of which the last stage leaves a 64th."""
     training, parallelism = Training(framework="deepspeed"), Parallelism(data=64, zero_stage=zero_stage)
-    sharding = sharding_of("deepspeed", parallelism, has_distributed_optimizer=True)
+    sharding = sharding_of(training, parallelism)
     model = Content(7_500_000_000, 7_500_000_000, {}, {})
     assert (
         StateRule.of(training, sharding).rank_bytes(model, NOTHING) == published("zero_model_state_memory")[row] * 1e9
@@ -53,7 +53,7 @@ def test_a_rank_of_fsdp_keeps_its_part_of_everything_in_its_shard_group(
     shard_group: int | None, num_shards: int
 ) -> None:
     training, parallelism = Training(framework="fsdp2"), Parallelism(data=64, shard_group=shard_group)
-    sharding = sharding_of("fsdp2", parallelism, has_distributed_optimizer=True)
+    sharding = sharding_of(training, parallelism)
     fp32_weights_gradients_and_two_moments = 16
     expected = fp32_weights_gradients_and_two_moments / num_shards
     assert StateRule.of(training, sharding).rank_bytes(PARAMETER, NOTHING) == expected
@@ -63,7 +63,7 @@ def test_a_rank_of_fsdp_keeps_its_part_of_everything_in_its_shard_group(
 def test_experts_are_shared_by_fewer_ranks_than_dense_tensors() -> None:
     """8 data ranks hold the same dense tensors, 2 the same experts: 6 bytes stay, 12 are shared, as Megatron documents."""
     parallelism = Parallelism(data=8, expert=4)
-    rule = StateRule.of(Training(), sharding_of("megatron", parallelism, has_distributed_optimizer=True))
+    rule = StateRule.of(Training(), sharding_of(Training(distributed_optimizer=True), parallelism))
     assert rule.rank_bytes(PARAMETER, NOTHING) == 6 + 12 / 8
     assert rule.rank_bytes(NOTHING, PARAMETER) == 6 + 12 / 2
 
@@ -71,7 +71,12 @@ def test_experts_are_shared_by_fewer_ranks_than_dense_tensors() -> None:
 def test_the_state_is_that_of_one_gpu() -> None:
     """Of DeepSeek-V3's stages the first holds most beside the experts, others hold most experts: no GPU holds both."""
     blocks = {
-        "training": {"sequence_length": 1, "micro_batch_size": 1, "recomputation": "full"},
+        "training": {
+            "sequence_length": 1,
+            "micro_batch_size": 1,
+            "recomputation": "full",
+            "distributed_optimizer": True,
+        },
         "parallelism": {"pipeline": 16, "data": 128, "expert": 64},
         "checkpoint": {"format": "torch-dist"},
     }
@@ -135,16 +140,20 @@ def test_the_layout_search_says_what_zero_3_gathers_in_a_layout_that_fits() -> N
     assert untold == []
 
 
-def test_a_format_that_shards_the_optimizer_is_named_where_it_would_do() -> None:
+@pytest.mark.parametrize(
+    ("name", "saved"),
+    [("torch-dist", ""), ("megatron", "checkpoint.format megatron-distributed-optimizer or torch-dist")],
+)
+def test_a_distributed_optimizer_is_named_where_it_would_do(name: str, saved: str) -> None:
     blocks = {"model": {"preset": "llama-3.1-70b"}, "parallelism": {"tensor": 8, "data": 16}}
-    refused = answer(scenario_from(blocks))
-    named = "megatron-distributed-optimizer or torch-dist, which shards the optimizer, it needs"
+    refused = answer(blocks | {"checkpoint": {"format": name}})
+    named = f"training.distributed_optimizer true{saved and ' and '}{saved} it needs"
     [warning] = [warning for warning in refused.warnings if "cannot run" in warning]
-    sharded = answer(scenario_from(blocks | {"checkpoint": {"format": "torch-dist"}})).training
+    sharded = answer(blocks | {"training": {"distributed_optimizer": True}}).training
     assert sharded.state_fits
-    assert f"cannot run. With checkpoint.format {named} {sharded.gpu_state_bytes / 1e9:.2f} GB. The nearest" in warning
-    alone = answer(scenario_from(blocks | {"parallelism": {"tensor": 8}}))
-    assert not any(named in warning for warning in alone.warnings)
+    assert f"cannot run. With {named} {sharded.gpu_state_bytes / 1e9:.2f} GB. The nearest" in warning
+    alone = answer(blocks | {"parallelism": {"tensor": 8}})
+    assert not any("distributed_optimizer" in warning for warning in alone.warnings)
 
 
 @pytest.mark.parametrize(
@@ -161,4 +170,4 @@ def test_a_format_that_shards_the_optimizer_is_named_where_it_would_do() -> None
 def test_what_is_gathered_to_compute_follows_from_who_shards_the_weights(
     framework: Framework, parallelism: Parallelism, gathers: str
 ) -> None:
-    assert sharding_of(framework, parallelism, has_distributed_optimizer=True).gathers == gathers
+    assert sharding_of(Training(framework=framework), parallelism).gathers == gathers

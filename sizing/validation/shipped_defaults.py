@@ -1,0 +1,57 @@
+"""What is taken where a scenario leaves it open, beside what the frameworks ship."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sizing.published import published
+from sizing.report import answer
+from sizing.run.retention import Retention
+from sizing.validation.comparison import EXACT, Comparison, Source
+
+_SHIPPED = Source("tool", "Defaults that frameworks ship, read from their source code (1 is yes, 0 is no)")
+
+_NUM_GPUS = 16
+
+
+def shipped_defaults() -> Iterator[Comparison]:
+    """Format, writers, files, optimizer, mode and checkpoints kept."""
+    report = answer({"model": {"preset": "llama-3.1-8b"}, "parallelism": {"data": _NUM_GPUS}})
+    left_open = {row.field: row.value for row in report.assumptions}
+    megatron = "Megatron-LM"
+    rows = (
+        ("ckpt_format", "format torch-dist", report.checkpoint.format == "torch-dist", "torch_dist"),
+        ("ckpt_fully_parallel_save", "every rank saves", report.layout.num_writers == _NUM_GPUS, True),
+        ("use_distributed_optimizer", "distributed optimizer", left_open["training.distributed_optimizer"], True),
+        ("async_save", "asynchronous saves", left_open["checkpoint.mode"] == "async", True),
+    )
+    for setting, fact, is_so, yes in rows:
+        yield _SHIPPED.compared(
+            f"{megatron}: {fact}", int(is_so), int(_default(megatron, setting) == yes), within=EXACT
+        )
+    threads = _default(megatron, "thread_count of the torch_dist save strategy")
+    files = report.checkpoint.num_files / report.layout.num_writers
+    yield _SHIPPED.compared(f"{megatron}: files that a rank writes", files, threads, within=EXACT)
+    yield from _kept()
+
+
+def _kept() -> Iterator[Comparison]:
+    """Checkpoints that stay: a default of one is the min, and what each further one takes stands beside it."""
+    yield _SHIPPED.compared(
+        "torchtitan: newest checkpoints kept",
+        Retention().keep_last,
+        _default("torchtitan", "checkpoint.keep_latest_k"),
+        within=EXACT,
+        miss="the default is the min that a restart needs, and the answer says what each further one takes",
+    )
+    yield _SHIPPED.not_compared(
+        "Megatron-LM: newest checkpoints kept (-1 is all)",
+        _default("Megatron-LM", "most_recent_k"),
+        because="all stay, so the capacity grows with the run: retention.keep_last says how many are kept",
+    )
+
+
+def _default(framework: str, setting: str) -> Any:
+    rows = published("framework_defaults")["rows"]
+    return next(row["default"] for row in rows if (row["framework"], row["setting"]) == (framework, setting))
