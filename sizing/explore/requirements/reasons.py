@@ -110,9 +110,10 @@ def _obstacle_to_goodput(asked: Asked, is_interval: bool, at_interval: float) ->
 def _obstacle_to_recovery(asked: Asked, restore: Restore) -> str:
     reliability, wanted = asked.inputs.reliability, asked.inputs.targets.recovery_seconds or 0.0
     before = float(seconds_before_reading(reliability))
-    if before >= wanted:
-        return f"not met at any value; detection and relaunch alone take {seconds_text(before)}"
     measured = reliability.restart_seconds if reliability else None
+    if before >= wanted:
+        what = "detection and relaunch alone take" if measured is None else "detection alone takes"
+        return f"not met at any value; {what} {seconds_text(before)}"
     if measured is not None and measured > (restore.seconds or 0.0):
         return f"not met at any value; reliability.restart_seconds alone is {seconds_text(measured)}"
     reading = seconds_text(restore.seconds or 0.0)
