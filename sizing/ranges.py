@@ -22,7 +22,7 @@ class PlausibleRange(BaseModel):
     low: float = Field(description="Lower end, in the unit of the field, or a fraction where `fraction_of` says so.")
     high: float = Field(description="Upper end, in the unit of the field, or a fraction where `fraction_of` says so.")
     fraction_of: str | None = Field(
-        None, description="Published value that both ends are fractions of. Default: they are values themselves."
+        None, description="Published value of which each end is a fraction. Default: they are values themselves."
     )
     source: str = Field(description="Where both ends were read.")
 

@@ -23,6 +23,10 @@ FIRST_VERSION = 1
 
 Document = Mapping[str, Any]
 
+_MEGATRON = ("megatron",)
+_OF_A_DISTRIBUTED_OPTIMIZER = ("torch-dist", "megatron-distributed-optimizer")
+"""Formats that meant in the first version that Megatron's optimizer is distributed."""
+
 
 @dataclass(frozen=True, slots=True)
 class FormerDefault:
@@ -40,8 +44,8 @@ def _format(document: Document) -> str | None:
 def _distributed_optimizer(document: Document) -> bool | None:
     """A format said whether the optimizer is distributed."""
     named = str((_block(document, "checkpoint") or {}).get("format"))
-    distributed = known_spelling(named, ("torch-dist", "megatron-distributed-optimizer")) is not None
-    return True if _is_megatron(document) and distributed else None
+    said = known_spelling(named, _OF_A_DISTRIBUTED_OPTIMIZER)
+    return True if said and _is_megatron(document) else None
 
 
 def _at_once(_: Document) -> float:
@@ -120,7 +124,7 @@ def as_left_open(scenario: BaseModel, given: Document, fields: Collection[str]) 
 
 def _is_megatron(document: Document) -> bool:
     framework = (_block(document, "training") or {}).get("framework") or "megatron"
-    return known_spelling(str(framework), ("megatron",)) is not None
+    return bool(known_spelling(str(framework), _MEGATRON))
 
 
 def _block(document: Document, path: str) -> Document | None:

@@ -32,7 +32,7 @@ class PublishedRate(CatalogEntry):
     """A published failure rate, and of which jobs it is."""
 
     counts: str = Field(description="Kind of event that was counted, and over which time.")
-    gpu: str = Field(description="GPU of the cluster.")
+    gpu: str = Field(description="Model of the GPUs that were watched, such as H100.")
     num_gpus: Annotated[int, Field(ge=1)] = Field(description="GPUs of the cluster or job that was watched.")
     failures_per_node_day: Annotated[float, Field(gt=0)] = Field(
         description="Mean failures per node and day, for nodes of 8 GPUs."

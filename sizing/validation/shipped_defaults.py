@@ -21,15 +21,14 @@ def shipped_defaults() -> Iterator[Comparison]:
     left_open = {row.field: row.value for row in report.assumptions}
     megatron = "Megatron-LM"
     rows = (
-        ("ckpt_format", "format torch-dist", report.checkpoint.format == "torch-dist", "torch_dist"),
-        ("ckpt_fully_parallel_save", "every rank saves", report.layout.num_writers == _NUM_GPUS, True),
-        ("use_distributed_optimizer", "distributed optimizer", left_open["training.distributed_optimizer"], True),
-        ("async_save", "asynchronous saves", left_open["checkpoint.mode"] == "async", True),
+        ("torch_dist", report.checkpoint.format.replace("-", "_"), _default(megatron, "ckpt_format")),
+        (True, report.layout.num_writers == _NUM_GPUS, _default(megatron, "ckpt_fully_parallel_save")),
+        (True, left_open["training.distributed_optimizer"], _default(megatron, "use_distributed_optimizer")),
+        (True, left_open["checkpoint.mode"] == "async", _default(megatron, "async_save")),
     )
-    for setting, fact, is_so, yes in rows:
-        yield _SHIPPED.compared(
-            f"{megatron}: {fact}", int(is_so), int(_default(megatron, setting) == yes), within=EXACT
-        )
+    facts = ("format torch-dist", "every rank saves", "distributed optimizer", "asynchronous saves")
+    for fact, (yes, taken, shipped) in zip(facts, rows, strict=True):
+        yield _SHIPPED.compared(f"{megatron}: {fact}", int(taken == yes), int(shipped == yes), within=EXACT)
     threads = _default(megatron, "thread_count of the torch_dist save strategy")
     files = report.checkpoint.num_files / report.layout.num_writers
     yield _SHIPPED.compared(f"{megatron}: files that a rank writes", files, threads, within=EXACT)

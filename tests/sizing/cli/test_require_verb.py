@@ -7,7 +7,8 @@ from tests.testbed.terminal import ckpt_size
 
 FLAGS = (
     "--model megatron-1t --tensor 8 --pipeline 64 --data 6 --node dgx-a100 --observed-bytes 13.8TB "
-    "--write-bandwidth 273GB/s --read-bandwidth 1TB/s --interval 4h --failures-per-node-day 0.0065"
+    "--write-bandwidth 273GB/s --read-bandwidth 1TB/s --interval 4h --failures-per-node-day 0.0065 "
+    "--format megatron --detection 0s --relaunch 0s"
 ).split()
 
 

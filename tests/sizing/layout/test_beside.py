@@ -46,7 +46,7 @@ def test_only_the_adapters_are_saved_unless_the_base_is_asked_for() -> None:
 def test_adapters_are_cut_with_their_matrix() -> None:
     """Cut by outputs, the second adapter is dealt out and the first repeated; cut by inputs, the other way round."""
     adapters = {"rank": RANK, "tensors": ["attention.query", "ffn.down"]}
-    report = report_of({"adapters": adapters}, parallelism={"tensor": 8})
+    report = report_of({"adapters": adapters}, parallelism={"tensor": 8}, checkpoint={"format": "megatron"})
     copies = {row.tensors: row.copies for row in report.checkpoint.replicated}
     assert copies == {"attention.query.adapter_in": 8, "ffn.down.adapter_out": 8}
     assert sum(c.num_ranks * c.bytes_per_rank for c in report.layout.rank_classes) == report.checkpoint.total_bytes
@@ -58,7 +58,12 @@ def test_on_every_rank_the_adapters_multiply_to_what_it_holds_of_their_matrix(
 ) -> None:
     """W + BA (Hu et al. 2021, equation 3) on 8 ranks: 4096 outputs become 512, or 11008 inputs 1376."""
     adapters = {"rank": RANK, "tensors": [matrix], "save_base": True}
-    document = {"model": {"preset": "llama-2-7b"}, "training": {"adapters": adapters}, "parallelism": {"tensor": 8}}
+    document = {
+        "model": {"preset": "llama-2-7b"},
+        "training": {"adapters": adapters},
+        "parallelism": {"tensor": 8},
+        "checkpoint": {"format": "megatron"},
+    }
     saved = saved_by_rank_of(scenario_from(document))
     for saving in saved.ranks:
         shapes = {tensor.name: tensor.shape for tensor in saved.tensors(saving) if tensor.part == "weights"}

@@ -15,7 +15,7 @@ HOUR = 3600.0
 
 
 def row(system: str) -> dict[str, Any]:
-    (found,) = [row for row in published("failure_rates")["rows"] if row["system"] == system]
+    found: dict[str, Any] = next(row for row in published("failure_rates")["rows"] if row["system"] == system)
     return found
 
 
