@@ -25,7 +25,7 @@ def test_after_a_power_failure_all_jobs_share_the_read_rate() -> None:
 
 def test_the_worst_rack_is_the_one_that_stops_most_readers() -> None:
     asked = document(num_jobs=5)
-    large = {"model": {"preset": "llama-3.1-8b"}, "parallelism": {"data": 40}}
+    large = asked["jobs"][0]["scenario"] | {"parallelism": {"data": 40}}
     asked["jobs"].insert(0, {"name": "large", "count": 2, "scenario": large})
     loads = loads_of(asked)
     assert [load.report.layout.num_nodes for load in loads] == [5, 1]
