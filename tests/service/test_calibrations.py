@@ -100,7 +100,7 @@ def test_a_sweep_reads_each_calibration_once_and_no_more_than_it_can_hold(
 def test_a_saved_scenario_keeps_the_id_and_its_report_has_the_figures(
     client: httpx.Client, token: str, stored: StoredCalibration
 ) -> None:
-    body = {"name": "calibrated", "scenario": scenario(str(stored.id))}
+    body: dict[str, Any] = {"name": "calibrated", "scenario": scenario(str(stored.id))}
     link = client.post("/v1/scenarios", json=body, headers=bearer(token)).headers["location"]
     assert client.get(link).json()["scenario"] == body["scenario"] | {"schema_version": SCHEMA_VERSION}
     expected = client.post("/v1/sizings", json=body["scenario"]).json()
