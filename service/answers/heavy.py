@@ -6,8 +6,8 @@ import csv
 import io
 from typing import Any
 
-from service.reports.forms import FORMS
-from service.reports.saved import Saved
+from service.reports.asked import Asked
+from service.reports.forms import Answer, made
 from service_client.documents import ReportForm
 from sizing.explore.clusters.cluster_answer import cluster_report
 from sizing.explore.clusters.cluster_scenario import ClusterScenario
@@ -19,6 +19,7 @@ from sizing.explore.requirements.solver import requirements_of
 from sizing.explore.scenario_simulation import ScenarioSimulation, simulated
 from sizing.explore.sweeps.sweep import sweep
 from sizing.report import answer
+from sizing.reports.document import comparison_document, sizing_document
 from sizing.scenario import Scenario
 from sizing.storage.calibration import calibrate
 from sizing.storage.measurement import BenchmarkResult
@@ -29,9 +30,10 @@ def requirements_json(scenario: Scenario) -> bytes:
     return requirements_of(scenario).model_dump_json().encode()
 
 
-def comparison_json(request: ComparisonRequest) -> bytes:
-    """The ComparisonReport of scenarios side by side."""
-    return comparison_of(request).model_dump_json().encode()
+def comparison_in(form: ReportForm, asked: Asked, request: ComparisonRequest) -> bytes:
+    """The ComparisonReport of scenarios side by side, in one of its forms."""
+    report = comparison_of(request)
+    return made(form, Answer(report, lambda: comparison_document(report), asked))
 
 
 def cluster_json(scenario: ClusterScenario) -> bytes:
@@ -64,10 +66,13 @@ def sweep_csv(document: dict[str, Any]) -> bytes:
     return text.getvalue().encode()
 
 
-def saved_report(form: ReportForm, saved: Saved, scenario: Scenario) -> bytes:
-    """The answer of today to a saved scenario, in one of its forms."""
-    made = FORMS[form].make(saved, scenario, answer(scenario))
-    return made.encode() if isinstance(made, str) else made
+def sizing_in(form: ReportForm, asked: Asked, scenario: Scenario) -> bytes:
+    """The answer of today to a scenario, in one of its forms."""
+    report = answer(scenario)
+    return made(
+        form,
+        Answer(report, lambda: sizing_document(scenario, report, title=asked.name, asked=asked.document), asked),
+    )
 
 
 def calibration_json(documents: list[str], engine: str | None) -> bytes:

@@ -21,6 +21,8 @@ from service.compute.pool import Compute
 from service.errors import explained
 from service.http.accept import preferred
 from service.http.problems import responses
+from service.reports.asked import Asked
+from service.reports.forms import PAGES, contents_of, form_wanted, report_response
 from service.routes.json_route import JsonRoute
 from sizing.explore.clusters.cluster_report import ClusterReport
 from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER, ClusterScenario
@@ -65,7 +67,7 @@ async def create_requirements(
 @router.post(
     "/comparisons",
     response_model=ComparisonReport,
-    responses=_REFUSALS,
+    responses={200: {"content": contents_of(*PAGES)}, **responses(400, 406, 408, 413, 415, 422, 503)},
     summary="Compare scenarios",
 )
 async def create_comparison(
@@ -76,10 +78,16 @@ async def create_comparison(
     ],
     compute: Compute,
     database: OpenDatabase,
+    accept: Annotated[str | None, Header(include_in_schema=False)] = None,
 ) -> Response:
-    """Which inputs of two to ten scenarios differ, which figures follow, and which input made which difference."""
+    """Which inputs of two to ten scenarios differ, which figures follow, and which input made which difference.
+
+    As JSON, or as a page to read (HTML) or PDF by `Accept`.
+    """
+    form = form_wanted(accept, among=PAGES)
     calibrated = await run_in_threadpool(comparison_with_calibrations, database, request)
-    return _json(await compute.run(heavy.comparison_json, calibrated))
+    asked = Asked({})
+    return report_response(form, asked, await compute.run(heavy.comparison_in, form, asked, calibrated))
 
 
 @router.post(

@@ -12,6 +12,7 @@ from sizing.charts.files import require_chart_name, write_chart
 from sizing.charts.sweeps import sweep_chart
 from sizing.cli.comparison_text import comparison_text
 from sizing.cli.files import read_document
+from sizing.cli.report_files import ReportFile, require_report_name, write_report
 from sizing.cli.requirements_text import requirements_text
 from sizing.cli.scenarios import AS_JSON, asked_document, asked_scenario
 from sizing.cli.sweep_output import sweep_text, varied_value, write_csv, write_sweep_csv
@@ -20,6 +21,7 @@ from sizing.explore.comparisons.comparison import compare
 from sizing.explore.requirements.solver import requirements_of
 from sizing.explore.sweeps.figures import OBJECTIVES
 from sizing.explore.sweeps.sweep import sweep
+from sizing.reports.document import comparison_document
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON")]
 ChartFile = Annotated[Path | None, typer.Option("--chart", help="Draw into FILE.html, .png, .svg or .json")]
@@ -165,9 +167,11 @@ def compare_verb(
     scenarios: Annotated[list[Path], typer.Argument(help="Scenarios, JSON or YAML; or one file with `scenarios`")],
     *,
     chart: ChartFile = None,
+    report_file: ReportFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare scenarios: which inputs and figures differ, and which input makes which difference."""
+    require_report_name(report_file)
     if chart is not None:
         require_chart_name(chart)
     documents = [read_document(path) for path in scenarios]
@@ -179,6 +183,7 @@ def compare_verb(
     report = compare(request)
     if chart is not None:
         write_chart(comparison_chart(report), chart)
+    write_report(lambda: comparison_document(report), report_file)
     if as_json:
         print(report.model_dump_json(indent=2))
     else:

@@ -37,10 +37,11 @@ def required_rows(report: SizingReport) -> Iterator[Row]:
         yield Row("drives", bytes_text(capacity.raw_bytes), usable)
     if report.cost is not None:
         total = report.cost.total
-        yield Row("cost", UNKNOWN if total is None else f"{total:,.2f}", _cost_text(report.cost))
+        yield Row("cost", UNKNOWN if total is None else f"{total:,.2f}", cost_text(report.cost))
 
 
-def _cost_text(cost: Cost) -> str:
+def cost_text(cost: Cost) -> str:
+    """What the cost is made of, in the currency of the prices."""
     parts = {"capacity": cost.capacity, "write bandwidth": cost.bandwidth, "lost GPU time": cost.lost_gpu_time}
     known = ", ".join(f"{name} {amount:,.2f}" for name, amount in parts.items() if amount is not None)
     return f"in the currency of costs: {known or 'no priced figure is known'}"

@@ -28,3 +28,5 @@ class Grid(NamedTuple):
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    stressed: frozenset[int] = frozenset()
+    """The rows that stand out, counted from 0."""

@@ -32,7 +32,7 @@ def with_remedies(checks: Sequence[TargetCheck], asked: Asked, *, given: Collect
 
 def rates_text(values: Mapping[str, float]) -> str:
     """Rates of a joint solution, and the interval that goes with them."""
-    parts = [f"{_name(field)} {_figure(field, value)}" for field, value in sorted(values.items(), key=_order)]
+    parts = [f"{value_name(field)} {value_text(field, value)}" for field, value in sorted(values.items(), key=_order)]
     return " and ".join(parts)
 
 
@@ -58,7 +58,8 @@ def _copy_remedy(asked: Asked, target: str) -> str:
     return f"min GPU-to-host bandwidth {rate_text(last_that_meets(meets, good=most, bad=1.0))} would meet it"
 
 
-def _name(field: str) -> str:
+def value_name(field: str) -> str:
+    """The name of a rate or an interval of a solution."""
     if field in _NAMES:
         return _NAMES[field]
     if field == INTERVAL:
@@ -68,7 +69,8 @@ def _name(field: str) -> str:
     return f"{direction} bandwidth {unit}"
 
 
-def _figure(field: str, value: float) -> str:
+def value_text(field: str, value: float) -> str:
+    """Such a value with its unit."""
     return seconds_text(value) if field == INTERVAL else rate_text(value)
 
 
