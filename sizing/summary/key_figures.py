@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping
 from sizing.report import SizingReport
 from sizing.run.goodput.shares import Shares
 from sizing.run.requirements.asked import INTERVAL
-from sizing.run.requirements.remedies import value_name, value_text
 from sizing.run.restore.restore import Restore
 from sizing.run.retention import Capacity
 from sizing.run.write import Write
 from sizing.storage.rates import DIRECTIONS
-from sizing.summary.purchase import cost_text, target_text
+from sizing.summary.purchase import amount_text, cost_text, target_text
 from sizing.summary.rows import UNKNOWN, Row
 from sizing.units import (
     binary_bytes_text,
@@ -41,7 +40,7 @@ def _checkpoint(report: SizingReport) -> Iterator[Row]:
 
 def _write(write: Write | None) -> Row:
     if write is None:
-        return Row("Write time", UNKNOWN, "give a storage: --write-bandwidth, --storage or --storage-preset")
+        return Row("Write time", UNKNOWN, "give --write-bandwidth, --storage or --storage-preset")
     stall = f", stalls training for {seconds_text(write.stall_seconds)}" if write.drain_seconds else ""
     meaning = f"at {rate_text(write.bytes_per_second)}{stall}; limit: {write.bottleneck}"
     return Row("Write time", seconds_text(write.seconds), meaning)
@@ -50,22 +49,22 @@ def _write(write: Write | None) -> Row:
 def _restore(restore: Restore) -> Row:
     read = f"all ranks read {decimal_bytes_text(restore.read_bytes)}"
     if restore.seconds is None or restore.bytes_per_second is None:
-        return Row("Restore time", UNKNOWN, f"{read}; give --read-bandwidth, --storage or --storage-preset")
+        return Row("Restore time", UNKNOWN, f"{read}; give --read-bandwidth or --storage")
     meaning = f"{read} at {rate_text(restore.bytes_per_second)}; limit: {restore.bottleneck}"
     return Row("Restore time", seconds_text(restore.seconds), meaning)
 
 
 def _loss(report: SizingReport) -> Iterator[Row]:
     interval = report.interval
-    every = f"one checkpoint every {seconds_text(interval.effective_interval_seconds or interval.interval_seconds)}"
+    every = f"every {seconds_text(interval.effective_interval_seconds or interval.interval_seconds)}"
     if interval.lost_at_interval_fraction is not None:
         lost = percent_text(interval.lost_at_interval_fraction)
-        yield Row("Lost time", lost, f"{_shares_text(report.shares)}; {every}")
+        yield Row("Lost time", lost, f"{every}: {_shares_text(report.shares)}")
     elif report.overhead.fraction is not None:
         stalled = percent_text(report.overhead.fraction)
-        yield Row("Overhead", stalled, f"stalled by saves, {every}; for failures give --mtbf")
+        yield Row("Overhead", stalled, f"stalled by saves {every}; for failures give --mtbf")
     else:
-        yield Row("Lost time", UNKNOWN, f"{every}; give a storage, and --mtbf or --failures-per-node-day")
+        yield Row("Lost time", UNKNOWN, "give a storage, and --mtbf or --failures-per-node-day")
     if interval.goodput_at_optimum_fraction is not None and interval.optimal_period_seconds is not None:
         yield Row("Best interval", seconds_text(interval.optimal_period_seconds), _best_text(report))
 
@@ -89,7 +88,9 @@ def _purchase(report: SizingReport) -> Iterator[Row]:
     capacity = report.capacity
     yield Row("To buy: capacity", decimal_bytes_text(capacity.usable_bytes), _capacity_text(capacity))
     if report.cost is not None:
-        yield Row("Cost", UNKNOWN if report.cost.total is None else f"{report.cost.total:,.0f}", cost_text(report.cost))
+        yield Row(
+            "Cost", UNKNOWN if report.cost.total is None else amount_text(report.cost.total), cost_text(report.cost)
+        )
 
 
 def _rates_together(needed: Mapping[str, float]) -> Iterator[Row]:
@@ -98,10 +99,16 @@ def _rates_together(needed: Mapping[str, float]) -> Iterator[Row]:
         rates = [(name, rate) for name, rate in needed.items() if name.endswith(f"{direction}_bytes_per_second")]
         if rates:
             (name, rate), *others = sorted(rates, key=lambda named: len(named[0]))
-            also = "".join(f", {value_name(other)} {value_text(other, value)}" for other, value in others)
-            yield Row(f"To buy: {direction}", value_text(name, rate), f"{value_name(name)}{also}; meets all targets")
+            also = "".join(f", {_place(other)} {rate_text(value)}" for other, value in others)
+            meaning = f"min bandwidth {_place(name)}".rstrip() + f"{also}; meets all targets"
+            yield Row(f"To buy: {direction}", rate_text(rate), meaning)
     if INTERVAL in needed:
-        yield Row("Interval to take", value_text(INTERVAL, needed[INTERVAL]), "meets all targets with these rates")
+        yield Row("Interval to take", seconds_text(needed[INTERVAL]), "meets all targets with these rates")
+
+
+def _place(field: str) -> str:
+    """Where a rate is counted: per node or per writer; nothing for that of the file system."""
+    return "per node" if "node_" in field else "per writer" if "writer_" in field else ""
 
 
 def _rates_alone(report: SizingReport) -> Iterator[Row]:
@@ -117,11 +124,11 @@ def _rates_alone(report: SizingReport) -> Iterator[Row]:
 
 def _capacity_text(capacity: Capacity) -> str:
     """What the usable bytes hold, and the drives behind them where redundancy takes more."""
-    held = f"min usable, holds {counted_text(capacity.num_checkpoints, 'checkpoint')} with the one being written"
+    held = f"min usable, for {counted_text(capacity.num_checkpoints, 'checkpoint')} with the one being written"
     if capacity.kept_weights_bytes:
         held += f" and {decimal_bytes_text(capacity.kept_weights_bytes)} of kept weights"
     if capacity.usable_bytes > capacity.capacity_bytes:
-        held += f": {decimal_bytes_text(capacity.capacity_bytes)}, the rest stays free"
+        held += f"; {decimal_bytes_text(capacity.capacity_bytes)} used, the rest stays free"
     if capacity.raw_bytes > capacity.usable_bytes:
         held += f"; {decimal_bytes_text(capacity.raw_bytes)} of raw drives"
     return held

@@ -20,9 +20,10 @@ _BLOCK = "targets."
 
 
 def verdict(report: SizingReport) -> str:
-    """Which targets are missed and which are met, in one sentence; one that nobody set is named as the default."""
+    """Which targets are missed and met, and what the run loses; a target that nobody set is named as the default."""
     assumed = {assumption.field.removeprefix(_BLOCK) for assumption in report.assumptions}
-    return verdict_on(report.targets, defaults=assumed)
+    on_targets, lost = verdict_on(report.targets, defaults=assumed), report.interval.lost_at_interval_fraction
+    return on_targets if lost is None else f"{on_targets[:-1]}; the run loses {percent_text(lost)} of its time."
 
 
 def verdict_on(checks: Sequence[TargetCheck], *, defaults: Collection[str] = ()) -> str:

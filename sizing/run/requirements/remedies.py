@@ -14,7 +14,7 @@ from sizing.run.targets import TargetCheck
 from sizing.units import MAX_BYTES, rate_text, seconds_text
 
 _NAMES = {WRITE_RATE: "min write bandwidth", READ_RATE: "min read bandwidth"}
-_NO_STORAGE = "no storage meets it at any interval: what comes before or beside the transfer takes too long"
+_NO_STORAGE = "no storage meets it at any interval: other steps take too long"
 
 
 def with_remedies(checks: Sequence[TargetCheck], asked: Asked, *, given: Collection[str]) -> list[TargetCheck]:
@@ -32,7 +32,7 @@ def with_remedies(checks: Sequence[TargetCheck], asked: Asked, *, given: Collect
 
 def rates_text(values: Mapping[str, float]) -> str:
     """Rates of a joint solution, and the interval that goes with them."""
-    parts = [f"{value_name(field)} {value_text(field, value)}" for field, value in sorted(values.items(), key=_order)]
+    parts = [f"{_name(field)} {_figure(field, value)}" for field, value in sorted(values.items(), key=_order)]
     return " and ".join(parts)
 
 
@@ -58,8 +58,7 @@ def _copy_remedy(asked: Asked, target: str) -> str:
     return f"min GPU-to-host bandwidth {rate_text(last_that_meets(meets, good=most, bad=1.0))} would meet it"
 
 
-def value_name(field: str) -> str:
-    """The name of a rate or an interval of a solution."""
+def _name(field: str) -> str:
     if field in _NAMES:
         return _NAMES[field]
     if field == INTERVAL:
@@ -69,8 +68,7 @@ def value_name(field: str) -> str:
     return f"{direction} bandwidth {unit}"
 
 
-def value_text(field: str, value: float) -> str:
-    """Such a value with its unit."""
+def _figure(field: str, value: float) -> str:
     return seconds_text(value) if field == INTERVAL else rate_text(value)
 
 
