@@ -71,8 +71,8 @@ def _figures(report: ComparisonReport) -> Grid:
 
 def _values(row: FigureRow) -> Iterator[str]:
     for place, (value, ratio) in enumerate(zip(row.values, row.ratios, strict=True)):
-        relative = f" ({ratio:.3g} x)" if place and ratio is not None and value != row.values[0] else ""
-        yield figure_text(row.figure, value) + relative
+        relative = "" if place == 0 or ratio is None else f" ({ratio:.3g} x)"
+        yield figure_text(row.figure, value) + relative.replace(" (1 x)", "")
 
 
 def _steps(report: ComparisonReport, explanation: Explanation) -> Grid:

@@ -66,9 +66,10 @@ def figure_words(name: str) -> str:
 def figure_name(name: str) -> str:
     """A dotted name as the label of a row: its block, and its last part in words.
 
-    >>> figure_name("storage.profile.write_bytes_per_second"), figure_name("host_memory"), figure_name("write.seconds")
-    ('storage: write bandwidth', 'host memory', 'write: time')
+    >>> figure_name("storage.profile.write_bytes_per_second"), figure_name("capacity.capacity_bytes")
+    ('storage: write bandwidth', 'capacity')
     """
     *blocks, last = name.split(".")
-    words = [block.replace("_", " ") for block in blocks if block not in _BETWEEN]
-    return f"{' '.join(words)}: {figure_words(last)}" if words else figure_words(last)
+    block = " ".join(block.replace("_", " ") for block in blocks if block not in _BETWEEN)
+    words = figure_words(last)
+    return f"{block}: {words}" if block not in ("", words) else words

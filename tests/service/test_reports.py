@@ -12,8 +12,11 @@ import httpx
 import pypdf
 import pytest
 
+from sizing.explore.comparisons.comparison import compare
+from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+from sizing.summary.figure_text import figure_name
 from tests.service.conftest import bearer, created_token, serving
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
@@ -61,12 +64,12 @@ def test_the_page_says_the_answer_first_and_loads_nothing(client: httpx.Client, 
 def test_the_page_says_what_it_rests_on(client: httpx.Client, link: str) -> None:
     said = re.sub(r"\s+", " ", Page(client.get(link, params={"form": "html"}).text).words)
     report = client.get(link).json()
-    titles = ("Who writes what", "What was assumed", "Where the figures come from", "The scenario as it was asked")
+    titles = ("What was asked", "Who writes what", "What was assumed", "Where the figures come from", "To ask it again")
     assert sorted(titles, key=said.index) == list(titles)
     assert len(report["provenance"]) > 2
     for origin in report["provenance"]:
-        figures = ", ".join(name or "others" for name in origin["figures"])
-        assert f"{figures}{origin['kind']}{origin['source']}" in said  # cells of one row
+        figures = ", ".join(figure_name(name) if name else "others" for name in origin["figures"])
+        assert f"{figures}{origin['kind']}" in said  # cells of one row
 
 
 def test_every_chart_is_a_drawing_with_words_for_those_who_do_not_see_it(client: httpx.Client, link: str) -> None:
@@ -129,3 +132,60 @@ def test_a_drawn_report_is_a_heavy_question_and_figures_are_not(tmp_path: Path) 
         refused = client.get(f"{saved}/report?form=html")
         assert (refused.status_code, refused.json()["code"]) == (422, "takes-too-long")
         assert client.get(f"{saved}/report?form=csv").status_code == 200
+
+
+QUESTIONS: dict[str, tuple[dict[str, Any], tuple[str, ...], str]] = {
+    "/v1/sizings": (REFERENCE_SCENARIO, ("13.80 TB", "19.17 GB/s", "Meets the target"), "csv"),
+    "/v1/comparisons": (REFERENCE_COMPARISON, ("Inputs that differ", "273.0 GB/s", "Meets the target"), ""),
+}
+"""Questions that are asked once: what the page says, and the form that they have beside JSON, page and PDF."""
+
+
+@pytest.mark.parametrize("path", QUESTIONS)
+def test_a_question_that_is_not_saved_gets_a_page_or_a_pdf_by_accept(client: httpx.Client, path: str) -> None:
+    question, figures, _ = QUESTIONS[path]
+    page = client.post(path, json=question, headers={"accept": "text/html,*/*;q=0.8"})
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert "script-src" not in page.headers["content-security-policy"]
+    said = re.sub(r"\s+", " ", Page(page.text).words)
+    assert "Saved" not in said
+    document = client.post(path, json=question, headers={"accept": "application/pdf"})
+    assert (document.status_code, document.headers["content-type"]) == (200, "application/pdf")
+    assert document.headers["vary"] == "Accept"
+    pages = pypdf.PdfReader(io.BytesIO(document.content)).pages
+    text = "".join("".join(page.extract_text() for page in pages).split())
+    for figure in figures:
+        assert figure in said
+        assert "".join(figure.split()) in text
+
+
+@pytest.mark.parametrize("accept", [None, "*/*", "application/json", "text/html;q=0.1, application/json"])
+@pytest.mark.parametrize("path", QUESTIONS)
+def test_programs_get_json_of_a_question_that_is_not_saved(client: httpx.Client, path: str, accept: str | None) -> None:
+    question = QUESTIONS[path][0]
+    response = client.post(path, json=question, headers={"accept": accept} if accept else {})
+    expected = answer(question) if path == "/v1/sizings" else compare(question)
+    assert response.json() == expected.model_dump(mode="json")
+    assert response.headers["vary"] == "Accept"
+
+
+@pytest.mark.parametrize("path", QUESTIONS)
+def test_only_the_forms_that_the_document_names_are_sent(client: httpx.Client, path: str) -> None:
+    named = client.get("/openapi.json").json()["paths"][path]["post"]["responses"]
+    known = {"application/json", "text/html", "application/pdf", *(["text/csv"] if QUESTIONS[path][2] else [])}
+    assert set(named["200"]["content"]) == known
+    assert "406" in named
+    for kind in {"image/png", "text/csv"} - known:
+        refused = client.post(path, json=QUESTIONS[path][0], headers={"accept": kind})
+        assert (refused.status_code, refused.json()["code"]) == (406, "not-acceptable")
+    if "text/csv" in known:
+        table = client.post(path, json=QUESTIONS[path][0], headers={"accept": "text/csv"})
+        rows = {row["field"]: row["value"] for row in csv.DictReader(io.StringIO(table.text))}
+        assert rows["write.seconds"] == repr(answer(QUESTIONS[path][0]).write.seconds)
+
+
+def test_a_scenario_without_an_answer_is_refused_in_every_form(client: httpx.Client) -> None:
+    for accept in ("application/json", "text/html", "application/pdf"):
+        wrong = {"model": {"preset": "gpt2"}, "parallelism": {"tensor": 7}}
+        refused = client.post("/v1/sizings", json=wrong, headers={"accept": accept})
+        assert (refused.status_code, refused.headers["content-type"]) == (422, "application/problem+json")
