@@ -1,4 +1,4 @@
-"""What a report says of the question that it answers: saved under a name, or sent once."""
+"""What a report says of the scenario that it answers: saved under a name, or sent once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sizing.reports.page import moment_text
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question as a value that goes to another process; `document` as it was given."""
+    """A scenario as a value that goes to another process; `document` as it was given."""
 
     document: dict[str, Any]
     name: str = ""
@@ -24,8 +24,3 @@ class Asked:
     def origin(self) -> str:
         """Where it is kept, in words; nothing of one that was sent once."""
         return "" if self.saved_at is None else f"Saved {moment_text(self.saved_at)} as {self.id}"
-
-    @property
-    def file_stem(self) -> str:
-        """The name of a file that holds its report, without the ending."""
-        return f"checkpoint-sizing-{self.id}" if self.id else "checkpoint-sizing"

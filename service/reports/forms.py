@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 from service.http.accept import preferred
 from service.reports import spreadsheet
-from service.reports.asked import Asked
 from service_client.documents import ReportForm
 from sizing.reports import page
 from sizing.reports.document import Document
@@ -23,11 +22,12 @@ class Answer:
 
     report: BaseModel
     document: Callable[[], Document]
-    asked: Asked
+    origin: str = ""
+    """Where the question is kept, in words."""
 
     def page(self) -> str:
         """The document as a page, made now."""
-        return page.html(self.document(), made_at=datetime.now(UTC), origin=self.asked.origin)
+        return page.html(self.document(), made_at=datetime.now(UTC), origin=self.origin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +66,9 @@ def made(form: ReportForm, answer: Answer) -> bytes:
     return content.encode() if isinstance(content, str) else content
 
 
-def report_response(form: ReportForm, asked: Asked, content: bytes) -> Response:
-    """An answer in a form, as it is sent."""
-    shown = {"Content-Disposition": f'inline; filename="{asked.file_stem}.{form}"'}
+def report_response(form: ReportForm, content: bytes, *, file_stem: str = "checkpoint-sizing") -> Response:
+    """An answer in a form, as it is sent; `file_stem` names the file that it may become."""
+    shown = {"Content-Disposition": f'inline; filename="{file_stem}.{form}"'}
     return Response(
         content, headers={**shown, "Vary": "Accept", **FORMS[form].headers}, media_type=FORMS[form].media_type
     )

@@ -118,7 +118,8 @@ async def get_report(
     saved, scenario = await run_in_threadpool(_saved, database, saved_id)
     form = form_wanted(accept, name=wanted.form)
     beside = compute.run if FORMS[form].has_charts else run_in_threadpool
-    return report_response(form, saved, await beside(heavy.sizing_in, form, saved, scenario))
+    content = await beside(heavy.sizing_in, form, saved, scenario)
+    return report_response(form, content, file_stem=f"checkpoint-sizing-{saved_id}")
 
 
 @router.delete(

@@ -57,4 +57,4 @@ async def create_sizing(
         content = await beside(heavy.sizing_in, form, Asked(request.document), calibrated)
     metrics: Metrics = request.app.state.metrics
     metrics.sizings.inc()
-    return report_response(form, Asked(request.document), content)
+    return report_response(form, content)

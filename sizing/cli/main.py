@@ -136,7 +136,7 @@ app.command("manifest")(
 )
 
 
-app.command("require")(with_scenario_parameters(require_verb, as_json=AS_JSON, check=CHECK))
+app.command("require")(with_scenario_parameters(require_verb, report_file=REPORT_FILE, as_json=AS_JSON, check=CHECK))
 app.command("sweep")(with_scenario_parameters(sweep_verb, own_fields=SWEEP_FIELDS, **SWEEP_OPTIONS))
 app.command("simulate")(with_scenario_parameters(simulate_verb, own_fields=SIMULATE_FIELDS, **SIMULATE_OPTIONS))
 app.command("layouts")(with_scenario_parameters(layouts_verb, own_fields=LAYOUTS_FIELDS, **LAYOUTS_OPTIONS))

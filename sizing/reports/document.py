@@ -10,21 +10,28 @@ import yaml
 
 from sizing import summary
 from sizing.charts import Spec
+from sizing.charts.clusters import cluster_chart
 from sizing.charts.comparisons import comparison_chart
+from sizing.charts.layouts import layouts_chart
 from sizing.charts.sizing_report import report_charts
+from sizing.charts.sweeps import sweep_chart
+from sizing.explore.clusters.cluster_report import ClusterReport
 from sizing.explore.comparisons.comparison_report import ComparisonReport
+from sizing.explore.layouts.layouts_report import LayoutsReport
+from sizing.explore.requirements.requirements_report import RequirementsReport
+from sizing.explore.sweeps.sweep_report import SweepReport
 from sizing.report import SizingReport
+from sizing.run.simulation.simulation_report import SimulationReport
 from sizing.scenario import Scenario
 from sizing.summary import FirstScreen, Grid, Section
-from sizing.summary.comparisons import (
-    ORDER_MATTERS,
-    comparison_grids,
-    comparison_headline,
-    comparison_misses,
-    comparison_verdict,
-    comparison_warnings,
-)
+from sizing.summary.clusters import cluster_summary
+from sizing.summary.comparisons import comparison_summary
 from sizing.summary.inputs import assumptions_made, inputs
+from sizing.summary.layouts import layouts_summary
+from sizing.summary.requirements import requirements_summary
+from sizing.summary.rows import Summary
+from sizing.summary.simulation import simulation_summary
+from sizing.summary.sweeps import sweep_summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +70,47 @@ def sizing_document(
     )
 
 
-def comparison_document(report: ComparisonReport, *, title: str = "") -> Document:
+def comparison_document(report: ComparisonReport) -> Document:
     """Scenarios side by side."""
-    return Document(
-        kind="Comparison of checkpoint storage",
-        title=title or comparison_headline(report),
-        first_page=FirstScreen(
-            headline=comparison_headline(report) if title else "",
-            verdict=comparison_verdict(report),
-            misses=comparison_misses(report),
-            remedies=(),
-            figures=(),
-            warnings=tuple(comparison_warnings(report)),
-        ),
-        charts=(comparison_chart(report),),
-        sections=(),
-        grids=tuple(comparison_grids(report)),
-        remarks=(ORDER_MATTERS,) if report.inputs else ("The scenarios do not differ.",),
+    return _document("Comparison of checkpoint storage", comparison_summary(report), comparison_chart(report))
+
+
+def requirements_document(report: RequirementsReport) -> Document:
+    """What the targets need."""
+    return _document("Requirements of checkpoint storage", requirements_summary(report))
+
+
+def layouts_document(report: LayoutsReport) -> Document:
+    """The layouts that fit a number of GPUs."""
+    return _document("Parallel layouts", layouts_summary(report), layouts_chart(report))
+
+
+def cluster_document(report: ClusterReport) -> Document:
+    """Many jobs on one storage system."""
+    return _document("Checkpoint storage of a cluster", cluster_summary(report), cluster_chart(report))
+
+
+def simulation_document(report: SimulationReport) -> Document:
+    """A run with random failures, many times."""
+    return _document("Simulation of a run", simulation_summary(report))
+
+
+def sweep_document(report: SweepReport) -> Document:
+    """Every combination of the inputs that vary; two objectives are drawn against each other."""
+    charts = [sweep_chart(report)] if len(report.objectives) > 1 else []
+    return _document("Sweep of checkpoint storage", sweep_summary(report), *charts)
+
+
+def _document(kind: str, told: Summary, *charts: Spec) -> Document:
+    first = FirstScreen(
+        headline="",
+        verdict=told.verdict,
+        misses=told.misses,
+        remedies=(),
+        figures=(),
+        warnings=told.warnings,
     )
+    return Document(kind, told.headline, first, charts, (), told.grids, told.remarks)
 
 
 def _as_file(document: Mapping[str, Any]) -> str:

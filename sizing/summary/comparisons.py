@@ -6,41 +6,28 @@ from collections.abc import Iterator
 
 from sizing.explore.comparisons.comparison_report import ComparisonReport, Explanation, FigureRow, Step
 from sizing.summary.figure_text import figure_name, figure_text
-from sizing.summary.rows import Grid
+from sizing.summary.rows import Grid, Summary
 from sizing.summary.targets import has_missed, target_rows, verdict_on
 
-ORDER_MATTERS = "Where inputs work together, what each changes depends on the order."
+_ORDER_MATTERS = "Where inputs work together, what each changes depends on the order."
 _MAX_CHANGES = 6
 """Of one input; the others are in the table of all figures."""
 
 
-def comparison_headline(report: ComparisonReport) -> str:
-    """What is compared with what."""
-    return f"{report.names[0]} against {', '.join(report.names[1:])}"
-
-
-def comparison_verdict(report: ComparisonReport) -> str:
-    """The verdict on each scenario."""
+def comparison_summary(report: ComparisonReport) -> Summary:
+    """Verdicts, the inputs that differ, the figures that follow, and which input made which difference."""
     verdicts = (f"{name}: {verdict_on(checks)}" for name, checks in zip(report.names, report.targets, strict=True))
-    return " ".join(verdicts)
-
-
-def comparison_misses(report: ComparisonReport) -> bool:
-    """Whether any scenario misses a target."""
-    return any(map(has_missed, report.targets))
-
-
-def comparison_warnings(report: ComparisonReport) -> list[str]:
-    """The warnings of each scenario, with its name."""
-    named = zip(report.names, report.warnings, strict=True)
-    return [f"{name}: {warning}" for name, warnings in named for warning in warnings]
-
-
-def comparison_grids(report: ComparisonReport) -> list[Grid]:
-    """Targets, the inputs that differ, the figures, and for each scenario which input made which difference."""
     differing = [_inputs(report)] if report.inputs else []
     steps = [_steps(report, explanation) for explanation in report.explanations if report.inputs]
-    return [_targets(report), *differing, _figures(report), *steps]
+    named = zip(report.names, report.warnings, strict=True)
+    return Summary(
+        headline=f"{report.names[0]} against {', '.join(report.names[1:])}",
+        verdict=" ".join(verdicts),
+        misses=any(map(has_missed, report.targets)),
+        grids=(_targets(report), *differing, _figures(report), *steps),
+        remarks=(_ORDER_MATTERS if report.inputs else "The scenarios do not differ.",),
+        warnings=tuple(f"{name}: {warning}" for name, warnings in named for warning in warnings),
+    )
 
 
 def _targets(report: ComparisonReport) -> Grid:
