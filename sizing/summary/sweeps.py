@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sizing.explore.sweeps.sweep_report import SweepReport
-from sizing.summary.figure_text import figure_name, figure_text, figure_words
+from sizing.summary.figure_text import figure_name, figure_text
 from sizing.summary.rows import Grid, Summary
 from sizing.units import counted_text
 
@@ -32,7 +32,7 @@ def sweep_summary(report: SweepReport) -> Summary:
 
 def _heading(column: str) -> str:
     """A column's block and name in words; its unit stands in the cells."""
-    return f"{column.split('.')[-2]}\n{figure_words(column)}"
+    return figure_name(column).replace(": ", "\n")
 
 
 def _notes(
