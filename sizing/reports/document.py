@@ -33,6 +33,9 @@ from sizing.summary.rows import Summary
 from sizing.summary.simulation import simulation_summary
 from sizing.summary.sweeps import sweep_summary
 
+_MAX_LINES = 150
+"""Two pages; a longer question holds a calibration or a config.json, which is a file of its own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Document:
@@ -47,7 +50,7 @@ class Document:
     grids: tuple[Grid, ...]
     remarks: tuple[str, ...] = ()
     question: str = ""
-    """The question as a file that can be asked again."""
+    """The question as a file that can be asked again; empty where it is too long to read."""
 
 
 def sizing_document(
@@ -82,7 +85,8 @@ def requirements_document(report: RequirementsReport) -> Document:
 
 def layouts_document(report: LayoutsReport) -> Document:
     """The layouts that fit a number of GPUs."""
-    return _document("Parallel layouts", layouts_summary(report), layouts_chart(report))
+    charts = [layouts_chart(report)] if report.layouts else []
+    return _document("Parallel layouts", layouts_summary(report), *charts)
 
 
 def cluster_document(report: ClusterReport) -> Document:
@@ -115,4 +119,4 @@ def _document(kind: str, told: Summary, *charts: Spec) -> Document:
 
 def _as_file(document: Mapping[str, Any]) -> str:
     text: str = yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True)
-    return text
+    return text if text.count("\n") <= _MAX_LINES else ""

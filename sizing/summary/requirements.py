@@ -40,7 +40,7 @@ def requirements_summary(report: RequirementsReport) -> Summary:
         misses=not report.met_as_given,
         grids=(
             Grid(
-                "What the targets need",
+                "Each input and target",
                 ("input", "", "needed", "given", "", "target"),
                 tuple(tuple(_cells(found)) for found in report.requirements),
                 strictest,
