@@ -24,6 +24,8 @@ _SPAN = 10.0
 enough to see both sides rise."""
 _NUM_POINTS = 200
 """A smooth line at the width of a chart."""
+_SAME = 1e-6
+"""Of a fraction: intervals below the drain of an asynchronous save all lose the same."""
 _AREA_OPACITY = 0.75
 """So that the grid is seen through the areas."""
 _TIME_AXIS = {
@@ -76,7 +78,7 @@ def lost_time_chart(scenario: Scenario, asked: SizingReport) -> Chart:
     shares = evaluate(sized(scenario).demands, inputs).report.shares.by_name
     lost = [name for name in shares if name != "goodput"]
     total = np.sum([np.broadcast_to(shares[name], intervals.shape) for name in lost], axis=0)
-    of_points = {"data": {"values": list(_points(intervals, total, asked=period))}}
+    of_points = {"data": {"values": list(_points(intervals, total, asked=period, best=best))}}
     height = quantity("lost_fraction", "share of wall time lost")
     text = {"type": "text", "align": "left", "dx": 6, "dy": -12}
     return chart(
@@ -108,16 +110,21 @@ def lost_time_chart(scenario: Scenario, asked: SizingReport) -> Chart:
 
 
 def _points(
-    intervals: npt.NDArray[np.float64], lost: npt.NDArray[np.float64], *, asked: float
+    intervals: npt.NDArray[np.float64], lost: npt.NDArray[np.float64], *, asked: float, best: float
 ) -> Iterator[dict[str, object]]:
-    """The points of the curve that a reader looks for: the interval asked for, and the lowest."""
-    places = {"as asked": int(np.searchsorted(intervals, asked)), "best": int(np.nanargmin(lost))}
+    """The points of the curve that a reader looks for: the interval asked for, and the lowest.
+
+    That is the best interval but where tiers have best ones of their own, which this curve leaves as they are given.
+    """
+    at_best = int(np.searchsorted(intervals, best))
+    is_lowest = lost[at_best] <= np.nanmin(lost) * (1 + _SAME)
+    lowest = at_best if is_lowest else int(np.nanargmin(lost))
+    places = {"as asked": int(np.searchsorted(intervals, asked)), "best": lowest}
     for name, place in places.items():
         if not np.isnan(lost[place]):
             yield {
                 "interval_seconds": float(intervals[place]),
                 "lost_fraction": float(lost[place]),
-                "point": name,
                 "label": f"{name}: {seconds_text(intervals[place])}, {percent_text(lost[place])}",
             }
 

@@ -17,7 +17,7 @@ def summary_text(summary: Summary) -> RenderableType:
     return Group(
         Text(summary.headline, style="bold"),
         *verdict,
-        *(line for grid in summary.grids for line in ("", table_of(grid))),
+        *(line for grid in summary.grids for line in ("", table_of(grid))[not grid.title :]),
         *map(Text, summary.remarks),
         *(Text(f"warning: {warning}", style="yellow") for warning in summary.warnings),
     )
@@ -26,7 +26,7 @@ def summary_text(summary: Summary) -> RenderableType:
 def table_of(grid: Grid) -> Table:
     """A table with headings, or with none; rows that stand out are bold."""
     table = Table(
-        title=grid.title,
+        title=grid.title or None,
         title_justify="left",
         title_style="bold cyan",
         box=box.SIMPLE_HEAD if grid.columns else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from datetime import datetime
 from functools import cache
 from importlib import resources
@@ -23,6 +24,7 @@ CONTENT_SECURITY_POLICY = (
 )
 """The page holds its own style and pictures, and no script."""
 
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|s|ms|min|h|days|x|[kMGTPE]?i?B(?:/s)?)(?!\w))")
 _TEXT_LIBRARIES = "Debian's libpango-1.0-0, libpangoft2-1.0-0 and libharfbuzz-subset0"
 _EXTRA = "pip install 'checkpoint-sizing[report]'"
 
@@ -87,7 +89,13 @@ def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters["with_units"] = _with_units
     return environment.from_string(_asset("page.html"))
+
+
+def _with_units(text: str) -> str:
+    """A text in which no figure is parted from its unit at the end of a line."""
+    return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", text)
 
 
 def _asset(name: str) -> str:

@@ -22,7 +22,7 @@ def comparison_summary(report: ComparisonReport) -> Summary:
     named = zip(report.names, report.warnings, strict=True)
     return Summary(
         headline=f"{report.names[0]} against {', '.join(report.names[1:])}",
-        verdict=" ".join(verdicts),
+        verdict="\n".join(verdicts),
         misses=any(map(has_missed, report.targets)),
         grids=(_targets(report), *differing, _figures(report), *steps),
         remarks=(_ORDER_MATTERS if report.inputs else "The scenarios do not differ.",),

@@ -21,7 +21,7 @@ def layouts_summary(report: LayoutsReport) -> Summary:
     cells = tuple(tuple(row[name] for name in names) for row in rows)
     return Summary(
         headline=_title(report),
-        grids=(Grid("Layouts", tuple(names), cells, is_figures=True),) if rows else (),
+        grids=(Grid("", tuple(names), cells, is_figures=True),) if rows else (),
         remarks=tuple(_notes(report, rows, names)),
         warnings=tuple(report.warnings),
         misses=not rows,

@@ -26,6 +26,7 @@ class Grid(NamedTuple):
     """A table of text with a heading for each column, or with none at all."""
 
     title: str
+    """Empty where the headline of the answer says what it holds."""
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     stressed: frozenset[int] = frozenset()

@@ -24,7 +24,7 @@ def sweep_summary(report: SweepReport) -> Summary:
     headings = tuple(_heading(report.columns[place]) for place in differing)
     return Summary(
         headline=f"{counted_text(len(places), kind)} of {report.num_rows:,}",
-        grids=(Grid("What differs", headings, rows, is_figures=True),) if differing else (),
+        grids=(Grid("", headings, rows, is_figures=True),) if differing else (),
         remarks=tuple(_notes(report, places, shown, differing)),
         warnings=tuple(report.warnings),
     )

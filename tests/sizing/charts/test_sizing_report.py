@@ -21,7 +21,7 @@ def curve_and_points(document: dict[str, Any]) -> tuple[dict[float, float], dict
     lost: dict[float, float] = defaultdict(float)
     for row in curve["data"]["values"]:
         lost[row["interval_seconds"]] += row["lost_fraction"]
-    return lost, {point["point"]: point for point in curve["layer"][1]["data"]["values"]}, report
+    return lost, {point["label"].split(":")[0]: point for point in curve["layer"][1]["data"]["values"]}, report
 
 
 def test_the_curve_passes_through_the_interval_asked_for_and_is_lowest_at_the_best() -> None:
