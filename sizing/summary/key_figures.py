@@ -124,7 +124,8 @@ def _rates_alone(report: SizingReport) -> Iterator[Row]:
 
 def _capacity_text(capacity: Capacity) -> str:
     """What the usable bytes hold, and the drives behind them where redundancy takes more."""
-    held = f"min usable, for {counted_text(capacity.num_checkpoints, 'checkpoint')} with the one being written"
+    further = decimal_bytes_text(capacity.further_checkpoint_bytes)
+    held = f"min usable for {capacity.num_checkpoints} checkpoints, one being written; each further +{further}"
     if capacity.kept_weights_bytes:
         held += f" and {decimal_bytes_text(capacity.kept_weights_bytes)} of kept weights"
     if capacity.usable_bytes > capacity.capacity_bytes:
