@@ -2,6 +2,7 @@
 
     SizingError                 every error meant for the user
     ├── InvalidInput            the question cannot be answered as asked: one Problem per field
+    │   └── NotInstalled        what is asked for needs a library that is not installed
     └── UnreadableFile          a file that is missing, unreadable, or not what it should be
 
 A `Problem` says field, rule, value and remedy; its `sentence` is what a terminal shows and what a REST
@@ -85,6 +86,10 @@ class InvalidInput(SizingError):
     def outside(self, path: str) -> InvalidInput:
         """The problems of the part of an input that stands at a dotted path, as problems of that part alone."""
         return InvalidInput(replace(p, field=p.field.removeprefix(path).removeprefix(".")) for p in self.problems)
+
+
+class NotInstalled(InvalidInput):
+    """What is asked for needs a library that is not installed."""
 
 
 class UnreadableFile(SizingError):

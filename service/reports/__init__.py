@@ -1,1 +1,1 @@
-"""A saved scenario's answer as a document to read, print and attach: one page for HTML and PDF, and CSV."""
+"""Answers in the form that was asked for: JSON, a page, PDF, or CSV for spreadsheets."""

@@ -1,16 +1,33 @@
-"""In which form a report is sent: as the link says, or else as the Accept header prefers."""
+"""In which form an answer is sent: as the link says, or else as the Accept header prefers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from pydantic import BaseModel
+from starlette.responses import Response
 
 from service.http.accept import preferred
-from service.reports import page, spreadsheet
-from service.reports.saved import Saved
+from service.reports import spreadsheet
 from service_client.documents import ReportForm
-from sizing.report import SizingReport
-from sizing.scenario import Scenario
+from sizing.reports import page
+from sizing.reports.document import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer, and what makes a document of it."""
+
+    report: BaseModel
+    document: Callable[[], Document]
+    origin: str = ""
+    """Where the question is kept, in words."""
+
+    def page(self) -> str:
+        """The document as a page, made now."""
+        return page.html(self.document(), made_at=datetime.now(UTC), origin=self.origin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,30 +35,45 @@ class Form:
     """One form: its media type, how it is made, and what it needs in its headers."""
 
     media_type: str
-    make: Callable[[Saved, Scenario, SizingReport], str | bytes]
+    make: Callable[[Answer], str | bytes]
     headers: Mapping[str, str] = field(default_factory=dict)
     has_charts: bool = False
     """Drawing them takes a second or more: a heavy question."""
 
 
 FORMS: dict[ReportForm, Form] = {
-    "json": Form("application/json", lambda _, __, report: report.model_dump_json()),
-    "html": Form("text/html", page.html, {"Content-Security-Policy": page.CONTENT_SECURITY_POLICY}, has_charts=True),
-    "pdf": Form("application/pdf", lambda *asked: page.pdf(page.html(*asked)), has_charts=True),
-    "csv": Form("text/csv", lambda _, __, report: spreadsheet.csv_text(report)),
+    "json": Form("application/json", lambda answer: answer.report.model_dump_json()),
+    "html": Form("text/html", Answer.page, {"Content-Security-Policy": page.CONTENT_SECURITY_POLICY}, has_charts=True),
+    "pdf": Form("application/pdf", lambda answer: page.pdf(answer.page()), has_charts=True),
+    "csv": Form("text/csv", lambda answer: spreadsheet.csv_text(answer.report)),
 }
 """Every form; the first is sent to who takes anything."""
+PAGES: tuple[ReportForm, ...] = ("json", "html", "pdf")
+"""The forms of an answer that is no table of figures."""
 
 
-def form_wanted(name: ReportForm | None, accept: str | None) -> ReportForm:
+def form_wanted(accept: str | None, *, name: ReportForm | None = None, among: Sequence[ReportForm] = ()) -> ReportForm:
     """The form that was named, or else the one that an Accept header prefers. Raises NotAcceptable."""
     if name is not None:
         return name
-    by_media_type = {form.media_type: known for known, form in FORMS.items()}
+    by_media_type = {FORMS[known].media_type: known for known in among or FORMS}
     return by_media_type[preferred(accept, list(by_media_type))]
 
 
-def headers_of(name: ReportForm, saved: Saved) -> dict[str, str]:
-    """What is said of a report beside its media type."""
-    file = f"checkpoint-sizing-{saved.id}.{name}"
-    return {"Content-Disposition": f'inline; filename="{file}"', "Vary": "Accept", **FORMS[name].headers}
+def made(form: ReportForm, answer: Answer) -> bytes:
+    """An answer in a form."""
+    content = FORMS[form].make(answer)
+    return content.encode() if isinstance(content, str) else content
+
+
+def report_response(form: ReportForm, content: bytes, *, file_stem: str = "checkpoint-sizing") -> Response:
+    """An answer in a form, as it is sent; `file_stem` names the file that it may become."""
+    shown = {"Content-Disposition": f'inline; filename="{file_stem}.{form}"'}
+    return Response(
+        content, headers={**shown, "Vary": "Accept", **FORMS[form].headers}, media_type=FORMS[form].media_type
+    )
+
+
+def contents_of(*forms: ReportForm) -> dict[str, dict[str, object]]:
+    """The media types of forms, as OpenAPI has them."""
+    return {FORMS[form].media_type: {} for form in forms or FORMS}

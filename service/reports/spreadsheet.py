@@ -6,14 +6,12 @@ import csv
 import io
 from collections.abc import Iterator
 
-from pydantic import JsonValue
-
-from sizing.report import SizingReport
+from pydantic import BaseModel, JsonValue
 
 _SPREADSHEET_COMMANDS = ("=", "+", "-", "@", "\t", "\r")
 
 
-def csv_text(report: SizingReport) -> str:
+def csv_text(report: BaseModel) -> str:
     """Every figure of the report with its path in the JSON document.
 
     A text that a spreadsheet would run as a formula gets an apostrophe before it.

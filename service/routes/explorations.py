@@ -19,8 +19,8 @@ from service.answers.calibrated import (
 )
 from service.compute.pool import Compute
 from service.errors import explained
-from service.http.accept import preferred
 from service.http.problems import responses
+from service.reports.forms import PAGES, contents_of, form_wanted, report_response
 from service.routes.json_route import JsonRoute
 from sizing.explore.clusters.cluster_report import ClusterReport
 from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER, ClusterScenario
@@ -37,15 +37,16 @@ from sizing.scenario import REFERENCE_SCENARIO, Scenario
 
 router = APIRouter(prefix="/v1", tags=["what if"], route_class=JsonRoute)
 
-CSV = "text/csv"
-_SWEEP_FORMS = {"application/json": heavy.sweep_json, CSV: heavy.sweep_csv}
-_REFUSALS = responses(400, 408, 413, 415, 422, 503)
+Accept = Annotated[str | None, Header(include_in_schema=False)]
+"""What decides whether an answer is JSON, a page to read (HTML), or PDF."""
+_REFUSALS = responses(400, 406, 408, 413, 415, 422, 503)
+_RESPONSES = {200: {"content": contents_of(*PAGES)}, **_REFUSALS}
 
 
 @router.post(
     "/requirements",
     response_model=RequirementsReport,
-    responses=_REFUSALS,
+    responses=_RESPONSES,
     summary="Find the storage that meets the targets",
 )
 async def create_requirements(
@@ -56,16 +57,21 @@ async def create_requirements(
     ],
     compute: Compute,
     database: OpenDatabase,
+    accept: Accept = None,
 ) -> Response:
-    """The min bandwidth and capacity, and the min and max interval, that meet the targets of the scenario."""
+    """The min bandwidth and capacity, and the min and max interval, that meet the targets of the scenario.
+
+    As JSON, as a page to read (HTML) or as PDF, by `Accept`.
+    """
+    form = form_wanted(accept, among=PAGES)
     calibrated = await run_in_threadpool(with_calibration, database, scenario)
-    return _json(await compute.run(heavy.requirements_json, calibrated))
+    return report_response(form, await compute.run(heavy.requirements_in, form, calibrated))
 
 
 @router.post(
     "/comparisons",
     response_model=ComparisonReport,
-    responses=_REFUSALS,
+    responses=_RESPONSES,
     summary="Compare scenarios",
 )
 async def create_comparison(
@@ -76,16 +82,21 @@ async def create_comparison(
     ],
     compute: Compute,
     database: OpenDatabase,
+    accept: Accept = None,
 ) -> Response:
-    """Which inputs of two to ten scenarios differ, which figures follow, and which input made which difference."""
+    """Which inputs of two to ten scenarios differ, which figures follow, and which input made which difference.
+
+    As JSON, as a page to read (HTML) or as PDF, by `Accept`.
+    """
+    form = form_wanted(accept, among=PAGES)
     calibrated = await run_in_threadpool(comparison_with_calibrations, database, request)
-    return _json(await compute.run(heavy.comparison_json, calibrated))
+    return report_response(form, await compute.run(heavy.comparison_in, form, calibrated))
 
 
 @router.post(
     "/layouts",
     response_model=LayoutsReport,
-    responses=_REFUSALS,
+    responses=_RESPONSES,
     summary="Find the layouts that fit the GPUs",
 )
 async def create_layouts(
@@ -96,16 +107,21 @@ async def create_layouts(
     ],
     compute: Compute,
     database: OpenDatabase,
+    accept: Accept = None,
 ) -> Response:
-    """All degrees with which a model fits `cluster.num_gpus`, ranked by an objective, with their storage needs."""
+    """All degrees with which a model fits `cluster.num_gpus`, ranked by an objective, with their storage needs.
+
+    As JSON, as a page to read (HTML) or as PDF, by `Accept`.
+    """
+    form = form_wanted(accept, among=PAGES)
     calibrated = await run_in_threadpool(question_with_calibration, database, request)
-    return _json(await compute.run(heavy.layouts_json, calibrated))
+    return report_response(form, await compute.run(heavy.layouts_in, form, calibrated))
 
 
 @router.post(
     "/clusters",
     response_model=ClusterReport,
-    responses=_REFUSALS,
+    responses=_RESPONSES,
     summary="Size many jobs on one storage system",
 )
 async def create_cluster(
@@ -116,16 +132,21 @@ async def create_cluster(
     ],
     compute: Compute,
     database: OpenDatabase,
+    accept: Accept = None,
 ) -> Response:
-    """Many jobs on one storage system: stalls under contention, peak, restore storms, bandwidth to buy."""
+    """Many jobs on one storage system: stalls under contention, peak, restore storms, bandwidth to buy.
+
+    As JSON, as a page to read (HTML) or as PDF, by `Accept`.
+    """
+    form = form_wanted(accept, among=PAGES)
     calibrated = await run_in_threadpool(cluster_with_calibration, database, scenario)
-    return _json(await compute.run(heavy.cluster_json, calibrated))
+    return report_response(form, await compute.run(heavy.cluster_in, form, calibrated))
 
 
 @router.post(
     "/simulations",
     response_model=SimulationReport,
-    responses=_REFUSALS,
+    responses=_RESPONSES,
     summary="Simulate a run with random failures",
 )
 async def create_simulation(
@@ -136,16 +157,21 @@ async def create_simulation(
     ],
     compute: Compute,
     database: OpenDatabase,
+    accept: Accept = None,
 ) -> Response:
-    """Goodput under random failures, its standard error and its spread over runs, next to the formula's."""
+    """Goodput under random failures, its standard error and its spread over runs, next to the formula's.
+
+    As JSON, as a page to read (HTML) or as PDF, by `Accept`.
+    """
+    form = form_wanted(accept, among=PAGES)
     calibrated = await run_in_threadpool(question_with_calibration, database, question)
-    return _json(await compute.run(heavy.simulation_json, calibrated))
+    return report_response(form, await compute.run(heavy.simulation_in, form, calibrated))
 
 
 @router.post(
     "/sweeps",
     response_model=SweepReport,
-    responses={200: {"content": {CSV: {}}}, **responses(400, 406, 408, 413, 415, 422, 503)},
+    responses={200: {"content": contents_of()}, **_REFUSALS},
     summary="Sweep fields of a scenario",
 )
 async def create_sweep(
@@ -156,17 +182,13 @@ async def create_sweep(
     ],
     compute: Compute,
     database: OpenDatabase,
-    accept: Annotated[str | None, Header(include_in_schema=False)] = None,
+    accept: Accept = None,
 ) -> Response:
     """A scenario in which any field is a list or a range: a row for each combination, and the Pareto front.
 
-    As JSON, or as CSV by `Accept`.
+    As JSON, as a page to read (HTML), as PDF, or the rows as CSV, by `Accept`.
     """
-    form = preferred(accept, list(_SWEEP_FORMS))
+    form = form_wanted(accept)
     scenario = await run_in_threadpool(document_with_calibrations, database, request.scenario)
     asked = request.model_dump(mode="json", exclude_unset=True) | {"scenario": scenario}
-    return Response(await compute.run(_SWEEP_FORMS[form], asked), headers={"Vary": "Accept"}, media_type=form)
-
-
-def _json(document: bytes) -> Response:
-    return Response(document, media_type="application/json")
+    return report_response(form, await compute.run(heavy.sweep_in, form, asked))

@@ -19,8 +19,8 @@ from service.database.names import Name
 from service.errors import explained
 from service.http.json_bodies import JsonRequest
 from service.http.problems import responses
-from service.reports.forms import FORMS, form_wanted, headers_of
-from service.reports.saved import Saved
+from service.reports.asked import Asked
+from service.reports.forms import FORMS, contents_of, form_wanted, report_response
 from service.routes.json_route import JsonRoute
 from service.routes.pagination import PageWanted, page_of
 from service_client.documents import Page, ReportForm, SavedScenario, ScenarioSummary
@@ -104,7 +104,7 @@ class ReportWanted(BaseModel):
 @router.get(
     "/{scenario_id}/report",
     response_model=SizingReport,
-    responses={200: {"content": {form.media_type: {} for form in FORMS.values()}}, **responses(404, 406, 422, 503)},
+    responses={200: {"content": contents_of()}, **responses(404, 406, 422, 503)},
     summary="Answer a saved scenario",
 )
 async def get_report(
@@ -116,10 +116,10 @@ async def get_report(
 ) -> Response:
     """The current answer as JSON, HTML page, PDF or CSV; 422 if this version does not accept the scenario."""
     saved, scenario = await run_in_threadpool(_saved, database, saved_id)
-    form = form_wanted(wanted.form, accept)
+    form = form_wanted(accept, name=wanted.form)
     beside = compute.run if FORMS[form].has_charts else run_in_threadpool
-    report = await beside(heavy.saved_report, form, saved, scenario)
-    return Response(report, headers=headers_of(form, saved), media_type=FORMS[form].media_type)
+    content = await beside(heavy.sizing_in, form, saved, scenario)
+    return report_response(form, content, file_stem=f"checkpoint-sizing-{saved_id}")
 
 
 @router.delete(
@@ -130,9 +130,8 @@ def delete_scenario(saved_id: ScenarioId, by: Writer, database: OpenDatabase) ->
     scenarios.delete_scenario(database, saved_id, by=by)
 
 
-def _saved(database: Database, saved_id: UUID) -> tuple[Saved, Scenario]:
+def _saved(database: Database, saved_id: UUID) -> tuple[Asked, Scenario]:
     """A saved scenario, and the question that it asks today."""
     row = scenarios.saved_scenario(database, saved_id)
-    return Saved(row.id, row.name, row.created_at, row.scenario), with_calibration(
-        database, scenario_from(row.scenario)
-    )
+    asked = Asked(row.scenario, name=row.name, id=row.id, saved_at=row.created_at)
+    return asked, with_calibration(database, scenario_from(row.scenario))

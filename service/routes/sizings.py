@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Request
+from fastapi import APIRouter, Body, Header
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from service.access.scopes import OpenDatabase
+from service.answers import heavy
+from service.answers.calibrated import with_calibration
 from service.answers.quick import QuickAnswers
+from service.compute.pool import Compute
 from service.errors import explained
+from service.http.json_bodies import JsonRequest
 from service.http.problems import responses
+from service.reports.asked import Asked
+from service.reports.forms import FORMS, contents_of, form_wanted, report_response
 from service.routes.json_route import JsonRoute
 from service.telemetry.metrics import Metrics
 from sizing.report import SizingReport
@@ -21,7 +29,7 @@ router = APIRouter(prefix="/v1", tags=["sizings"], route_class=JsonRoute)
 @router.post(
     "/sizings",
     response_model=SizingReport,
-    responses=responses(400, 408, 413, 415, 422),
+    responses={200: {"content": contents_of()}, **responses(400, 406, 408, 413, 415, 422, 503)},
     summary="Answer a scenario",
 )
 async def create_sizing(
@@ -30,16 +38,23 @@ async def create_sizing(
         explained(Scenario),
         Body(openapi_examples={"reference": {"summary": "A published run of 1T", "value": REFERENCE_SCENARIO}}),
     ],
-    request: Request,
+    request: JsonRequest,
+    compute: Compute,
+    database: OpenDatabase,
+    accept: Annotated[str | None, Header(include_in_schema=False)] = None,
 ) -> Response:
-    """Size, times, overhead, costs and requirements of the scenario's checkpoints. Nothing is stored."""
-    quick: QuickAnswers = request.app.state.quick_answers
+    """Size, times, overhead, costs and requirements of the scenario's checkpoints. Nothing is stored.
+
+    As JSON, or as a page to read (HTML), PDF or CSV by `Accept`.
+    """
+    form = form_wanted(accept)
+    if form == "json":
+        quick: QuickAnswers = request.app.state.quick_answers
+        content = (await quick.answer(scenario)).model_dump_json().encode()
+    else:
+        calibrated = await run_in_threadpool(with_calibration, database, scenario)
+        beside = compute.run if FORMS[form].has_charts else run_in_threadpool
+        content = await beside(heavy.sizing_in, form, Asked(request.document), calibrated)
     metrics: Metrics = request.app.state.metrics
-    report = await quick.answer(scenario)
     metrics.sizings.inc()
-    return report_response(report)
-
-
-def report_response(report: SizingReport) -> Response:
-    """A report as it is sent: serialized once, and not validated again."""
-    return Response(report.model_dump_json(), media_type="application/json")
+    return report_response(form, content)

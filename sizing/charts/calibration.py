@@ -13,12 +13,12 @@ from sizing.storage.calibration.calibrate import MIN_RATIO_OF_SIZES
 from sizing.storage.calibration.calibration import DirectionFit, FittedPoint
 from sizing.storage.rates import DIRECTIONS, Direction
 from sizing.storage.terms import Demand
-from sizing.units import bytes_text, percent_text
+from sizing.units import bytes_text, counted_text, percent_text
 
 _MAX_SERIES = 5
 """Lines that a reader can still tell apart; more numbers of ranks are thinned out evenly."""
-_SCALING_WIDTH = WIDTH * 3 // 4
-"""So that the misses beside it fit on the page."""
+_SCALING_HEIGHT, _MISSES_HEIGHT = HEIGHT * 2 // 3, HEIGHT // 3
+"""On top of each other, as wide as a page; those of writes and of reads fit its height."""
 _STEPS_PER_DOUBLING = 16
 """Points of a predicted line, so that its bend at a limit looks like one at the width of a chart."""
 _NAMES: dict[Direction, str] = {"write": "write", "read": "restore"}
@@ -27,12 +27,14 @@ _NAMES: dict[Direction, str] = {"write": "write", "read": "restore"}
 def calibration_chart(calibration: Calibration) -> Chart:
     """For writes and for reads: measured rates over nodes with prediction, interval and limits; and each miss."""
     views = [
-        {"hconcat": [_scaling(calibration, fit, direction), _misses(fit, direction)]}
+        view
         for direction in DIRECTIONS
         if (fit := calibration.fit(direction)) is not None
+        for view in (_scaling(calibration, fit, direction), _misses(fit, direction))
     ]
+    runs = counted_text(len(calibration.run_ids), "run")
     return chart(
-        f"Storage limits by engine {calibration.engine}, {len(calibration.run_ids)} run(s): grade {calibration.grade}",
+        f"Storage limits by engine {calibration.engine}, {runs}: grade {calibration.grade}",
         subtitle="points: measured; lines: predicted, with 90 % interval; dotted: one limit alone",
         rows=[],
         vconcat=views,
@@ -45,7 +47,7 @@ def _scaling(calibration: Calibration, fit: DirectionFit, direction: Direction) 
     size = max(_bytes_per_stream(point) for point in fit.points)
     ranks = _chosen(sorted({point.num_streams / point.num_nodes for point in fit.points}))
     names = [_ranks_name(count) for count in ranks]
-    x = quantity("num_nodes", "nodes", scale="log")
+    x = quantity("num_nodes", "nodes", scale="log", axis={"values": _doublings(fit), "format": "d"})
     x["scale"] |= {"base": 2, "nice": False}
     y = quantity("bytes_per_second", f"{_NAMES[direction]} bandwidth, all nodes", scale="log")
     y["scale"]["nice"] = False
@@ -55,8 +57,8 @@ def _scaling(calibration: Calibration, fit: DirectionFit, direction: Direction) 
     points = list(_measured_rows(fit, ranks=ranks, size=size))
     band = {"x": x, "y": y | {"field": "low_bytes_per_second"}, "y2": {"field": "high_bytes_per_second"}}
     return {
-        "width": _SCALING_WIDTH,
-        "height": HEIGHT,
+        "width": WIDTH,
+        "height": _SCALING_HEIGHT,
         "title": f"{_NAMES[direction].capitalize()}, {bytes_text(size)} per rank",
         "layer": [
             _layer(lines, {"type": "area", "opacity": BAND_OPACITY}, band | {"color": by_ranks["color"]}),
@@ -79,9 +81,11 @@ def _misses(fit: DirectionFit, direction: Direction) -> Spec:
         for point in fit.points
     ]
     error = percent_text(fit.held_out_error_fraction)
+    x = quantity("held_out_seconds", "predicted without it", scale="log")
+    x["scale"] |= {"nice": False, "padding": 8}
     return {
-        "width": HEIGHT,
-        "height": HEIGHT,
+        "width": WIDTH,
+        "height": _MISSES_HEIGHT,
         "title": f"Held-out {_NAMES[direction]}s: median error {error}",
         "layer": [
             _layer([{"zero_fraction": 0}], "rule", {"y": quantity("zero_fraction", "measured / predicted - 1")}),
@@ -89,7 +93,7 @@ def _misses(fit: DirectionFit, direction: Direction) -> Spec:
                 rows,
                 "point",
                 {
-                    "x": quantity("held_out_seconds", "predicted without it", scale="log"),
+                    "x": x,
                     "y": quantity("miss_fraction", "measured / predicted - 1"),
                     "tooltip": [{"field": "what"}, {"field": "miss_fraction", "format": ".1%"}],
                 },
@@ -162,6 +166,12 @@ def _chosen(values: list[float]) -> list[float]:
         return values
     places = np.linspace(0, len(values) - 1, _MAX_SERIES).round().astype(int)
     return [values[place] for place in places]
+
+
+def _doublings(fit: DirectionFit) -> list[int]:
+    """The numbers of nodes that an axis names: from the fewest measured, each twice the one before."""
+    low, high = fit.covered.num_nodes
+    return [round(low) << power for power in range(int(np.log2(2 * high / low)) + 1)]
 
 
 def _ranks_name(ranks: float) -> str:

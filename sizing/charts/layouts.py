@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sizing.charts.chart import Chart, Spec, chart, quantity, series
-from sizing.charts.theme import BAR_STEP, COLORS
+from sizing.charts.theme import BAR_STEP, COLORS, WIDTH
 from sizing.explore.layouts.layouts_report import FoundLayout, LayoutsReport
 from sizing.layout.degrees import degrees_text
 
 MAX_BARS = 40
 """As many as a page holds at the height of a bar."""
 
+_LABEL_LIMIT = 420
+"""Pixels of a name with all its degrees and the recomputation."""
+_BAR_WIDTH = WIDTH - _LABEL_LIMIT // 2
+"""So that names and bars together fit the page."""
 _PARTS = ("state", "activations")
 
 
@@ -27,6 +31,7 @@ def layouts_chart(report: LayoutsReport) -> Chart:
         f"Memory of the fullest GPU in {report.num_fitting:,} layouts",
         subtitle=f"{report.num_gpus:,} GPUs; the best {len(shown):,} by {report.objective}",
         rows=[],
+        width=_BAR_WIDTH,
         height=BAR_STEP,
         layer=[
             {
@@ -38,7 +43,7 @@ def layouts_chart(report: LayoutsReport) -> Chart:
                         "type": "nominal",
                         "title": None,
                         "sort": names,
-                        "axis": {"labelLimit": 400},
+                        "axis": {"labelLimit": _LABEL_LIMIT},
                     },
                     "x": quantity("bytes", "on the fullest GPU"),
                     "color": series("part", "of it", _PARTS)["color"],

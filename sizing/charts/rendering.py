@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sizing.charts.chart import Spec
-from sizing.errors import InvalidInput
+from sizing.errors import NotInstalled
 
 if TYPE_CHECKING:
     import types
@@ -16,19 +16,19 @@ _NOTHING_FROM_OUTSIDE: list[str] = []
 
 
 def svg(spec: Spec) -> str:
-    """The chart as an SVG document. Raises InvalidInput where the extra `charts` is not installed."""
+    """The chart as an SVG document. Raises NotInstalled where the extra `charts` is not installed."""
     text: str = _converter().vegalite_to_svg(spec, allowed_base_urls=_NOTHING_FROM_OUTSIDE)
     return text
 
 
 def png(spec: Spec, *, scale: float = _PNG_SCALE) -> bytes:
-    """The chart as a PNG image, by default at twice its size. Raises InvalidInput as `svg` does."""
+    """The chart as a PNG image, by default at twice its size. Raises NotInstalled as `svg` does."""
     image: bytes = _converter().vegalite_to_png(spec, scale=scale, allowed_base_urls=_NOTHING_FROM_OUTSIDE)
     return image
 
 
 def html(spec: Spec) -> str:
-    """The chart as an interactive page with its scripts inside. Raises InvalidInput as `svg` does."""
+    """The chart as an interactive page with its scripts inside. Raises NotInstalled as `svg` does."""
     page: str = _converter().vegalite_to_html(spec, bundle=True)
     return page
 
@@ -37,7 +37,7 @@ def _converter() -> types.ModuleType:
     try:
         import vl_convert  # noqa: PLC0415 - 80 MB that only drawing needs
     except ModuleNotFoundError:
-        raise InvalidInput.of(
+        raise NotInstalled.of(
             "the chart",
             "cannot be drawn without vl-convert",
             value=None,

@@ -13,18 +13,19 @@ from sizing.layout import CheckpointSize
 from sizing.report import SizingReport
 from sizing.run.evaluation import evaluate
 from sizing.run.figures import with_arrays
-from sizing.run.goodput.interval import Interval
 from sizing.scenario import Scenario
 from sizing.sized import sized
 from sizing.storage.limits import Limit
 from sizing.storage.transfer import Numbers
-from sizing.units import bytes_text, seconds_text
+from sizing.units import bytes_text, percent_text, seconds_text
 
 _SPAN = 10.0
 """The chart goes from a tenth of the shorter to ten times the longer of the interval asked for and the best one: far
 enough to see both sides rise."""
 _NUM_POINTS = 200
 """A smooth line at the width of a chart."""
+_SAME = 1e-6
+"""Of a fraction: intervals below the drain of an asynchronous save all lose the same."""
 _AREA_OPACITY = 0.75
 """So that the grid is seen through the areas."""
 _TIME_AXIS = {
@@ -71,11 +72,13 @@ def lost_time_chart(scenario: Scenario, asked: SizingReport) -> Chart:
     `asked` holds an optimum. Raises InvalidInput as `answer` does.
     """
     best, period = asked.interval.optimal_period_seconds or 0.0, asked.interval.interval_seconds
-    intervals = np.geomspace(min(best, period) / _SPAN, max(best, period) * _SPAN, _NUM_POINTS)
+    around = np.geomspace(min(best, period) / _SPAN, max(best, period) * _SPAN, _NUM_POINTS)
+    intervals = np.unique([*around, best, period])
     inputs = with_arrays(scenario, {"checkpoint.interval_seconds": intervals}).run_inputs
     shares = evaluate(sized(scenario).demands, inputs).report.shares.by_name
     lost = [name for name in shares if name != "goodput"]
-    of_points = {"data": {"values": _points(asked.interval)}}
+    total = np.sum([np.broadcast_to(shares[name], intervals.shape) for name in lost], axis=0)
+    of_points = {"data": {"values": list(_points(intervals, total, asked=period, best=best))}}
     height = quantity("lost_fraction", "share of wall time lost")
     text = {"type": "text", "align": "left", "dx": 6, "dy": -12}
     return chart(
@@ -106,20 +109,24 @@ def lost_time_chart(scenario: Scenario, asked: SizingReport) -> Chart:
     )
 
 
-def _points(interval: Interval) -> list[dict[str, object]]:
-    """What is lost at the interval asked for, and at the best one."""
-    return [
-        {
-            "interval_seconds": interval.interval_seconds,
-            "lost_fraction": interval.lost_at_interval_fraction,
-            "label": "as asked",
-        },
-        {
-            "interval_seconds": interval.optimal_period_seconds or 0.0,
-            "lost_fraction": 1 - (interval.goodput_at_optimum_fraction or 0.0),
-            "label": "best",
-        },
-    ]
+def _points(
+    intervals: npt.NDArray[np.float64], lost: npt.NDArray[np.float64], *, asked: float, best: float
+) -> Iterator[dict[str, object]]:
+    """The points of the curve that a reader looks for: the interval asked for, and the lowest.
+
+    That is the best interval but where tiers have best ones of their own, which this curve leaves as they are given.
+    """
+    at_best = int(np.searchsorted(intervals, best))
+    is_lowest = lost[at_best] <= np.nanmin(lost) * (1 + _SAME)
+    lowest = at_best if is_lowest else int(np.nanargmin(lost))
+    places = {"as asked": int(np.searchsorted(intervals, asked)), "best": lowest}
+    for name, place in places.items():
+        if not np.isnan(lost[place]):
+            yield {
+                "interval_seconds": float(intervals[place]),
+                "lost_fraction": float(lost[place]),
+                "label": f"{name}: {seconds_text(intervals[place])}, {percent_text(lost[place])}",
+            }
 
 
 def _lost_rows(intervals: npt.NDArray[np.float64], shares: Mapping[str, Numbers]) -> Iterator[dict[str, object]]:

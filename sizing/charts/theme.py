@@ -6,7 +6,7 @@ from typing import Any
 
 WIDTH = 640
 HEIGHT = 360
-"""In pixels: two charts side by side fit a screen of 1,440, one fits the text of a printed page."""
+"""In pixels, of what the axes enclose: with their labels it fits the text of a page, on screen and in print."""
 
 BAR_STEP = {"step": 18}
 """Pixels of a horizontal bar whose name stands beside the axis, with the space to the next one."""
@@ -42,6 +42,7 @@ CONFIG: dict[str, Any] = {
     },
     "axis": {
         "labelFontSize": 11,
+        "labelSeparation": 6,
         "titleFontSize": 12,
         "titleFontWeight": "normal",
         "labelColor": INK,
@@ -51,6 +52,9 @@ CONFIG: dict[str, Any] = {
         "tickColor": INK,
     },
     "legend": {
+        "orient": "top",
+        "columns": 5,
+        "labelLimit": 300,
         "labelFontSize": 11,
         "titleFontSize": 12,
         "titleFontWeight": "normal",

@@ -10,16 +10,20 @@ import typer
 from sizing.charts.comparisons import comparison_chart
 from sizing.charts.files import require_chart_name, write_chart
 from sizing.charts.sweeps import sweep_chart
-from sizing.cli.comparison_text import comparison_text
 from sizing.cli.files import read_document
-from sizing.cli.requirements_text import requirements_text
+from sizing.cli.report_files import REPORT_FILE, ReportFile, require_report_name, write_report
 from sizing.cli.scenarios import AS_JSON, asked_document, asked_scenario
-from sizing.cli.sweep_output import sweep_text, varied_value, write_csv, write_sweep_csv
+from sizing.cli.sweep_output import varied_value, write_csv, write_sweep_csv
+from sizing.cli.tables import summary_text
 from sizing.cli.terminal import EXIT_MISSED, WIDE_WITHOUT_TERMINAL, console, progress_bar
 from sizing.explore.comparisons.comparison import compare
 from sizing.explore.requirements.solver import requirements_of
 from sizing.explore.sweeps.figures import OBJECTIVES
 from sizing.explore.sweeps.sweep import sweep
+from sizing.reports.document import cluster_document, comparison_document, requirements_document, sweep_document
+from sizing.summary.comparisons import comparison_summary
+from sizing.summary.requirements import requirements_summary
+from sizing.summary.sweeps import sweep_summary
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON")]
 ChartFile = Annotated[Path | None, typer.Option("--chart", help="Draw into FILE.html, .png, .svg or .json")]
@@ -46,6 +50,7 @@ SWEEP_OPTIONS: dict[str, tuple[Any, Any]] = {
     "as_csv": (bool, typer.Option(False, "--csv", help="Print all rows as CSV, as they are computed")),
     "as_json": AS_JSON,
     "chart": (Path | None, typer.Option(None, "--chart", help="Draw into FILE.html, .png, .svg or .json")),
+    "report_file": REPORT_FILE,
 }
 
 
@@ -63,6 +68,7 @@ class SweepOptions(NamedTuple):
     as_csv: bool
     as_json: bool
     chart: Path | None
+    report_file: Path | None
 
     @property
     def request(self) -> dict[str, Any]:
@@ -82,17 +88,20 @@ def require_verb(
     storage: Path | None,
     hf_config: Path | None,
     checkpoint: Path | None,
+    report_file: Path | None,
     as_json: bool,
     check: bool,
     **flags: str | None,
 ) -> None:
     """Solve for the min bandwidth and capacity, and the min and max interval, that meet a scenario's targets."""
+    require_report_name(report_file)
     asked = asked_scenario(scenario, storage=storage, hf_config=hf_config, checkpoint=checkpoint, flags=flags)
     report = requirements_of(asked)
+    write_report(lambda: requirements_document(report), report_file)
     if as_json:
         print(report.model_dump_json(indent=2))
     else:
-        console().print(requirements_text(report))
+        console().print(summary_text(requirements_summary(report)))
     if check and not report.met_as_given:
         raise typer.Exit(EXIT_MISSED)
 
@@ -117,35 +126,39 @@ def sweep_verb(
 
 
 def _print_sweep(request: dict[str, Any], options: SweepOptions) -> None:
+    require_report_name(options.report_file)
     if options.chart is not None:
         require_chart_name(options.chart)
-    if options.as_csv and not options.front:
+    if options.as_csv and not options.front and options.report_file is None:
         write_sweep_csv(request)
         return
     with progress_bar("Sweeping") as progress:
         report = sweep(request, progress=progress)
     if options.chart is not None:
         write_chart(sweep_chart(report), options.chart)
+    write_report(lambda: sweep_document(report), options.report_file)
     if options.as_json:
         print(report.model_dump_json(indent=2))
     elif options.as_csv:
         write_csv(report.columns, report.rows)
     else:
-        console(width_without_terminal=WIDE_WITHOUT_TERMINAL).print(sweep_text(report))
+        console(width_without_terminal=WIDE_WITHOUT_TERMINAL).print(summary_text(sweep_summary(report)))
 
 
 def cluster_verb(
     jobs: Annotated[Path, typer.Argument(help="Groups of jobs and the storage they share, JSON or YAML")],
     *,
     chart: ChartFile = None,
+    report_file: ReportFile = None,
     as_json: AsJson = False,
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 where a target is missed")] = False,
 ) -> None:
     """Size shared storage for many jobs: collisions, stalls under contention, restore storms, what to buy."""
     from sizing.charts.clusters import cluster_chart  # noqa: PLC0415  the simulation is imported where it runs
-    from sizing.cli.cluster_text import cluster_text  # noqa: PLC0415 - as above
     from sizing.explore.clusters.cluster_answer import answer_cluster  # noqa: PLC0415 - as above
+    from sizing.summary.clusters import cluster_summary  # noqa: PLC0415 - as above
 
+    require_report_name(report_file)
     if chart is not None:
         require_chart_name(chart)
     document = _with_scenario_files(read_document(jobs), beside=jobs)
@@ -153,10 +166,11 @@ def cluster_verb(
         report = answer_cluster(document, progress=progress)
     if chart is not None:
         write_chart(cluster_chart(report), chart)
+    write_report(lambda: cluster_document(report), report_file)
     if as_json:
         print(report.model_dump_json(indent=2))
     else:
-        console(width_without_terminal=WIDE_WITHOUT_TERMINAL).print(cluster_text(report))
+        console(width_without_terminal=WIDE_WITHOUT_TERMINAL).print(summary_text(cluster_summary(report)))
     if check and not report.meets_targets:
         raise typer.Exit(EXIT_MISSED)
 
@@ -165,9 +179,11 @@ def compare_verb(
     scenarios: Annotated[list[Path], typer.Argument(help="Scenarios, JSON or YAML; or one file with `scenarios`")],
     *,
     chart: ChartFile = None,
+    report_file: ReportFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare scenarios: which inputs and figures differ, and which input makes which difference."""
+    require_report_name(report_file)
     if chart is not None:
         require_chart_name(chart)
     documents = [read_document(path) for path in scenarios]
@@ -179,10 +195,11 @@ def compare_verb(
     report = compare(request)
     if chart is not None:
         write_chart(comparison_chart(report), chart)
+    write_report(lambda: comparison_document(report), report_file)
     if as_json:
         print(report.model_dump_json(indent=2))
     else:
-        console().print(comparison_text(report))
+        console().print(summary_text(comparison_summary(report)))
 
 
 def _with_scenario_files(document: dict[str, Any], *, beside: Path) -> dict[str, Any]:

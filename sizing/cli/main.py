@@ -18,13 +18,15 @@ from sizing.cli.files import read_storage_profile
 from sizing.cli.flags import FLAGS_ELSEWHERE
 from sizing.cli.inspection_table import inspection_table
 from sizing.cli.layouts import LAYOUTS_FIELDS, LAYOUTS_OPTIONS, layouts_verb
-from sizing.cli.report_text import manifest_text, report_text
+from sizing.cli.report_files import REPORT_FILE, require_report_name, write_report
+from sizing.cli.report_text import first_screen_text, manifest_text, report_text
 from sizing.cli.scenarios import AS_JSON, CHECK, asked_layout, asked_scenario, with_scenario_parameters
 from sizing.cli.simulation import SIMULATE_FIELDS, SIMULATE_OPTIONS, simulate_verb
 from sizing.cli.terminal import EXIT_MISSED, console
 from sizing.cli.validation_table import WIDTH, validation_text
 from sizing.layout.manifest import ManifestRow
 from sizing.report import answer
+from sizing.reports.document import sizing_document
 from sizing.sized import manifest_of
 from sizing.validation import validation
 
@@ -75,17 +77,21 @@ def answer_verb(
     storage: Path | None,
     hf_config: Path | None,
     checkpoint: Path | None,
+    full: bool,
+    report_file: Path | None,
     as_json: bool,
     check: bool,
     **flags: str | None,
 ) -> None:
     """Answer a scenario from a JSON or YAML file, from flags, or from a file with flags set over it."""
+    require_report_name(report_file)
     asked, assumed = asked_layout(scenario, storage=storage, hf_config=hf_config, checkpoint=checkpoint, flags=flags)
     report = answer(asked, assumed=assumed)
+    write_report(lambda: sizing_document(asked, report), report_file)
     if as_json:
         print(report.model_dump_json(indent=2))
     else:
-        console().print(report_text(report))
+        console().print(report_text(report) if full else first_screen_text(report))
     if check and any(target.met is False for target in report.targets):
         raise typer.Exit(EXIT_MISSED)
 
@@ -117,6 +123,8 @@ def _options(version: Version = False) -> None:
 app.command("answer")(
     with_scenario_parameters(
         answer_verb,
+        full=(bool, typer.Option(False, "--full", help="Print all tables, their limits and what was assumed")),
+        report_file=REPORT_FILE,
         as_json=AS_JSON,
         check=CHECK,
     )
@@ -128,7 +136,7 @@ app.command("manifest")(
 )
 
 
-app.command("require")(with_scenario_parameters(require_verb, as_json=AS_JSON, check=CHECK))
+app.command("require")(with_scenario_parameters(require_verb, report_file=REPORT_FILE, as_json=AS_JSON, check=CHECK))
 app.command("sweep")(with_scenario_parameters(sweep_verb, own_fields=SWEEP_FIELDS, **SWEEP_OPTIONS))
 app.command("simulate")(with_scenario_parameters(simulate_verb, own_fields=SIMULATE_FIELDS, **SIMULATE_OPTIONS))
 app.command("layouts")(with_scenario_parameters(layouts_verb, own_fields=LAYOUTS_FIELDS, **LAYOUTS_OPTIONS))

@@ -1,38 +1,77 @@
-"""A SizingReport at the terminal: the answer first, then what it rests on."""
+"""A SizingReport at the terminal: the first screen, and the whole of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from sizing.cli.tables import table_of
 from sizing.report import SizingReport
 from sizing.summary import (
-    Grid,
+    FirstScreen,
+    Row,
     Section,
     assumed,
     came_from,
     checkpoint_section,
+    first_screen,
     grids,
-    headline,
     rank_classes,
     sections,
 )
 
+_MORE = "--full prints all tables and what was assumed; --report FILE.pdf or FILE.html has them with charts"
+
+
+def first_screen_text(report: SizingReport) -> RenderableType:
+    """The answer on one screen."""
+    screen = first_screen(report)
+    return Group(*_heading(screen), "", _figures(screen.figures), *_cautions(screen), Text(_MORE, style="dim"))
+
 
 def report_text(report: SizingReport) -> RenderableType:
     """The whole report as tables."""
-    tables = [*map(_rows, sections(report)), *map(_table, grids(report))]
-    title = Text(headline(report), style="bold")
-    return Group(title, *(line for table in tables for line in ("", table)), *_notes(report))
+    screen = first_screen(report)
+    tables = [*map(_rows, sections(report)), *map(table_of, grids(report))]
+    return Group(
+        *_heading(screen),
+        *(line for table in tables for line in ("", table)),
+        *_cautions(screen),
+        Text(came_from(report), style="dim"),
+        Text(assumed(report), style="dim"),
+    )
 
 
 def manifest_text(report: SizingReport) -> RenderableType:
     """Who writes which files."""
-    return Group(_rows(checkpoint_section(report)), "", _table(rank_classes(report)))
+    return Group(_rows(checkpoint_section(report)), "", table_of(rank_classes(report)))
+
+
+def _heading(screen: FirstScreen) -> Iterator[RenderableType]:
+    yield Text(screen.headline, style="bold")
+    yield Text(screen.verdict, style="bold red" if screen.misses else "bold green")
+    for remedy in screen.remedies:
+        yield Text(remedy, style="red")
+
+
+def _figures(rows: Iterable[Row]) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(justify="right", no_wrap=True, style="bold")
+    table.add_column()
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _cautions(screen: FirstScreen) -> Iterator[RenderableType]:
+    for warning in screen.warnings:
+        yield Text(f"warning: {warning}", style="yellow")
+    for guess in screen.guesses:
+        yield Text(f"guess: {guess}")
 
 
 def _rows(section: Section) -> Table:
@@ -43,17 +82,3 @@ def _rows(section: Section) -> Table:
     for row in section.rows:
         table.add_row(*row)
     return table
-
-
-def _table(grid: Grid) -> Table:
-    table = Table(*grid.columns, title=grid.title, title_justify="left", title_style="bold cyan", box=box.SIMPLE_HEAD)
-    for row in grid.rows:
-        table.add_row(*map(Text, row))
-    return table
-
-
-def _notes(report: SizingReport) -> Iterator[RenderableType]:
-    for warning in report.warnings:
-        yield Text(f"warning: {warning}", style="yellow")
-    yield Text(came_from(report), style="dim")
-    yield Text(assumed(report), style="dim")

@@ -28,6 +28,13 @@ from sizing.storage.transfer import Numbers
 WriteTarget = Literal["max_overhead_fraction", "max_stall_seconds", "interval_seconds"]
 
 
+_WRITE_TARGETS: dict[WriteTarget, str] = {
+    "max_overhead_fraction": "max overhead",
+    "max_stall_seconds": "max stall",
+    "interval_seconds": "interval",
+}
+
+
 class Required(Figures):
     """The `required` block of the report."""
 
@@ -154,12 +161,11 @@ def _writing(profile: StorageProfile | None, demands: Demands, checkpoint: Check
 
 def required_warnings(required: Required, targets: Targets) -> Iterator[str]:
     """Which targets no rate can meet."""
-    no_rate = "not met at any bandwidth: the steps that do not depend on it already take longer"
+    no_rate = "is not met at any bandwidth: the steps that do not depend on it already take longer"
     if required.write_bytes_per_second is None:
-        block = "checkpoint" if required.write_target == "interval_seconds" else "targets"
-        yield f"{block}.{required.write_target} is {no_rate}"
+        yield f"The {_WRITE_TARGETS[required.write_target]} {no_rate}"
     if targets.recovery_seconds is not None and required.restore_bytes_per_second is None:
-        yield f"targets.recovery_seconds is {no_rate}"
+        yield f"The max recovery {no_rate}"
 
 
 def _restore_rate(

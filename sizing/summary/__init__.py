@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from sizing.report import SizingReport
+from sizing.summary.first_screen import FirstScreen, first_screen
 from sizing.summary.gpu_memory import memory_rows
 from sizing.summary.grids import grids, rank_classes
+from sizing.summary.headline import headline
 from sizing.summary.key_figures import key_figures
 from sizing.summary.origins import origins
 from sizing.summary.purchase import required_rows
@@ -13,15 +15,16 @@ from sizing.summary.run_costs import cost_rows
 from sizing.summary.size import checkpoint_section
 from sizing.summary.targets import target_rows
 from sizing.summary.times import time_rows
-from sizing.units import counted_text
 
 __all__ = [
+    "FirstScreen",
     "Grid",
     "Row",
     "Section",
     "assumed",
     "came_from",
     "checkpoint_section",
+    "first_screen",
     "grids",
     "headline",
     "key_figures",
@@ -29,15 +32,6 @@ __all__ = [
     "rank_classes",
     "sections",
 ]
-
-
-def headline(report: SizingReport) -> str:
-    """What is trained, on what."""
-    layout = report.layout
-    return (
-        f"{report.model.name}: {report.model.num_parameters:,} parameters on {counted_text(layout.num_gpus, 'GPU')} "
-        f"({layout.num_nodes:,} x {layout.node})"
-    )
 
 
 def sections(report: SizingReport) -> list[Section]:

@@ -1,4 +1,4 @@
-"""A report as HTML for a notebook: the same sections and tables as everywhere, without a page around them."""
+"""A report as HTML for a notebook: the same first screen, sections and tables, without a page around them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from sizing.report import SizingReport
-from sizing.summary import assumed, came_from, grids, headline, key_figures, sections
+from sizing.summary import assumed, came_from, first_screen, grids, sections
 
 
 def report_html(report: SizingReport) -> str:
@@ -15,16 +15,24 @@ def report_html(report: SizingReport) -> str:
 
 
 def _parts(report: SizingReport) -> Iterator[str]:
-    yield f"<h3>{escape(headline(report))}</h3>"
-    yield _table(key_figures(report))
-    if report.warnings:
-        yield f"<p><b>Before you rely on it</b></p><ul>{''.join(f'<li>{escape(w)}</li>' for w in report.warnings)}</ul>"
+    screen = first_screen(report)
+    yield f"<h3>{escape(screen.headline)}</h3><p><b>{escape(screen.verdict)}</b></p>"
+    yield _list("What would meet the missed targets", screen.remedies)
+    yield _table(screen.figures)
+    yield _list("These guesses move the answer", screen.guesses)
+    yield _list("Before you rely on it", screen.warnings)
+    yield "<details><summary>All figures</summary>"
     for section in sections(report):
         yield f"<h4>{escape(section.title)}</h4>{_table(section.rows)}"
-    yield "<details><summary>What it rests on</summary>"
+    yield "</details><details><summary>What it rests on</summary>"
     for grid in grids(report):
         yield f"<h4>{escape(grid.title)}</h4>{_table(grid.rows, columns=grid.columns)}"
     yield f"<p>{escape(came_from(report))}</p><p>{escape(assumed(report))}</p></details>"
+
+
+def _list(title: str, sentences: Iterable[str]) -> str:
+    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+    return f"<p><b>{title}</b></p><ul>{items}</ul>" if items else ""
 
 
 def _table(rows: Iterable[Iterable[str]], *, columns: Iterable[str] = ()) -> str:

@@ -1,42 +1,135 @@
-"""The few figures that a decision is made on."""
+"""The few figures that a decision is made on: size, write, restore, what the run loses, what to buy."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from sizing.report import SizingReport
-from sizing.summary.purchase import target_text
-from sizing.summary.rows import Row
-from sizing.summary.targets import target_rows
-from sizing.units import decimal_bytes_text, percent_text, rate_text, seconds_text
+from sizing.run.goodput.shares import Shares
+from sizing.run.requirements.asked import INTERVAL
+from sizing.run.restore.restore import Restore
+from sizing.run.retention import Capacity
+from sizing.run.write import Write
+from sizing.storage.rates import DIRECTIONS
+from sizing.summary.purchase import amount_text, cost_text, target_text
+from sizing.summary.rows import UNKNOWN, Row
+from sizing.units import (
+    binary_bytes_text,
+    counted_text,
+    decimal_bytes_text,
+    percent_text,
+    rate_text,
+    seconds_text,
+)
 
 
 def key_figures(report: SizingReport) -> list[Row]:
-    """The few figures that a decision is made on; those that are not known are left out."""
-    return list(_key_figures(report))
+    """The few figures that a decision is made on, in the order in which people ask."""
+    return [*_checkpoint(report), *_loss(report), *_purchase(report)]
 
 
-def _key_figures(report: SizingReport) -> Iterator[Row]:
-    write, interval, overhead = report.write, report.interval, report.overhead
+def _checkpoint(report: SizingReport) -> Iterator[Row]:
     size = report.checkpoint
-    for missed in target_rows([check for check in report.targets if check.met is False]):
-        yield missed._replace(label=f"Missed: {missed.label}")
-    yield Row("One checkpoint", decimal_bytes_text(size.written_bytes), f"{size.num_files:,} files, {size.format}")
-    if write is not None:
-        yield Row("Write time", seconds_text(write.seconds), f"at {rate_text(write.bytes_per_second)}")
-    if report.restore.seconds is not None:
-        read = decimal_bytes_text(report.restore.read_bytes)
-        yield Row("Restore time", seconds_text(report.restore.seconds), f"{read} read by all ranks")
-    if overhead.fraction is not None and interval.lost_at_interval_fraction is not None:
-        every = f"with one checkpoint every {seconds_text(interval.interval_seconds)}"
-        yield Row("Lost time", percent_text(interval.lost_at_interval_fraction), every)
+    files = f"{counted_text(size.num_files, 'file')}, {size.format}"
+    yield Row(
+        "One checkpoint", decimal_bytes_text(size.written_bytes), f"{binary_bytes_text(size.written_bytes)}; {files}"
+    )
+    yield _write(report.write)
+    yield _restore(report.restore)
+
+
+def _write(write: Write | None) -> Row:
+    if write is None:
+        return Row("Write time", UNKNOWN, "give --write-bandwidth, --storage or --storage-preset")
+    stall = f", stalls training for {seconds_text(write.stall_seconds)}" if write.drain_seconds else ""
+    meaning = f"at {rate_text(write.bytes_per_second)}{stall}; limit: {write.bottleneck}"
+    return Row("Write time", seconds_text(write.seconds), meaning)
+
+
+def _restore(restore: Restore) -> Row:
+    read = f"all ranks read {decimal_bytes_text(restore.read_bytes)}"
+    if restore.seconds is None or restore.bytes_per_second is None:
+        return Row("Restore time", UNKNOWN, f"{read}; give --read-bandwidth or --storage")
+    meaning = f"{read} at {rate_text(restore.bytes_per_second)}; limit: {restore.bottleneck}"
+    return Row("Restore time", seconds_text(restore.seconds), meaning)
+
+
+def _loss(report: SizingReport) -> Iterator[Row]:
+    interval = report.interval
+    every = f"every {seconds_text(interval.effective_interval_seconds or interval.interval_seconds)}"
+    if interval.lost_at_interval_fraction is not None:
+        lost = percent_text(interval.lost_at_interval_fraction)
+        yield Row("Lost time", lost, f"{every}: {_shares_text(report.shares)}")
+    elif report.overhead.fraction is not None:
+        stalled = percent_text(report.overhead.fraction)
+        yield Row("Overhead", stalled, f"stalled by saves {every}; for failures give --mtbf")
+    else:
+        yield Row("Lost time", UNKNOWN, "give a storage, and --mtbf or --failures-per-node-day")
     if interval.goodput_at_optimum_fraction is not None and interval.optimal_period_seconds is not None:
-        at_best = f"with {percent_text(1 - interval.goodput_at_optimum_fraction)} lost time"
-        yield Row("Best interval", seconds_text(interval.optimal_period_seconds), at_best)
-    if report.required.write_bytes_per_second is not None:
-        yield Row(
-            "Min write bandwidth", rate_text(report.required.write_bytes_per_second), f"for {target_text(report)}"
-        )
+        yield Row("Best interval", seconds_text(interval.optimal_period_seconds), _best_text(report))
+
+
+def _shares_text(shares: Shares) -> str:
+    """What the run loses its time to, the most first; all of it where saves take the whole interval."""
+    lost = {name: share for name, share in shares.by_name.items() if name != "goodput"}
+    if None in lost.values():
+        return "a checkpoint takes longer than the interval: training never advances"
+    largest_first = sorted(lost.items(), key=lambda item: -item[1])
+    return ", ".join(f"{name} {percent_text(share)}" for name, share in largest_first)
+
+
+def _best_text(report: SizingReport) -> str:
+    lost = percent_text(1 - (report.interval.goodput_at_optimum_fraction or 0.0))
+    return f"loses {lost} of the time" + (", each tier at its best interval" if report.tiers else "")
+
+
+def _purchase(report: SizingReport) -> Iterator[Row]:
+    yield from _rates_together(report.needed_together) if report.needed_together else _rates_alone(report)
     capacity = report.capacity
-    kept = f"for {capacity.num_checkpoints} checkpoints, the one being written included"
-    yield Row("Min capacity", decimal_bytes_text(capacity.capacity_bytes), kept)
+    yield Row("To buy: capacity", decimal_bytes_text(capacity.usable_bytes), _capacity_text(capacity))
+    if report.cost is not None:
+        yield Row(
+            "Cost", UNKNOWN if report.cost.total is None else amount_text(report.cost.total), cost_text(report.cost)
+        )
+
+
+def _rates_together(needed: Mapping[str, float]) -> Iterator[Row]:
+    """A row for each direction, what a node or a writer needs of it beside the file system, and the interval."""
+    for direction in DIRECTIONS:
+        rates = [(name, rate) for name, rate in needed.items() if name.endswith(f"{direction}_bytes_per_second")]
+        if rates:
+            (name, rate), *others = sorted(rates, key=lambda named: len(named[0]))
+            also = "".join(f", {_place(other)} {rate_text(value)}" for other, value in others)
+            meaning = f"min bandwidth {_place(name)}".rstrip() + f"{also}; meets all targets"
+            yield Row(f"To buy: {direction}", rate_text(rate), meaning)
+    if INTERVAL in needed:
+        yield Row("Interval to take", seconds_text(needed[INTERVAL]), "meets all targets with these rates")
+
+
+def _place(field: str) -> str:
+    """Where a rate is counted: per node or per writer; nothing for that of the file system."""
+    return "per node" if "node_" in field else "per writer" if "writer_" in field else ""
+
+
+def _rates_alone(report: SizingReport) -> Iterator[Row]:
+    required = report.required
+    if required.write_bytes_per_second is not None:
+        rate = rate_text(required.write_bytes_per_second)
+        yield Row("To buy: write", rate, f"min bandwidth, for {target_text(report)}")
+    if required.restore_bytes_per_second is not None:
+        recovery = next(check.wanted for check in report.targets if check.target == "recovery_seconds")
+        rate = rate_text(required.restore_bytes_per_second)
+        yield Row("To buy: read", rate, f"min bandwidth, for max recovery {seconds_text(recovery)}")
+
+
+def _capacity_text(capacity: Capacity) -> str:
+    """What the usable bytes hold, and the drives behind them where redundancy takes more."""
+    further = decimal_bytes_text(capacity.further_checkpoint_bytes)
+    held = f"min usable for {capacity.num_checkpoints} checkpoints, one being written; each further +{further}"
+    if capacity.kept_weights_bytes:
+        held += f" and {decimal_bytes_text(capacity.kept_weights_bytes)} of kept weights"
+    if capacity.usable_bytes > capacity.capacity_bytes:
+        held += f"; {decimal_bytes_text(capacity.capacity_bytes)} used, the rest stays free"
+    if capacity.raw_bytes > capacity.usable_bytes:
+        held += f"; {decimal_bytes_text(capacity.raw_bytes)} of raw drives"
+    return held

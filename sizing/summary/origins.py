@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from sizing.provenance import Runs
 from sizing.report import SizingReport
+from sizing.summary.figure_text import figure_name
 from sizing.summary.rows import Grid
 from sizing.units import percent_text
 
+_INPUT = re.compile(r"[a-z_]+(\.[a-z_]+)+")
+"""A dotted path in the scenario."""
 MAX_RUNS_NAMED = 3
 """The ids of a row; the others are counted."""
 
@@ -17,10 +22,20 @@ def origins(report: SizingReport) -> Grid:
         "Where the figures come from",
         ("figures", "kind", "source", "benchmark runs"),
         tuple(
-            (", ".join(name or "others" for name in found.figures), found.kind, found.source, _runs_text(found.runs))
+            (
+                ", ".join(figure_name(name) if name else "others" for name in found.figures),
+                found.kind,
+                _source_text(found.source),
+                _runs_text(found.runs),
+            )
             for found in report.provenance
         ),
     )
+
+
+def _source_text(source: str) -> str:
+    """The source; one that is an input of the scenario, by its name in words."""
+    return figure_name(source) if _INPUT.fullmatch(source) else source
 
 
 def _runs_text(runs: Runs | None) -> str:

@@ -11,6 +11,9 @@ from sizing.run.retention import Capacity
 from sizing.summary.rows import UNKNOWN, Row
 from sizing.units import bytes_text, decimal_bytes_text, percent_text, rate_text, seconds_text
 
+_NO_CENTS = 1000
+"""Amounts from which on cents say nothing."""
+
 
 def required_rows(report: SizingReport) -> Iterator[Row]:
     """Rates and capacity for the targets, and their price."""
@@ -37,13 +40,27 @@ def required_rows(report: SizingReport) -> Iterator[Row]:
         yield Row("drives", bytes_text(capacity.raw_bytes), usable)
     if report.cost is not None:
         total = report.cost.total
-        yield Row("cost", UNKNOWN if total is None else f"{total:,.2f}", _cost_text(report.cost))
+        yield Row(
+            "cost",
+            UNKNOWN if total is None else amount_text(total),
+            f"{cost_text(report.cost)}, in the currency of the prices",
+        )
 
 
-def _cost_text(cost: Cost) -> str:
-    parts = {"capacity": cost.capacity, "write bandwidth": cost.bandwidth, "lost GPU time": cost.lost_gpu_time}
-    known = ", ".join(f"{name} {amount:,.2f}" for name, amount in parts.items() if amount is not None)
-    return f"in the currency of costs: {known or 'no priced figure is known'}"
+def cost_text(cost: Cost) -> str:
+    """What the cost is made of."""
+    parts = {"capacity": cost.capacity, "bandwidth": cost.bandwidth, "lost GPU time": cost.lost_gpu_time}
+    known = ", ".join(f"{name} {amount_text(amount)}" for name, amount in parts.items() if amount is not None)
+    return known or "no priced figure is known"
+
+
+def amount_text(amount: float) -> str:
+    """An amount of money: cents where they count.
+
+    >>> amount_text(2272.78), amount_text(9.5)
+    ('2,273', '9.50')
+    """
+    return f"{amount:,.0f}" if amount >= _NO_CENTS else f"{amount:,.2f}"
 
 
 def target_text(report: SizingReport) -> str:
@@ -55,7 +72,7 @@ def target_text(report: SizingReport) -> str:
         case "max_stall_seconds":
             return f"max stall {seconds_text(report.required.write_seconds)}"
         case "interval_seconds":
-            return f"drain before the next save, one checkpoint every {every}"
+            return f"drain before the next save, every {every}"
 
 
 def _capacity_text(capacity: Capacity) -> str:

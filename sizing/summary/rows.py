@@ -23,8 +23,25 @@ class Section(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """A table of text with a heading for each column."""
+    """A table of text with a heading for each column, or with none at all."""
 
     title: str
+    """Empty where the headline of the answer says what it holds."""
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    stressed: frozenset[int] = frozenset()
+    """The rows that stand out, counted from 0."""
+    is_figures: bool = False
+    """Whether all cells are figures: they stand to the right, and are not wrapped."""
+
+
+class Summary(NamedTuple):
+    """The answer to a question in words: what stands first, tables, and what is said below them."""
+
+    headline: str
+    grids: tuple[Grid, ...]
+    remarks: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    verdict: str = ""
+    misses: bool = False
+    """Whether a target is missed."""

@@ -271,6 +271,20 @@ def test_sizing_alone_needs_no_extra() -> None:
     assert found.returncode == 0, found.stderr
 
 
+@pytest.mark.parametrize(
+    ("library", "name", "extra"),
+    [("jinja2", "a.html", "report"), ("weasyprint", "a.pdf", "report"), ("vl_convert", "a.html", "charts")],
+)
+def test_a_report_without_its_libraries_says_what_to_install(
+    library: str, name: str, extra: str, tmp_path: Path
+) -> None:
+    flags = ("--model", "gpt2", "--report", str(tmp_path / name))
+    found = started("ckpt-size", *flags, prelude=WITHOUT.format(libraries=(library,)))
+    assert (found.returncode, found.stdout) == (2, "")
+    assert re.fullmatch(rf"error: the \w+ cannot be .*: pip install 'checkpoint-sizing\[{extra}\]'\.\n", found.stderr)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_module_of_our_own_that_is_missing_is_not_hidden() -> None:
     found = started(
         "ckpt-bench",

@@ -12,8 +12,14 @@ import httpx
 import pypdf
 import pytest
 
+from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER
+from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
+from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH
+from sizing.explore.scenario_simulation import REFERENCE_SIMULATION
+from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+from sizing.summary.figure_text import figure_name
 from tests.service.conftest import bearer, created_token, serving
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
@@ -61,12 +67,12 @@ def test_the_page_says_the_answer_first_and_loads_nothing(client: httpx.Client, 
 def test_the_page_says_what_it_rests_on(client: httpx.Client, link: str) -> None:
     said = re.sub(r"\s+", " ", Page(client.get(link, params={"form": "html"}).text).words)
     report = client.get(link).json()
-    titles = ("Who writes what", "What was assumed", "Where the figures come from", "The scenario as it was asked")
+    titles = ("What was asked", "Who writes what", "What was assumed", "Where the figures come from", "To ask it again")
     assert sorted(titles, key=said.index) == list(titles)
     assert len(report["provenance"]) > 2
     for origin in report["provenance"]:
-        figures = ", ".join(name or "others" for name in origin["figures"])
-        assert f"{figures}{origin['kind']}{origin['source']}" in said  # cells of one row
+        figures = ", ".join(figure_name(name) if name else "others" for name in origin["figures"])
+        assert f"{figures}{origin['kind']}" in said  # cells of one row
 
 
 def test_every_chart_is_a_drawing_with_words_for_those_who_do_not_see_it(client: httpx.Client, link: str) -> None:
@@ -129,3 +135,68 @@ def test_a_drawn_report_is_a_heavy_question_and_figures_are_not(tmp_path: Path) 
         refused = client.get(f"{saved}/report?form=html")
         assert (refused.status_code, refused.json()["code"]) == (422, "takes-too-long")
         assert client.get(f"{saved}/report?form=csv").status_code == 200
+
+
+QUESTIONS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "/v1/sizings": (REFERENCE_SCENARIO, ("13.80 TB", "19.17 GB/s", "Meets the target")),
+    "/v1/requirements": (REFERENCE_SCENARIO, ("What the targets need", "19.17 GB/s", "Meets all targets")),
+    "/v1/comparisons": (REFERENCE_COMPARISON, ("Inputs that differ", "273.0 GB/s", "Meets the target")),
+    "/v1/layouts": (REFERENCE_SEARCH, ("10 layouts fit on 16,384 GPUs", "largest rank")),
+    "/v1/clusters": (REFERENCE_CLUSTER | {"horizon_seconds": "1d"}, ("41 jobs on", "Stall of a save", "To buy")),
+    "/v1/simulations": (REFERENCE_SIMULATION, ("goodput, simulated", "standard error")),
+    "/v1/sweeps": (REFERENCE_SWEEP, ("Pareto front", "best rows")),
+}
+"""Questions that are asked once, and what their pages say."""
+TABLES = {"/v1/sizings", "/v1/sweeps"}
+"""Those that are answered with CSV as well."""
+
+
+@pytest.mark.parametrize("path", QUESTIONS)
+def test_a_question_that_is_not_saved_gets_a_page_or_a_pdf_by_accept(client: httpx.Client, path: str) -> None:
+    question, figures = QUESTIONS[path]
+    page = client.post(path, json=question, headers={"accept": "text/html,*/*;q=0.8"})
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert "script-src" not in page.headers["content-security-policy"]
+    said = re.sub(r"\s+", " ", Page(page.text).words)
+    assert "Saved" not in said
+    document = client.post(path, json=question, headers={"accept": "application/pdf"})
+    assert (document.status_code, document.headers["content-type"]) == (200, "application/pdf")
+    assert document.headers["vary"] == "Accept"
+    pages = pypdf.PdfReader(io.BytesIO(document.content)).pages
+    text = "".join("".join(page.extract_text() for page in pages).split())
+    for figure in figures:
+        assert figure in said
+        assert "".join(figure.split()) in text
+
+
+@pytest.mark.parametrize("accept", [None, "text/html;q=0.1, application/json"])
+@pytest.mark.parametrize("path", QUESTIONS)
+def test_programs_get_json_of_a_question_that_is_not_saved(client: httpx.Client, path: str, accept: str | None) -> None:
+    response = client.post(path, json=QUESTIONS[path][0], headers={"accept": accept} if accept else {})
+    assert response.headers["content-type"] == "application/json"
+    assert isinstance(response.json(), dict)
+    assert response.headers["vary"] == "Accept"
+
+
+@pytest.mark.parametrize("path", QUESTIONS)
+def test_only_the_forms_that_the_document_names_are_sent(client: httpx.Client, path: str) -> None:
+    named = client.get("/openapi.json").json()["paths"][path]["post"]["responses"]
+    known = {"application/json", "text/html", "application/pdf", *(["text/csv"] if path in TABLES else [])}
+    assert set(named["200"]["content"]) == known
+    assert "406" in named
+    for kind in {"image/png", "text/csv"} - known:
+        refused = client.post(path, json=QUESTIONS[path][0], headers={"accept": kind})
+        assert (refused.status_code, refused.json()["code"]) == (406, "not-acceptable")
+
+
+def test_the_table_of_a_question_that_is_not_saved_has_every_figure(client: httpx.Client) -> None:
+    table = client.post("/v1/sizings", json=REFERENCE_SCENARIO, headers={"accept": "text/csv"})
+    rows = list(csv.DictReader(io.StringIO(table.text)))
+    assert len(rows) == leaves(client.post("/v1/sizings", json=REFERENCE_SCENARIO).json())
+
+
+def test_a_scenario_without_an_answer_is_refused_in_every_form(client: httpx.Client) -> None:
+    for accept in ("application/json", "text/html", "application/pdf"):
+        wrong = {"model": {"preset": "gpt2"}, "parallelism": {"tensor": 7}}
+        refused = client.post("/v1/sizings", json=wrong, headers={"accept": accept})
+        assert (refused.status_code, refused.headers["content-type"]) == (422, "application/problem+json")

@@ -14,7 +14,7 @@ from sizing.run.targets import TargetCheck
 from sizing.units import MAX_BYTES, rate_text, seconds_text
 
 _NAMES = {WRITE_RATE: "min write bandwidth", READ_RATE: "min read bandwidth"}
-_NO_STORAGE = "no storage meets it at any interval: what comes before or beside the transfer takes too long"
+_NO_STORAGE = "no storage meets it at any interval: other steps take too long"
 
 
 def with_remedies(checks: Sequence[TargetCheck], asked: Asked, *, given: Collection[str]) -> list[TargetCheck]:

@@ -15,7 +15,7 @@ from tests.sizing.storage.calibration.simulation import GB, TRUTH, result, true_
 
 def views(row: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
     """The rows of the lines, points and limits of writes (0) or restores (1), and of their misses."""
-    scaling, misses = calibration_chart(calibration())["vconcat"][row]["hconcat"]
+    scaling, misses = calibration_chart(calibration())["vconcat"][2 * row : 2 * row + 2]
     lines, points, limits = (scaling["layer"][place]["data"]["values"] for place in (1, 2, 3))
     return lines, points, limits, misses["layer"][1]["data"]["values"]
 
@@ -65,7 +65,7 @@ def test_a_node_limit_grows_with_the_nodes_and_that_of_the_file_system_does_not(
     for nodes in (1, 16):
         assert ends["node", nodes]["bytes_per_second"] == pytest.approx(node * nodes, rel=0.1)
         assert ends["file-system", nodes]["bytes_per_second"] == pytest.approx(file_system, rel=0.1)
-    labels = calibration_chart(calibration())["vconcat"][row]["hconcat"][0]["layer"][4]["data"]["values"]
+    labels = calibration_chart(calibration())["vconcat"][2 * row]["layer"][4]["data"]["values"]
     assert labels == [limit for limit in views(row)[2] if limit["num_nodes"] == 16]
 
 
@@ -73,8 +73,8 @@ def test_a_limit_that_was_not_reached_is_labelled_apart_from_one_that_was() -> N
     """Two nodes of 8 GB/s never reach the 40 GB/s of the file system."""
     small = [(nodes, ranks, size * GB) for nodes in (1, 2) for ranks in (1, 2, 4, 8, 16) for size in (1, 4)]
     chart = calibration_chart(calibrate([result(small, noise=0.02, outliers=0, operations=("write",))], num_draws=50))
-    (view,) = chart["vconcat"]
-    ends = view["hconcat"][0]["layer"][3]["data"]["values"]
+    view = chart["vconcat"][0]
+    ends = view["layer"][3]["data"]["values"]
     file_system, node = sorted({end["limit"] for end in ends})
     assert node == "node limit"
     assert file_system.removeprefix("file-system limit")
@@ -89,3 +89,12 @@ def test_half_of_the_misses_are_below_the_median_that_the_title_says(row: int, d
     for miss, point in zip(misses, fit.points, strict=True):
         assert (1 + miss["miss_fraction"]) * miss["held_out_seconds"] == pytest.approx(point.seconds)
         assert miss["what"].startswith(f"{point.num_streams} ranks on {point.num_nodes} nodes, ")
+
+
+@pytest.mark.parametrize(("nodes", "named"), [((1,), [1, 2]), ((1, 2), [1, 2, 4]), ((3, 6), [3, 6, 12])])
+def test_the_axis_of_nodes_names_whole_numbers(nodes: tuple[int, ...], named: list[int]) -> None:
+    """It reaches to twice what was measured; its own ticks would stand at 1.1 and 1.2 nodes."""
+    cells = [(count, ranks, size * GB) for count in nodes for ranks in (1, 2, 4, 8) for size in (1, 4)]
+    measured = calibrate([result(cells, noise=0.02, outliers=0, operations=("write",))], num_draws=50)
+    scaling = calibration_chart(measured)["vconcat"][0]
+    assert scaling["layer"][0]["encoding"]["x"]["axis"] == {"values": named, "format": "d"}

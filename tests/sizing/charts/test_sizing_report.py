@@ -7,24 +7,39 @@ import pytest
 
 from sizing.charts.rendering import svg
 from sizing.charts.sizing_report import report_charts
-from sizing.report import answer
+from sizing.report import SizingReport, answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+from sizing.units import percent_text, seconds_text
+from tests.sizing.summary.scenarios import SCENARIOS
 
 
-def test_the_curve_passes_through_the_interval_asked_for_and_is_lowest_at_the_best() -> None:
-    scenario = scenario_from(REFERENCE_SCENARIO)
+def curve_and_points(document: dict[str, Any]) -> tuple[dict[float, float], dict[str, dict[str, Any]], SizingReport]:
+    """What is lost by interval, the points that stand on it, and the report."""
+    scenario = scenario_from(document)
     report = answer(scenario)
     curve = report_charts(scenario, report)[0]
-    points = {point["label"]: point for point in curve["layer"][1]["data"]["values"]}
-    assert points["as asked"]["lost_fraction"] == report.interval.lost_at_interval_fraction
     lost: dict[float, float] = defaultdict(float)
     for row in curve["data"]["values"]:
         lost[row["interval_seconds"]] += row["lost_fraction"]
+    return lost, {point["label"].split(":")[0]: point for point in curve["layer"][1]["data"]["values"]}, report
+
+
+def test_the_curve_passes_through_the_interval_asked_for_and_is_lowest_at_the_best() -> None:
+    lost, points, report = curve_and_points(REFERENCE_SCENARIO)
+    assert points["as asked"]["lost_fraction"] == pytest.approx(report.interval.lost_at_interval_fraction, rel=1e-9)
+    assert points["best"]["interval_seconds"] == pytest.approx(report.interval.optimal_period_seconds, rel=1e-3)
     below = max(fraction for interval, fraction in lost.items() if 2000 < interval < 14_400)
     assert below < points["as asked"]["lost_fraction"]
-    lowest = min(lost, key=lost.__getitem__)
-    assert lost[lowest] >= points["best"]["lost_fraction"]
-    assert lowest == pytest.approx(points["best"]["interval_seconds"], rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["reference", "all missed", "two short limits", "tiers and prices"])
+def test_the_best_point_is_the_lowest_of_the_curve_and_says_its_interval(name: str) -> None:
+    lost, points, _ = curve_and_points(SCENARIOS[name])
+    for point in points.values():
+        assert lost[point["interval_seconds"]] == pytest.approx(point["lost_fraction"], rel=1e-9)
+    best = points["best"]
+    assert best["lost_fraction"] == pytest.approx(min(lost.values()), rel=1e-9)
+    assert best["label"] == f"best: {seconds_text(best['interval_seconds'])}, {percent_text(best['lost_fraction'])}"
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def test_the_best_rows_are_a_table_and_a_chart(tmp_path: Path) -> None:
     found = sweep_verb(*FLAGS, "--objective", "bandwidth", "--objective", "goodput", "--chart", "s.svg", cwd=tmp_path)
     assert found.returncode == 0, found.stderr
     assert "18 best rows of 576" in found.stdout
-    assert "The same in all of them: reliability.failures_per_node_day 0.00234" in found.stdout
+    assert "The same in all of them: reliability: failures per node day 0.00234" in found.stdout
     assert "Bandwidth against goodput" in (tmp_path / "s.svg").read_text()
 
 

@@ -1,18 +1,14 @@
-"""What `ckpt-size require` prints of a RequirementsReport."""
+"""What targets need in words: a row for each question, the strictest ones marked, and what else to buy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich import box
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from sizing.explore.requirements.capacity import CapacityNeed
 from sizing.explore.requirements.free_interval import AtFreeInterval
 from sizing.explore.requirements.requirements_report import Requirement, RequirementsReport, Status
 from sizing.run.requirements.asked import INTERVAL
+from sizing.summary.rows import Grid, Summary
 from sizing.units import bytes_text, percent_text, rate_text, seconds_text
 
 _NAMES = {
@@ -34,22 +30,25 @@ _NAMES = {
 _STATUS: dict[Status, str] = {"any": "any value", "none": "not possible", "solved": "solved"}
 
 
-def requirements_text(report: RequirementsReport) -> RenderableType:
+def requirements_summary(report: RequirementsReport) -> Summary:
     """A row for each question, the strictest ones marked, and below it what else to buy."""
-    return Group(
-        _questions(report),
-        *(Text(line) for line in _conclusions(report)),
-        *(Text(f"warning: {warning}", style="yellow") for warning in report.warnings),
+    strictest = frozenset(place for place, found in enumerate(report.requirements) if found.binds)
+    met = "Meets all targets as given." if report.met_as_given else "Does not meet all targets as given."
+    return Summary(
+        headline="What the targets need",
+        verdict=met,
+        misses=not report.met_as_given,
+        grids=(
+            Grid(
+                "Each input and target",
+                ("input", "", "needed", "given", "", "target"),
+                tuple(tuple(_cells(found)) for found in report.requirements),
+                strictest,
+            ),
+        ),
+        remarks=tuple(_conclusions(report)),
+        warnings=tuple(report.warnings),
     )
-
-
-def _questions(report: RequirementsReport) -> Table:
-    table = Table(title="What the targets need", title_justify="left", title_style="bold cyan", box=box.SIMPLE_HEAD)
-    for column in ("field", "", "needed", "given", "", "target"):
-        table.add_column(column, justify="right" if column in ("needed", "given") else "left")
-    for requirement in report.requirements:
-        table.add_row(*_cells(requirement), style="bold" if requirement.binds else "")
-    return table
 
 
 def _cells(requirement: Requirement) -> Iterator[str]:

@@ -13,8 +13,17 @@ _TEXTS = (
     ("seconds", seconds_text),
     ("fraction", percent_text),
 )
-_WHOLE = {"bytes_per_second": "rate", "seconds": "time", "fraction": "share"}
-_SHORT = (("_bytes_per_second", " rate"), ("_bytes_per_day", ""), ("_bytes", ""), ("_seconds", ""), ("_fraction", ""))
+_WHOLE = {"bytes_per_second": "bandwidth", "seconds": "time", "fraction": "share"}
+_SHORT = (
+    ("_bytes_per_second", " bandwidth"),
+    ("_bytes_per_day", ""),
+    ("_bytes", ""),
+    ("_seconds", ""),
+    ("_fraction", ""),
+)
+_ABBREVIATIONS = {name.lower(): name for name in ("MTBF", "GPU", "GPUs", "NICs", "EMA")}
+_BETWEEN = ("profile",)
+"""Parts of a path that say nothing to a reader."""
 
 
 def figure_text(name: str, value: Any) -> str:
@@ -27,6 +36,8 @@ def figure_text(name: str, value: Any) -> str:
         return "unknown"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(figure_text(name, each) for each in value) or "none"
     if not isinstance(value, int | float):
         return str(value)
     text = next((text for unit, text in _TEXTS if name.endswith(unit)), None)
@@ -39,7 +50,7 @@ def figure_words(name: str) -> str:
     """The last part of a dotted name in words, without its unit.
 
     >>> figure_words("storage.profile.write_bytes_per_second"), figure_words("interval.optimal_period_seconds")
-    ('write rate', 'optimal period')
+    ('write bandwidth', 'optimal period')
     """
     last = name.rsplit(".", 1)[-1]
     if last in _WHOLE:
@@ -48,4 +59,17 @@ def figure_words(name: str) -> str:
         if last.endswith(unit):
             last = last.removesuffix(unit) + word
             break
-    return last.replace("num_", "").replace("_", " ")
+    words = last.replace("num_", "").split("_")
+    return " ".join(_ABBREVIATIONS.get(word, word) for word in words)
+
+
+def figure_name(name: str) -> str:
+    """A dotted name as the label of a row: its block, and its last part in words.
+
+    >>> figure_name("storage.profile.write_bytes_per_second"), figure_name("capacity.capacity_bytes")
+    ('storage: write bandwidth', 'capacity')
+    """
+    *blocks, last = name.split(".")
+    block = " ".join(block.replace("_", " ") for block in blocks if block not in _BETWEEN)
+    words = figure_words(last)
+    return f"{block}: {words}" if block not in ("", words) else words

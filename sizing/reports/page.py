@@ -1,0 +1,102 @@
+"""A document as one page that needs nothing beside it: HTML, and on paper. Needs the extra `report`."""
+
+from __future__ import annotations
+
+import base64
+import re
+from datetime import datetime
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, NamedTuple
+
+from sizing.charts import Spec
+from sizing.charts.rendering import svg
+from sizing.errors import NotInstalled
+from sizing.reports.document import Document
+from sizing.version import __version__
+
+if TYPE_CHECKING:
+    import jinja2
+
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+"""The page holds its own style and pictures, and no script."""
+
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|s|ms|min|h|days|x|[kMGTPE]?i?B(?:/s)?)(?!\w))")
+_TEXT_LIBRARIES = "Debian's libpango-1.0-0, libpangoft2-1.0-0 and libharfbuzz-subset0"
+_EXTRA = "pip install 'checkpoint-sizing[report]'"
+
+
+class Picture(NamedTuple):
+    """A chart as an image inside the page, and what it shows for those who do not see it."""
+
+    source: str
+    text: str
+
+
+def html(document: Document, *, made_at: datetime, origin: str = "") -> str:
+    """The page: the answer first, then charts, what it rests on, and the question to ask again.
+
+    `origin` says where the question is kept. Raises NotInstalled where the extra `report` is missing.
+    """
+    return _template().render(
+        document=document,
+        first=document.first_page,
+        style=_asset("page.css"),
+        charts=[_picture(spec) for spec in document.charts],
+        origin=origin,
+        made_at=moment_text(made_at),
+        version=__version__,
+    )
+
+
+def pdf(html_page: str) -> bytes:
+    """The page as a PDF document.
+
+    Raises NotInstalled where the extra `report` or the system's text libraries are missing.
+    """
+    try:
+        import weasyprint  # noqa: PLC0415 - loads system libraries that nothing else needs
+    except ModuleNotFoundError:
+        raise NotInstalled.of("the PDF", "cannot be made without weasyprint", value=None, remedy=_EXTRA) from None
+    except OSError:
+        raise NotInstalled.of(
+            "the PDF", "cannot be made: text libraries are missing", value=None, remedy=f"install {_TEXT_LIBRARIES}"
+        ) from None
+    only_what_it_holds = weasyprint.urls.URLFetcher(allowed_protocols=("data",), fail_on_errors=True)
+    document: bytes = weasyprint.HTML(string=html_page, url_fetcher=only_what_it_holds).write_pdf()
+    return document
+
+
+def moment_text(moment: datetime) -> str:
+    """A moment in UTC as the page writes it."""
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def _picture(spec: Spec) -> Picture:
+    image = base64.b64encode(svg(spec).encode()).decode()
+    return Picture(f"data:image/svg+xml;base64,{image}", spec["description"])
+
+
+@cache
+def _template() -> jinja2.Template:
+    try:
+        import jinja2  # noqa: PLC0415 - only documents need it
+    except ModuleNotFoundError:
+        raise NotInstalled.of("the report", "cannot be made without jinja2", value=None, remedy=_EXTRA) from None
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["with_units"] = _with_units
+    return environment.from_string(_asset("page.html"))
+
+
+def _with_units(text: str) -> str:
+    """A text in which no figure is parted from its unit at the end of a line."""
+    return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", text)
+
+
+def _asset(name: str) -> str:
+    return resources.files("sizing.reports").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,56 @@
+"""What was asked, as a reader writes it: a name in words, a value with its unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import BaseModel
+
+from sizing.provenance import Assumption
+from sizing.scenario import Scenario
+from sizing.storage.calibration import Calibration
+from sizing.summary.figure_text import figure_name, figure_text
+from sizing.summary.rows import Grid
+from sizing.units import counted_text
+
+
+def inputs(scenario: Scenario) -> Grid:
+    """Every input that the scenario gives, defaults left out."""
+    rows = tuple((figure_name(path), figure_text(path, value)) for path, value in _given(scenario, ""))
+    return Grid("What was asked", ("input", "value"), rows)
+
+
+def assumptions_made(assumptions: list[Assumption]) -> Grid:
+    """Every value that the answer rests on and that nobody gave."""
+    rows = tuple(
+        (figure_name(found.field), figure_text(found.field, found.value), found.reason) for found in assumptions
+    )
+    return Grid("What was assumed", ("input", "value", "why"), rows)
+
+
+def _given(value: object, path: str) -> Iterator[tuple[str, object]]:
+    """The dotted path and the value of each field that was given."""
+    parts = list(_parts(value))
+    for name, part in parts:
+        yield from _given(part, f"{path}{name}".removeprefix("."))
+    if not parts and value is not None:
+        yield path, _plain(value)
+
+
+def _parts(value: object) -> Iterator[tuple[str, object]]:
+    """What a block or a list of blocks is made of; a calibration is one thing."""
+    if isinstance(value, BaseModel) and not isinstance(value, Calibration):
+        for name in type(value).model_fields:
+            if name in value.model_fields_set:
+                yield f".{name}", getattr(value, name)
+    elif isinstance(value, tuple) and value and isinstance(value[0], BaseModel):
+        yield from ((f" {number}", each) for number, each in enumerate(value, 1))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Calibration):
+        return f"engine {value.engine}, {counted_text(len(value.run_ids), 'run')}, grade {value.grade}"
+    if isinstance(value, dict):
+        simple = ((name, each) for name, each in value.items() if not isinstance(each, dict | list))
+        return ", ".join(f"{name.replace('_', ' ')} {each}" for name, each in simple)
+    return value

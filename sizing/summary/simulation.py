@@ -1,0 +1,56 @@
+"""Simulated runs in words: goodput beside the formula's, where the time goes, and how many runs had which goodput."""
+
+from __future__ import annotations
+
+from sizing.run.simulation.simulation_report import SimulationReport
+from sizing.summary.rows import Grid, Summary
+from sizing.units import percent_text, seconds_text
+
+BAR_WIDTH = 40
+"""Characters of the longest bar, so that a row fits a terminal of 80."""
+
+
+def simulation_summary(report: SimulationReport) -> Summary:
+    """Simulated and computed goodput, where the time goes, and how many runs had which goodput."""
+    return Summary(
+        headline=f"{report.num_runs:,} runs of {seconds_text(report.run_seconds)}, MTBF "
+        f"{seconds_text(report.mtbf_seconds)}, {report.mean_failures:.1f} failures per run (seed {report.seed})",
+        grids=(_goodput(report), _shares(report), _histogram(report)),
+        remarks=tuple(f"note: {note}" for note in report.notes),
+    )
+
+
+def _goodput(report: SimulationReport) -> Grid:
+    error = f"+- {100 * report.standard_error_fraction:.4f} % standard error"
+    away = f"differs by {abs(report.difference_in_standard_errors):.1f} standard errors"
+    low, high = percent_text(report.p5_goodput_fraction), percent_text(report.p95_goodput_fraction)
+    rows = (
+        ("goodput, simulated", _percent(report.goodput_fraction), error),
+        ("goodput, formula", _percent(report.formula_goodput_fraction), away),
+        ("median run", _percent(report.p50_goodput_fraction), f"90 % of the runs between {low} and {high}"),
+    )
+    return Grid("Goodput", (), rows)
+
+
+def _shares(report: SimulationReport) -> Grid:
+    formula = report.formula_shares.by_name
+    rows = ((name, _percent(share), _percent(formula[name])) for name, share in report.shares.by_name.items())
+    return Grid("Where the time goes", ("share of the wall time", "simulated", "formula"), tuple(rows))
+
+
+def _histogram(report: SimulationReport) -> Grid:
+    highest = max(one.num_runs for one in report.histogram)
+    rows = (
+        (
+            f"{100 * one.from_fraction:.2f} to {100 * one.to_fraction:.2f} %",
+            f"{one.num_runs:,}",
+            "#" * round(BAR_WIDTH * one.num_runs / highest),
+        )
+        for one in report.histogram
+    )
+    return Grid("How many runs had which goodput", ("goodput of a run", "runs", ""), tuple(rows))
+
+
+def _percent(fraction: float) -> str:
+    """A fraction with the digits that its standard error justifies."""
+    return f"{100 * fraction:.3f} %"

@@ -1,0 +1,160 @@
+"""Documents say the first screen on page 1, what was asked as a reader writes it, and no field names as headings."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache
+
+import pypdf
+import pytest
+
+from sizing.explore.comparisons.comparison import compare
+from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
+from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH
+from sizing.explore.layouts.ranking import find_layouts
+from sizing.explore.requirements.solver import requirements_of
+from sizing.explore.scenario_simulation import REFERENCE_SIMULATION, ScenarioSimulation, simulated
+from sizing.explore.sweeps.sweep import sweep
+from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
+from sizing.report import answer
+from sizing.reports.document import (
+    Document,
+    cluster_document,
+    comparison_document,
+    layouts_document,
+    requirements_document,
+    simulation_document,
+    sizing_document,
+    sweep_document,
+)
+from sizing.reports.page import html, pdf
+from sizing.scenario import scenario_from
+from sizing.storage.calibration import calibrate
+from sizing.summary.inputs import inputs
+from tests.sizing.charts.gallery import cluster
+from tests.sizing.reports.pages import FIELD_NAME, Page
+from tests.sizing.storage.calibration.simulation import result
+from tests.sizing.summary.scenarios import SCENARIOS
+
+NOW = datetime(2026, 11, 22, 6, 30, tzinfo=UTC)
+PAGE_WIDTH_PIXELS = 912
+"""Of the text on a screen: 60 rem less the space around it."""
+
+
+ANSWERS: dict[str, Callable[[], Document]] = {
+    "comparison": lambda: comparison_document(compare(REFERENCE_COMPARISON)),
+    "requirements": lambda: requirements_document(requirements_of(scenario_from(SCENARIOS["two short limits"]))),
+    "layouts": lambda: layouts_document(find_layouts(REFERENCE_SEARCH)),
+    "cluster": lambda: cluster_document(cluster()),
+    "simulation": lambda: simulation_document(simulated(ScenarioSimulation.model_validate(REFERENCE_SIMULATION))),
+    "sweep": lambda: sweep_document(sweep(REFERENCE_SWEEP)),
+}
+UNDRAWN = {"requirements", "simulation"}
+"""Answers without a chart."""
+
+
+@cache
+def document_of(name: str) -> Document:
+    if name in ANSWERS:
+        return ANSWERS[name]()
+    scenario = scenario_from(SCENARIOS[name])
+    return sizing_document(scenario, answer(scenario), asked=SCENARIOS[name])
+
+
+@cache
+def page_of(name: str) -> Page:
+    return Page(html(document_of(name), made_at=NOW))
+
+
+NAMES = [*SCENARIOS, *ANSWERS]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_heading_and_no_label_is_a_field_name(name: str) -> None:
+    headings = page_of(name).headings
+    assert len(headings) > 5
+    assert [heading for heading in headings if FIELD_NAME.search(heading)] == []
+
+
+def test_the_words_of_a_field_are_told_from_its_name() -> None:
+    assert FIELD_NAME.search("checkpoint.interval_seconds")
+    assert FIELD_NAME.search("num_nodes")
+    assert not FIELD_NAME.search("checkpoint: interval")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_verdict_figures_and_warnings_come_first_in_that_order(name: str) -> None:
+    document, said = document_of(name), page_of(name).words
+    first = document.first_page
+    order = [first.verdict, *(row.meaning for row in first.figures), *first.warnings]
+    places = [said.index(" ".join(text.split())) for text in order]
+    assert places == sorted(places)
+    first_table = next((grid.title for grid in document.grids if grid.title), "")
+    assert not places or places[-1] <= said.rindex(first_table)
+
+
+@pytest.mark.parametrize("name", ["reference", "all missed", "tiers and prices", "comparison"])
+def test_page_1_of_the_pdf_has_the_first_screen(name: str) -> None:
+    pages = pypdf.PdfReader(io.BytesIO(pdf(html(document_of(name), made_at=NOW)))).pages
+    said = "".join(pages[0].extract_text().split())
+    first = document_of(name).first_page
+    for text in (first.verdict, *first.remedies, *(row.figure for row in first.figures)):
+        assert "".join(text.split()) in said, text
+    assert f"1/{len(pages)}" in said
+
+
+def test_money_is_on_page_1_and_its_parts_beside_it() -> None:
+    assert {"Cost", "To buy: capacity"} <= {row.label for row in document_of("tiers and prices").first_page.figures}
+
+
+def test_inputs_have_names_in_words_and_values_with_units() -> None:
+    grid = inputs(scenario_from(SCENARIOS["tiers and prices"]))
+    assert {
+        ("checkpoint: interval", "30.0 min"),
+        ("storage: write bandwidth", "50.00 GB/s"),
+        ("reliability: MTBF", "8.00 h"),
+        ("retention: free", "20.0 %"),
+        ("checkpoint tiers 1 storage: write bandwidth", "10.00 GB/s"),
+        ("costs: run", "54.0 days"),
+    } <= set(grid.rows)
+    assert not [row for row in grid.rows if FIELD_NAME.search(row[0]) or "{" in row[1]]
+
+
+def test_a_calibration_is_one_input() -> None:
+    calibration = calibrate([result()], num_draws=50).model_dump(mode="json")
+    rows = inputs(scenario_from({"model": {"preset": "gpt2"}, "storage": {"calibration": calibration}})).rows
+    assert rows[1:] == (("storage: calibration", "engine direct, 1 run, grade A"),)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_fits_a_phone_and_loads_nothing(name: str) -> None:
+    page, text = page_of(name), html(document_of(name), made_at=NOW)
+    assert ("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}) in page.tags
+    assert len(re.findall(r'<div class="wide"><table', text)) == text.count("<table") > 0
+    assert re.search(r"figure img \{[^}]*max-width: 100%", text)
+    assert not [tag for tag, _ in page.tags if tag in ("script", "link", "iframe")]
+    sources = [attributes.get("src") or attributes.get("href") for _, attributes in page.tags]
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in sources if source)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in UNDRAWN])
+def test_every_chart_fits_the_text(name: str) -> None:
+    images = [dict(attributes) for tag, attributes in page_of(name).tags if tag == "img"]
+    assert images
+    for image in images:
+        drawing = base64.b64decode((image["src"] or "").partition(",")[2]).decode()
+        width = re.search(r'<svg [^>]*?\bwidth="([0-9.]+)"', drawing)
+        assert width is not None
+        assert float(width[1]) <= PAGE_WIDTH_PIXELS
+        assert image["alt"]
+
+
+def test_text_of_a_scenario_is_never_markup() -> None:
+    scenario = scenario_from({"model": {"preset": "gpt2"}})
+    shown = html(sizing_document(scenario, answer(scenario), title="<b>x</b>"), made_at=NOW)
+    assert "<b>x" not in shown
+    assert "&lt;b&gt;x" in shown
