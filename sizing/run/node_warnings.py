@@ -89,7 +89,7 @@ def node_warnings(
 def needed_warnings(
     needed: Mapping[str, float], storage: ResolvedStorage | None, *, node: ResolvedNode, steps: Steps
 ) -> Iterator[str]:
-    """Where rates that targets need, by their fields in a StorageProfile, ask more of a node than its adapters carry."""
+    """Where rates that targets need, by their fields in a profile, ask more of a node than its adapters carry."""
     if storage is not None and storage.is_in_nodes:
         return
     profile = storage.profile if storage else StorageProfile.of_figures({})
