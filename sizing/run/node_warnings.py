@@ -5,24 +5,21 @@ One definition for saves and restores, of the main storage and of the tiers that
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
-
-import numpy as np
 
 from sizing.cluster import ResolvedNode
 from sizing.run.checkpoint import Checkpoint
 from sizing.run.demands.demands import Demands
 from sizing.run.tier import MEMORY_KINDS, NODE_KINDS
 from sizing.storage.joint_rates import FILE_SYSTEM_RATES
-from sizing.storage.limits import transfer
+from sizing.storage.limits import NETWORK
 from sizing.storage.node_rates import NodeRate, max_node_rate_of
 from sizing.storage.profile import StorageProfile
 from sizing.storage.rates import DIRECTIONS, Direction, RateField
 from sizing.storage.storage import ResolvedStorage, resolve_storage
-from sizing.storage.terms import Demand
+from sizing.storage.terms import Demand, shared_terms
 from sizing.units import rate_text
 
 _ROUNDING = 1 + 1e-9
@@ -62,12 +59,13 @@ def _node_traffic(profile: StorageProfile, steps: Sequence[Demand], *, direction
 
     Of each step B / (n t), with t the time of its slowest shared resource, over n nodes; serial steps move nothing.
     """
-    moved = transfer(profile, steps, direction=direction)
-    if moved is None:
-        return None
+    rates = profile.rates(direction)
     traffic = []
-    for step, times in zip(steps, moved.steps, strict=True):
-        flowing = float(step.total_bytes / functools.reduce(np.maximum, times.values()))
+    for step in steps:
+        times = shared_terms(rates, step)
+        if not times.keys() - {NETWORK}:
+            return None
+        flowing = float(step.total_bytes / max(times.values()))
         traffic.append(_NodeTraffic(flowing / step.num_nodes, flowing / step.num_streams))
     return max(traffic, key=lambda each: each.node_bytes_per_second)
 
@@ -92,8 +90,11 @@ def needed_warnings(
     """Where rates that targets need, by their fields in a profile, ask more of a node than its adapters carry."""
     if storage is not None and storage.is_in_nodes:
         return
-    profile = storage.profile if storage else StorageProfile.of_figures({})
-    for direction in (each for each in DIRECTIONS if FILE_SYSTEM_RATES[each] in needed):
+    for direction, field in FILE_SYSTEM_RATES.items():
+        # What the fewest nodes would carry alone bounds it: almost every answer ends here.
+        if _excess(node, needed.get(field, 0.0) / min(float(step.num_nodes) for step in steps[direction])) is None:
+            continue
+        profile = storage.profile if storage else StorageProfile.of_figures({})
         traffic = _node_traffic(profile.model_copy(update=dict(needed)), steps[direction], direction=direction)
         excess = _excess(node, traffic.node_bytes_per_second if traffic else 0.0)
         if excess is not None:
