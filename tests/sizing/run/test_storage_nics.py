@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,7 +26,7 @@ READ_SECONDS = 6 * 13.8e12 / (384 * 50e9)
 
 def asked(**blocks: Any) -> dict[str, Any]:
     """The reference case behind its adapters, on storage that is faster than these."""
-    return document(REFERENCE_SCENARIO, **({"cluster": NICS, "storage": FAST} | blocks))
+    return document(document(REFERENCE_SCENARIO, storage=None), **({"cluster": NICS, "storage": FAST} | blocks))
 
 
 def test_writes_and_restores_take_what_the_adapters_take_and_say_so() -> None:
@@ -90,7 +89,6 @@ def test_adapters_themselves_can_be_swept_beside_storage_in_the_nodes() -> None:
         cluster={"storage_nics": ["1 x 200 Gb/s", "4 x 200 Gb/s"]},
         storage={"preset": ["local-nvme-raid0-8x-gen5", "dgx-superpod-h100-4su-best"]},
     )
-    del varied["storage"]["profile"]
     found = sweep({"scenario": varied, "figures": ["write.seconds", "write.bottleneck"]})
     by_row = {(row[0], row[1]): row[-2:] for row in found.rows}
     assert len(by_row) == 4
@@ -113,8 +111,7 @@ def test_a_target_that_the_adapters_miss_is_met_by_no_storage_and_the_reason_nam
 
 
 def test_goodput_that_faster_adapters_would_reach_is_said_to_be_held_by_them() -> None:
-    targets = {"min_goodput_fraction": 0.9995}
-    slow = asked(cluster=NICS | {"storage_nics": "1 x 1 Gb/s"}, targets=targets, reliability={"mtbf_seconds": "7d"})
+    slow = asked(cluster=NICS | {"storage_nics": "1 x 1 Gb/s"}, targets={"min_goodput_fraction": 0.99})
     rows = [row for row in requirements(slow).requirements if row.target == "min_goodput_fraction"]
     assert rows[0].status == "none"
     assert "limited by storage-network" in rows[0].reason
@@ -168,14 +165,14 @@ def steps_through_adapters(draw: st.DrawFn) -> list[Demand]:
     ]
 
 
-@given(steps=steps_through_adapters(), slack=st.floats(0.5, 5))
+@given(steps=steps_through_adapters(), slack=st.floats(0.5, 0.999) | st.floats(1.001, 5))
 def test_the_rates_of_one_time_are_the_least_that_take_no_longer(steps: list[Demand], slack: float) -> None:
     profile = StorageProfile(read_bytes_per_second=1, node_read_bytes_per_second=1, writer_read_bytes_per_second=1)
     joint = joint_rates(profile, steps, direction="read")
     through = float(sum(step.network_seconds for step in steps))
     shared = float(joint.shared_seconds(through * slack))
-    assert (shared > 0) == (slack > 1 or np.isclose(slack, 1))
-    if slack <= 1.001:
+    assert (shared > 0) == (slack > 1)
+    if slack < 1:
         return
 
     def seconds(factor: float) -> float:
