@@ -66,7 +66,7 @@ def _node_traffic(profile: StorageProfile, steps: Sequence[Demand], *, direction
         if not times.keys() - {NETWORK}:
             return None
         flowing = float(step.total_bytes / max(times.values()))
-        traffic.append(_NodeTraffic(flowing / step.num_nodes, flowing / step.num_streams))
+        traffic.append(_NodeTraffic(flowing / float(step.num_nodes), flowing / float(step.num_streams)))
     return max(traffic, key=lambda each: each.node_bytes_per_second)
 
 

@@ -43,8 +43,9 @@ class RestorePlan:
 
     def through(self, node_network_bytes_per_second: float | None) -> RestorePlan:
         """The same where the adapters of a node carry so much; None where nothing that is known holds them."""
-        network = {"node_network_bytes_per_second": node_network_bytes_per_second}
-        return replace(self, demands=tuple(replace(demand, **network) for demand in self.demands))
+        rate = node_network_bytes_per_second
+        demands = (replace(demand, node_network_bytes_per_second=rate) for demand in self.demands)
+        return replace(self, demands=tuple(demands))
 
     @property
     def read_bytes(self) -> int:

@@ -16,8 +16,8 @@ from sizing.storage.profile import StorageProfile
 from sizing.storage.terms import Demand
 from tests.sizing.run.scenarios import document, report, write_of
 
-FAST = {"profile": {"write_bytes_per_second": "100 TB/s", "read_bytes_per_second": "200 TB/s"}}
-NICS = {"node": "dgx-a100", "storage_nics": {"num": 2, "bytes_per_second": "200 Gb/s"}}
+FAST: dict[str, Any] = {"profile": {"write_bytes_per_second": "100 TB/s", "read_bytes_per_second": "200 TB/s"}}
+NICS: dict[str, Any] = {"node": "dgx-a100", "storage_nics": {"num": 2, "bytes_per_second": "200 Gb/s"}}
 WRITE_SECONDS = 13.8e12 / (64 * 50e9)
 """13.8 TB from 64 nodes with 2 adapters of 25 GB/s."""
 READ_SECONDS = 6 * 13.8e12 / (384 * 50e9)
@@ -26,7 +26,7 @@ READ_SECONDS = 6 * 13.8e12 / (384 * 50e9)
 
 def asked(**blocks: Any) -> dict[str, Any]:
     """The reference case behind its adapters, on storage that is faster than these."""
-    return document(document(REFERENCE_SCENARIO, storage=None), **({"cluster": NICS, "storage": FAST} | blocks))
+    return document(document(REFERENCE_SCENARIO, storage=None), **{"cluster": NICS, "storage": FAST, **blocks})
 
 
 def test_writes_and_restores_take_what_the_adapters_take_and_say_so() -> None:
@@ -176,7 +176,7 @@ def test_the_rates_of_one_time_are_the_least_that_take_no_longer(steps: list[Dem
         return
 
     def seconds(factor: float) -> float:
-        rates = {field: float(rate) for field, rate in joint.rates(shared * factor).items()}
+        rates: dict[str, float] = {field: float(rate) for field, rate in joint.rates(shared * factor).items()}
         moved = transfer(profile.model_copy(update=rates), steps, direction="read")
         assert moved is not None
         return float(moved.seconds)
