@@ -13,7 +13,7 @@ from sizing.run.failure_rates import rate_named
 from sizing.run.failures import Reliability
 from sizing.scenario import Scenario
 from sizing.storage.calibration import predicted
-from sizing.storage.rates import Direction
+from sizing.storage.rates import DIRECTIONS, Direction
 from sizing.storage.storage import ResolvedStorage
 from sizing.units import percent_text
 
@@ -24,7 +24,7 @@ _COUNTED = Origin(kind="exact", source="counted from model, training state, degr
 
 def provenance_of(scenario: Scenario, storage: ResolvedStorage | None) -> list[Provenance]:
     """The provenance of every figure of the report. One with no entry of its own is as weak as the weakest input."""
-    write, read = (_storage(storage, direction) for direction in ("write", "read"))
+    write, read = (_through_adapters(scenario, storage, _storage(storage, way)) for way in DIRECTIONS)
     period, failures, targets = _period(scenario), _failures(scenario), _targets(scenario)
     model = _model(scenario.model)
     origins = {
@@ -107,6 +107,13 @@ def _storage(storage: ResolvedStorage | None, direction: Direction) -> Origin:
             runs=Runs(run_ids=(measured.run_id,)),
         )
     return Origin(kind="given", source="storage.profile")
+
+
+def _through_adapters(scenario: Scenario, storage: ResolvedStorage | None, origin: Origin) -> Origin:
+    """The origin of times that the adapters of the nodes bound too, where the scenario states them."""
+    if storage is None or storage.is_in_nodes or scenario.cluster.storage_nics is None:
+        return origin
+    return weakest(origin, Origin(kind="given", source="cluster.storage_nics"))
 
 
 def _calibrated(storage: ResolvedStorage, direction: Direction) -> Origin:

@@ -15,6 +15,7 @@ from sizing.provenance import Assumption, Provenance
 from sizing.run.evaluation import RunReport, evaluate, run_assumptions, run_warnings
 from sizing.run.host_memory import HostMemory, host_memory, host_memory_warnings
 from sizing.run.measurement_warnings import calibration_warnings, measurement_warnings
+from sizing.run.node_warnings import needed_warnings, node_warnings
 from sizing.run.requirements.asked import Asked
 from sizing.run.requirements.joint import GOODPUT, values_for_all_targets
 from sizing.run.requirements.remedies import with_remedies
@@ -135,8 +136,15 @@ def answer(scenario: Scenario | Mapping[str, Any], *, assumed: Iterable[Assumpti
             *scenario.version_warnings,
             *asked.memory_warnings,
             *host_memory_warnings(memory_of_hosts),
+            *node_warnings(storage, node=node, demands=demands, checkpoint=scenario.checkpoint),
             *measurement_warnings(storage, layout=laid_out.layout),
             *calibration_warnings(storage, demands, strategy=run.restore.strategy),
-            *run_warnings(run, inputs, demands=demands, layout=laid_out.layout, node=node),
+            *needed_warnings(
+                run.required.file_system_rates,
+                storage,
+                node=node,
+                steps=demands.steps(scenario.checkpoint.restore),
+            ),
+            *run_warnings(run, inputs, demands=demands, layout=laid_out.layout),
         ],
     )

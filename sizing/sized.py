@@ -21,6 +21,7 @@ from sizing.layout.saved_tensors import SavedByRank, saved_by_rank
 from sizing.model import ResolvedModel
 from sizing.run.demands.demands import Demands, demands_of
 from sizing.scenario import Scenario
+from sizing.storage.storage import is_in_nodes
 from sizing.training import GpuMemory, gpu_memory
 from sizing.training.memory_question import MemoryQuestion
 from sizing.training.nearest import memory_warnings
@@ -59,9 +60,12 @@ class SizedLayout:
 def sized(scenario: Scenario) -> SizedLayout:
     """The layout of a scenario, computed unless it is one of the last.
 
-    Raises InvalidInput as `report.answer` does.
+    What goes to drives of the nodes does not pass their storage adapters. Raises InvalidInput as `report.answer` does.
     """
-    return _sized(_LayoutQuestion(layout_text(scenario), scenario))
+    found = _sized(_LayoutQuestion(layout_text(scenario), scenario))
+    if scenario.cluster.storage_nics is not None and is_in_nodes(scenario.storage):
+        return replace(found, demands=found.demands.through(None))
+    return found
 
 
 def layout_text(scenario: Scenario) -> str:

@@ -203,6 +203,15 @@ def rate_text(bytes_per_second: float) -> str:
     return f"{_scaled(bytes_per_second, 1000, _DECIMAL_PREFIXES, digits=4)}B/s"
 
 
+def bit_rate_text(bytes_per_second: float) -> str:
+    """A line rate in gigabits per second, as network adapters are called.
+
+    >>> bit_rate_text(50e9), bit_rate_text(1.25e9)
+    ('400 Gb/s', '10 Gb/s')
+    """
+    return f"{bytes_per_second * 8 / 1e9:g} Gb/s"
+
+
 def seconds_text(seconds: float) -> str:
     """A duration in the unit that people would use.
 

@@ -13,6 +13,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from sizing.cluster import node_catalog
+from sizing.cluster.adapters import Adapters
 from sizing.cluster.node import CatalogNode
 from sizing.errors import InvalidInput
 from sizing.layout import Parallelism
@@ -25,7 +26,7 @@ from sizing.state import Training
 from sizing.state.saved_state import PartName
 from sizing.storage.catalog import CatalogProfile, storage_profiles
 from sizing.training.techniques import Technique, techniques
-from sizing.units import decimal_bytes_text, rate_text, seconds_text
+from sizing.units import bit_rate_text, decimal_bytes_text, rate_text, seconds_text
 
 
 class Entry(NamedTuple):
@@ -93,7 +94,22 @@ def _node_cells(node: CatalogNode) -> tuple[str, ...]:
     spec = node.spec
     sizes = (spec.gpu_memory_bytes, spec.host_memory_bytes, spec.local_nvme_bytes)
     texts = ("-" if size is None else decimal_bytes_text(size) for size in sizes)
-    return (node.name, str(spec.gpus_per_node), *texts, _rate(spec.storage_network_bytes_per_second), node.source)
+    return (node.name, str(spec.gpus_per_node), *texts, _compute_network(node), _storage_network(node), node.source)
+
+
+def _compute_network(node: CatalogNode) -> str:
+    total = node.spec.compute_network_bytes_per_second
+    return _network(node.compute_nics, total) if total is not None else "unknown"
+
+
+def _storage_network(node: CatalogNode) -> str:
+    total = node.spec.storage_network_bytes_per_second
+    known = "unknown" if total is None else _network(node.storage_nics, total)
+    return f"{known}: {node.network_note}" if node.network_note else known
+
+
+def _network(nics: Adapters | None, total: float) -> str:
+    return nics.text if nics else bit_rate_text(total)
 
 
 def _storage() -> Iterable[Entry]:
@@ -205,7 +221,7 @@ CATALOGS = (
     Catalog(
         "nodes",
         "List the node catalog.",
-        ("node", "GPUs", "GPU memory", "host memory", "local NVMe", "storage network", "source"),
+        ("node", "GPUs", "GPU memory", "host memory", "local NVMe", "compute network", "storage network", "source"),
         _nodes,
     ),
     Catalog(

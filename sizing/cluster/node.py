@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sizing.catalog_file import CatalogEntry, entries, entry_named
+from sizing.cluster.adapters import Adapters
 from sizing.units import ByteCount, BytesPerSecond
 
 
@@ -26,7 +27,7 @@ class NodeSpec(BaseModel):
     storage_network_bytes_per_second: BytesPerSecond | None = Field(
         None,
         description="Line rate of all storage ports of a node together, one way, in bytes per second. "
-        "Default: unknown, so no write rate is compared with it.",
+        "Default: unknown, so rates are compared with all adapters that are known.",
     )
     compute_network_bytes_per_second: BytesPerSecond | None = Field(
         None,
@@ -45,10 +46,48 @@ class NodeSpec(BaseModel):
     )
 
 
+_TOTALS = {
+    "compute_nics": "compute_network_bytes_per_second",
+    "storage_nics": "storage_network_bytes_per_second",
+}
+"""The adapters of a catalog entry, and the field of its specification that holds what they carry together."""
+
+
 class CatalogNode(CatalogEntry):
     """A published node type, and where its figures were read."""
 
     spec: NodeSpec = Field(description="GPUs, memory and links as published.")
+    network_row: str | None = Field(
+        None,
+        description="Row of published/node_networks.json from which the adapters were taken. "
+        "Null when no row is of this node.",
+    )
+    compute_nics: Adapters | None = Field(
+        None, description="Adapters that carry traffic between the GPUs of different nodes. Null when not published."
+    )
+    storage_nics: Adapters | None = Field(
+        None, description="Adapters that reach the storage, as far as the sources agree. Null when they do not say."
+    )
+    storage_and_management_nics: Adapters | None = Field(
+        None,
+        description="Adapters for storage and management together, of which no source says which ports reach the "
+        "storage. Null when there are none.",
+    )
+    network_note: str | None = Field(
+        None,
+        description="Why the storage network is unknown, or what the sources say besides. "
+        "Null when nothing needs to be said.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_totals(cls, entry: Any) -> Any:
+        """The specification with what all adapters of a kind carry together, which the file does not repeat."""
+        if not isinstance(entry, dict):
+            return entry
+        given = {total: Adapters.model_validate(entry[nics]) for nics, total in _TOTALS.items() if entry.get(nics)}
+        totals = {total: nics.node_bytes_per_second for total, nics in given.items()}
+        return entry | {"spec": {**entry.get("spec", {}), **totals}}
 
 
 PCIE_BYTES_PER_SECOND = {1: 4e9, 2: 8e9, 3: 15.75e9, 4: 31.5e9, 5: 63e9, 6: 121e9}

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sizing.cluster import ResolvedNode
 from sizing.layout import Layout
 from sizing.provenance import Assumption
 from sizing.run.checkpoint import Checkpoint
@@ -155,11 +154,9 @@ def run_assumptions(demands: Demands, inputs: RunInputs) -> Iterator[Assumption]
         )
 
 
-def run_warnings(
-    run: RunReport, inputs: RunInputs, *, demands: Demands, layout: Layout, node: ResolvedNode
-) -> Iterator[str]:
+def run_warnings(run: RunReport, inputs: RunInputs, *, demands: Demands, layout: Layout) -> Iterator[str]:
     """What a reader must know before believing the figures of one answer."""
-    yield from write_warnings(run.write, layout=layout, node=node)
+    yield from write_warnings(run.write, layout=layout)
     yield from restore_warnings(run.restore, inputs.profile, demands=demands)
     yield from failure_warnings(
         inputs.reliability, num_gpus=demands.num_gpus, max_recovery_seconds=inputs.targets.recovery_seconds
@@ -167,4 +164,4 @@ def run_warnings(
     yield from interval_warnings(run.interval, run.write)
     yield from tier_warnings(run.tiers)
     yield from overhead_warnings(run.overhead, run.interval, reliability=inputs.reliability, restore=run.restore)
-    yield from required_warnings(run.required, inputs.targets)
+    yield from required_warnings(run.required, inputs.targets, demands=demands, checkpoint=inputs.checkpoint)

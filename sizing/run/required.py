@@ -20,10 +20,11 @@ from sizing.run.targets import Targets
 from sizing.run.tier import ARCHIVE
 from sizing.run.tiers.saved import SavedTier, max_save_stall_seconds, saved_tiers
 from sizing.run.tiers.times import TierTimes
-from sizing.storage.joint_rates import joint_rates
+from sizing.storage.joint_rates import FILE_SYSTEM_RATES, joint_rates
 from sizing.storage.limits import Demand, Direction, name_of_max
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
+from sizing.units import seconds_text
 
 WriteTarget = Literal["max_overhead_fraction", "max_stall_seconds", "interval_seconds"]
 
@@ -59,6 +60,15 @@ class Required(Figures):
         description="Min read rate over all nodes that meets targets.recovery_seconds, in bytes per second. "
         "Null without that target or when no rate does."
     )
+
+    @property
+    def file_system_rates(self) -> dict[str, float]:
+        """The min rates of the file system that are known, by their fields in a StorageProfile."""
+        rates = {
+            "write_bytes_per_second": self.write_bytes_per_second,
+            "read_bytes_per_second": self.restore_bytes_per_second,
+        }
+        return {field: rate for field, rate in rates.items() if rate is not None}
 
 
 def min_bytes_per_second(total_bytes: Numbers, *, seconds: Numbers, serial_seconds: Numbers = 0.0) -> Numbers:
@@ -159,13 +169,24 @@ def _writing(profile: StorageProfile | None, demands: Demands, checkpoint: Check
     return (profile or StorageProfile.model_construct()).model_copy(update=update)
 
 
-def required_warnings(required: Required, targets: Targets) -> Iterator[str]:
+def required_warnings(
+    required: Required, targets: Targets, *, demands: Demands, checkpoint: Checkpoint
+) -> Iterator[str]:
     """Which targets no rate can meet."""
-    no_rate = "is not met at any bandwidth: the steps that do not depend on it already take longer"
     if required.write_bytes_per_second is None:
-        yield f"The {_WRITE_TARGETS[required.write_target]} {no_rate}"
+        yield f"The {_WRITE_TARGETS[required.write_target]} {_no_rate([demands.write], required.write_seconds)}"
     if targets.recovery_seconds is not None and required.restore_bytes_per_second is None:
-        yield f"The max recovery {no_rate}"
+        plan = demands.restores[checkpoint.restore]
+        yield f"The max recovery {_no_rate(plan.demands, targets.recovery_seconds)}"
+
+
+def _no_rate(steps: Sequence[Demand], seconds: float) -> str:
+    """What takes longer than a target leaves, whatever the bandwidth."""
+    through_adapters = float(sum(step.network_seconds for step in steps))
+    if through_adapters > seconds:
+        taken = seconds_text(through_adapters)
+        return f"is not met at any bandwidth: the adapters of cluster.storage_nics alone take {taken}"
+    return "is not met at any bandwidth: the steps that do not depend on it already take longer"
 
 
 def _restore_rate(
@@ -196,4 +217,4 @@ def _rate(
     """The min rate of the file system beside the other limits at theirs, NaN where none is enough."""
     joint = joint_rates(profile, demands, direction=direction)
     rate = min_bytes_per_second(joint.total_bytes, seconds=joint.shared_seconds(seconds))
-    return np.where(np.isfinite(rate), rate, np.nan)
+    return np.where(np.isfinite(rate), np.minimum(rate, joint.max_rates[FILE_SYSTEM_RATES[direction]]), np.nan)

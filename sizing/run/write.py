@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import numpy as np
 from pydantic import Field
 
-from sizing.cluster import ResolvedNode
 from sizing.errors import InvalidInput
 from sizing.layout import Layout
 from sizing.run.checkpoint import Checkpoint
@@ -117,7 +116,7 @@ def copy_bytes_per_second(profile: StorageProfile | None, demands: Demands) -> N
     return rate
 
 
-def write_warnings(write: Write | None, *, layout: Layout, node: ResolvedNode) -> Iterator[str]:
+def write_warnings(write: Write | None, *, layout: Layout) -> Iterator[str]:
     """What a reader must know together with the time to write."""
     if write is None:
         yield "No write bandwidth given: write time, overhead and goodput not computed. Pass --write-bandwidth"
@@ -133,12 +132,6 @@ def write_warnings(write: Write | None, *, layout: Layout, node: ResolvedNode) -
             f"The limits allow {rate_text(write.bytes_per_second)}, but "
             f"{rate_text(write.observed_bytes_per_second or 0)} was observed ({ratio:.2f} x). "
             f"The {write.bottleneck} limit does not explain this. Another limit is missing"
-        )
-    line_rate = node.spec.storage_network_bytes_per_second
-    if line_rate is not None and write.per_node_bytes_per_second > line_rate:
-        yield (
-            f"Each writing node would send {rate_text(write.per_node_bytes_per_second)}, more than the "
-            f"{rate_text(line_rate)} of its storage network. Give storage.profile.node_write_bytes_per_second"
         )
 
 

@@ -10,11 +10,13 @@ from pydantic import Field
 from sizing.catalog_file import CatalogEntry, entries, entry_named
 from sizing.storage.profile import StorageProfile
 
+TierOfStorage = Literal["shared-file-system", "local-nvme"]
+
 
 class CatalogProfile(CatalogEntry):
     """A published storage system, and where its figures were read."""
 
-    tier: Literal["shared-file-system", "local-nvme"] = Field(
+    tier: TierOfStorage = Field(
         description="Kind of storage: a file system that all nodes share, or drives in each node."
     )
     basis: Literal["guidance", "measured", "achieved"] = Field(

@@ -1,7 +1,8 @@
 """The rates of all limits of one direction that go together: as fast as each other, none faster than needed.
 
 A transfer takes its serial steps and, of what all bytes pass through at once, the slowest. So one time s, in which each
-limit alone would move all bytes, gives the min rate of every limit at once.
+limit alone would move all bytes, gives the min rate of every limit at once. Only the adapters of the nodes have a rate
+that no storage raises: no rate above what they carry is asked for.
 """
 
 from __future__ import annotations
@@ -36,24 +37,42 @@ _STREAM_RATES: dict[Direction, tuple[RateField, RateField]] = {
 class JointRates:
     """The limits of one direction, as shares of one time.
 
-    `unit_bytes` is what one unit of each limit moves over all steps: the whole file system, one node, one stream.
-    `slowest` is the time of the steps per second of s: 1 for one step, more where the steps have unlike limits.
-    `stream_seconds` is what one stream then moves alone per second of s, `serial_seconds` what no rate shortens.
+    `unit_bytes` is what one unit of each limit moves over all steps: the whole file system, one node, one stream;
+    `max_rates` what the adapters let it move, infinite where they do not limit. `steps` are the times of the steps
+    per second of s: 1 for one step, in sum more where the steps have unlike limits; `network_seconds` what each takes
+    through the adapters. `stream_seconds` is what one stream then moves alone per second of s, `serial_seconds` what
+    no rate shortens.
     """
 
     total_bytes: Numbers
     unit_bytes: dict[RateField, Numbers]
-    slowest: Numbers
+    max_rates: dict[RateField, Numbers]
+    steps: tuple[Numbers, ...]
+    network_seconds: tuple[Numbers, ...]
     stream_seconds: Numbers
     serial_seconds: Numbers
 
     def rates(self, shared_seconds: Numbers) -> dict[RateField, Numbers]:
-        """The rate of each limit that alone moves all bytes in that time."""
-        return {field: np.divide(size, shared_seconds) for field, size in self.unit_bytes.items()}
+        """The rate of each limit that alone moves all bytes in that time, or as fast as the adapters do."""
+        return {
+            field: np.minimum(np.divide(size, shared_seconds), self.max_rates[field])
+            for field, size in self.unit_bytes.items()
+        }
 
     def shared_seconds(self, seconds: Numbers) -> Numbers:
-        """The max s for a transfer of `seconds`: (t - serial) / (steps + stream); not above 0 where there is none."""
-        return np.subtract(seconds, self.serial_seconds) / (self.slowest + self.stream_seconds)
+        """The max s for a transfer of `seconds`; not above 0 where there is none.
+
+        Without adapters (t - serial) / (steps + stream). Steps that these hold longer than s does take their time
+        from t and not their part of s. As s then shrinks, more steps may be such: after as many rounds as steps none.
+        """
+        left = np.subtract(seconds, self.serial_seconds)
+        shared = left / (sum(self.steps, start=np.float64(0.0)) + self.stream_seconds)
+        for _ in self.steps if any(map(np.any, self.network_seconds)) else ():
+            held = [np.greater(net, step * shared) for step, net in zip(self.steps, self.network_seconds, strict=True)]
+            fixed = sum((np.where(is_held, net, 0.0) for is_held, net in zip(held, self.network_seconds, strict=True)))
+            free = sum((np.where(is_held, 0.0, step) for is_held, step in zip(held, self.steps, strict=True)))
+            shared = _divided(left - fixed, free + self.stream_seconds)
+        return shared
 
 
 def joint_rates(profile: StorageProfile | None, demands: Sequence[Demand], *, direction: Direction) -> JointRates:
@@ -66,7 +85,7 @@ def joint_rates(profile: StorageProfile | None, demands: Sequence[Demand], *, di
     ]
     parts = {field: [_unit_bytes(field, demand) for demand in demands] for field in fields}
     unit_bytes = {field: sum(sizes, start=np.float64(0.0)) for field, sizes in parts.items()}
-    steps = (
+    steps = tuple(
         functools.reduce(np.maximum, (sizes[number] / unit_bytes[field] for field, sizes in parts.items()))
         for number in range(len(demands))
     )
@@ -74,7 +93,9 @@ def joint_rates(profile: StorageProfile | None, demands: Sequence[Demand], *, di
     return JointRates(
         total_bytes=unit_bytes[FILE_SYSTEM_RATES[direction]],
         unit_bytes=unit_bytes,
-        slowest=sum(steps, start=np.float64(0.0)),
+        max_rates={field: _max_rate(field, demands) for field in fields},
+        steps=steps,
+        network_seconds=tuple(demand.network_seconds for demand in demands),
         stream_seconds=alone / unit_bytes[stream] if stream else 0.0,
         serial_seconds=_serial_seconds(profile, demands, direction=direction),
     )
@@ -88,12 +109,30 @@ def _is_given(profile: StorageProfile | None, field: RateField) -> bool:
     return getattr(profile, field, None) is not None
 
 
-def _unit_bytes(field: RateField, demand: Demand) -> Numbers:
+def _divided(seconds: Numbers, by: Numbers) -> Numbers:
+    """A quotient; below 0 where nothing is left to divide by, as adapters alone take all the time."""
+    return np.where(np.greater(by, 0.0), np.divide(seconds, np.where(np.greater(by, 0.0), by, 1.0)), -np.inf)
+
+
+def _num_units(field: RateField, demand: Demand) -> Numbers:
     if field.startswith("node_"):
-        return np.divide(demand.total_bytes, demand.num_nodes)
-    if field.startswith("writer_"):
-        return np.divide(demand.total_bytes, demand.num_streams)
-    return np.float64(demand.total_bytes)
+        return demand.num_nodes
+    return demand.num_streams if field.startswith("writer_") else 1
+
+
+def _unit_bytes(field: RateField, demand: Demand) -> Numbers:
+    return np.divide(np.float64(demand.total_bytes), _num_units(field, demand))
+
+
+def _max_rate(field: RateField, demands: Sequence[Demand]) -> Numbers:
+    """What the adapters of all nodes of a step let one unit of the limit move, in the step where that is most."""
+    carried = (
+        np.inf
+        if demand.node_network_bytes_per_second is None
+        else demand.node_network_bytes_per_second * demand.num_nodes / _num_units(field, demand)
+        for demand in demands
+    )
+    return functools.reduce(np.maximum, carried)
 
 
 def _serial_seconds(profile: StorageProfile | None, demands: Sequence[Demand], *, direction: Direction) -> Numbers:

@@ -15,7 +15,21 @@ from sizing.storage.rates import Direction, Rates
 from sizing.storage.terms import Demand, Resource, Terms, once_terms, serial_terms, shared_terms
 from sizing.storage.transfer import Numbers, transfer_seconds
 
-__all__ = ["Demand", "Direction", "Limit", "Resource", "Transfer", "name_of_max", "serial_steps", "transfer"]
+__all__ = [
+    "NETWORK",
+    "Demand",
+    "Direction",
+    "Limit",
+    "Resource",
+    "Transfer",
+    "limit_text",
+    "name_of_max",
+    "serial_steps",
+    "transfer",
+]
+
+NETWORK: Resource = "storage-network"
+"""The resource that no storage makes faster: the adapters of the nodes."""
 
 _Name = TypeVar("_Name", bound=str)
 
@@ -26,7 +40,8 @@ class Limit(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     resource: Resource = Field(
-        description="What limits: one writer's stream, a node, the whole file system, or a step that nothing overlaps."
+        description="What limits: one writer's stream, a node, its adapters, the whole file system, or a step that "
+        "nothing overlaps."
     )
     seconds: float = Field(description="Seconds that the transfer takes of this resource.")
     bytes_per_second: float | None = Field(
@@ -83,17 +98,27 @@ class Transfer:
 def transfer(profile: StorageProfile, demands: Sequence[Demand], *, direction: Direction) -> Transfer | None:
     """The time of demands one after the other, or None where the profile gives no rate for the direction.
 
+    Adapters alone give no time: storage of unknown speed stands behind them.
     The profile's fields may hold arrays that broadcast together, set by `model_copy`.
     """
     rates = profile.rates(direction)
     steps = tuple(shared_terms(rates, demand) for demand in demands)
-    if not steps[0]:
+    if not steps[0].keys() - {NETWORK}:
         return None
     serial = _serial_steps(rates, demands)
     serial_seconds = sum(serial.values(), start=0.0)
     slowest = sum(functools.reduce(np.maximum, step.values()) for step in steps)
     total_bytes = sum(demand.total_bytes for demand in demands)
     return Transfer(slowest, serial_seconds, total_bytes, steps, serial)
+
+
+def limit_text(resource: Resource) -> str:
+    """A resource for a reader, with what stands behind the one that no storage makes faster.
+
+    >>> limit_text("file-system"), limit_text("storage-network")
+    ('file-system', 'storage-network (the adapters of cluster.storage_nics)')
+    """
+    return f"{resource} (the adapters of cluster.storage_nics)" if resource == NETWORK else resource
 
 
 def name_of_max(seconds: Mapping[_Name, Numbers]) -> _Name:

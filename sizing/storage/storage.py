@@ -17,6 +17,8 @@ from sizing.storage.profile import StorageProfile
 MAX_CALIBRATION_ID_CHARACTERS = 100
 """A service's ids have 36 characters; what is much longer is a document in the wrong place."""
 
+Io = Literal["buffered", "direct"]
+
 _WAYS = ("preset", "profile", "calibration")
 
 
@@ -49,7 +51,7 @@ class Storage(BaseModel):
         description="Limits fitted to benchmark runs, as `ckpt-bench calibrate` writes them, or the id under which a "
         "service stores them. Give exactly one of preset, profile, calibration.",
     )
-    io: AnySpelling[Literal["buffered", "direct"]] | None = Field(
+    io: AnySpelling[Io] | None = Field(
         None,
         description="Whether files pass through the page cache. Direct lifts the limits of `_buffered_` rates. "
         "Default: buffered, so they limit where the profile has them.",
@@ -63,11 +65,20 @@ class Storage(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ResolvedStorage:
-    """The profile that the calculation uses, and what stands behind it: a published system or a calibration."""
+    """The profile that the calculation uses, and what stands behind it: a published system or a calibration.
+
+    `io` is the way through the page cache or past it.
+    """
 
     profile: StorageProfile
     published: CatalogProfile | None = None
     calibration: Calibration | None = None
+    io: Io = "buffered"
+
+    @property
+    def is_in_nodes(self) -> bool:
+        """Whether it is known to be drives of each node, which no network reaches."""
+        return self.published is not None and self.published.tier == "local-nvme"
 
 
 def resolve_storage(storage: Storage | None) -> ResolvedStorage | None:
@@ -84,9 +95,19 @@ def resolve_storage(storage: Storage | None) -> ResolvedStorage | None:
             value=storage.calibration,
             remedy="give the calibration itself, or ask the service that stores it",
         )
+    io = storage.io or "buffered"
     if storage.calibration is not None:
-        return ResolvedStorage(storage.calibration.profile, calibration=storage.calibration)
+        return ResolvedStorage(storage.calibration.profile, calibration=storage.calibration, io=io)
     published = profile_named(storage.preset) if storage.preset is not None else None
     profile = published.profile if published else storage.profile
     assert profile is not None  # noqa: S101 - the block holds exactly one
-    return ResolvedStorage(profile.direct() if storage.io == "direct" else profile, published)
+    return ResolvedStorage(profile.direct() if io == "direct" else profile, published, io=io)
+
+
+def is_in_nodes(storage: Storage | None) -> bool:
+    """Whether a `storage` block asks for drives of each node.
+
+    Raises InvalidInput as `resolve_storage` does.
+    """
+    resolved = resolve_storage(storage)
+    return resolved is not None and resolved.is_in_nodes

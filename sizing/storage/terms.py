@@ -27,6 +27,7 @@ Resource = Literal[
     "writer",
     "page-cache",
     "node",
+    "storage-network",
     "file-system",
     "planning",
     "metadata",
@@ -34,8 +35,9 @@ Resource = Literal[
     "commit",
     "fixed",
 ]
-"""What can limit. `writer` is one stream, `page-cache` all buffered streams of a node, `metadata` the rate of
-creating or opening files, `per-file` each file's own latency within its stream."""
+"""What can limit. `writer` is one stream, `page-cache` all buffered streams of a node, `storage-network` the adapters
+of a node where the cluster states them, `metadata` the rate of creating or opening files, `per-file` each file's own
+latency within its stream."""
 
 Terms = dict[Resource, Numbers]
 
@@ -46,7 +48,8 @@ class Demand:
 
     `num_streams` writers or readers move `total_bytes` in `num_files` opened files. They stand on as many nodes as
     they would if each held as many of them as the fullest does: `num_nodes` = streams / max on one node. The plans
-    of `num_planned_ranks` are gathered before; `metadata_bytes` go through one stream after.
+    of `num_planned_ranks` are gathered before; `metadata_bytes` go through one stream after. Where the adapters of a
+    node are known to carry `node_network_bytes_per_second` at most, that limits whatever the storage does.
     """
 
     total_bytes: Numbers
@@ -55,6 +58,15 @@ class Demand:
     num_files: Numbers
     num_planned_ranks: Numbers = 0
     metadata_bytes: Numbers = 0
+    node_network_bytes_per_second: Numbers | None = None
+
+    @property
+    def network_seconds(self) -> Numbers:
+        """The time that its bytes take through the adapters of the nodes; 0 where these do not limit."""
+        rate = self.node_network_bytes_per_second
+        if rate is None:
+            return 0.0
+        return shared_seconds(self.total_bytes, num_units=self.num_nodes, unit_bytes_per_second=rate)
 
 
 def shared_terms(rates: Rates, demand: Demand) -> Terms:
@@ -63,6 +75,7 @@ def shared_terms(rates: Rates, demand: Demand) -> Terms:
         ("writer", rates.stream_bytes_per_second, demand.num_streams),
         ("page-cache", rates.node_buffered_bytes_per_second, demand.num_nodes),
         ("node", rates.node_bytes_per_second, demand.num_nodes),
+        ("storage-network", demand.node_network_bytes_per_second, demand.num_nodes),
         ("file-system", rates.file_system_bytes_per_second, 1),
     )
     return {

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from sizing.explore.requirements.questions import JointQuestion, Question
 from sizing.explore.requirements.requirements_report import Status
 from sizing.run.evaluation import RunReport
 from sizing.run.failures import seconds_before_reading
 from sizing.run.requirements.asked import DRAINED, INTERVAL, Asked
 from sizing.run.requirements.best_interval import best_goodput_fraction
-from sizing.run.requirements.joint import GOODPUT, Solution
+from sizing.run.requirements.joint import GOODPUT, Solution, is_held_by_adapters
 from sizing.run.restore.restore import Restore
 from sizing.run.write import Write
+from sizing.storage.limits import NETWORK, limit_text
 from sizing.units import percent_text, seconds_text
 
 
@@ -29,13 +28,11 @@ def reason(asked: Asked, question: Question, status: Status, value: float | None
     return f"{wanted} {_every(asked.at({question.field: value}))}"
 
 
-def joint_reason(
-    asked: Asked, joint: JointQuestion, solution: Solution | None, *, unlimited: Mapping[str, float]
-) -> str:
+def joint_reason(asked: Asked, joint: JointQuestion, solution: Solution | None) -> str:
     """The same for rates that are raised together; where no storage is enough, what comes before or beside it."""
     wanted = _wanted(asked, joint.target)
     if solution is None:
-        return f"{wanted}: {_obstacle(asked.with_values(unlimited), joint.target)}"
+        return f"{wanted}: {_obstacle(asked.with_values(asked.unlimited), joint.target)}"
     if solution.is_any:
         return f"{wanted}: met at any value"
     return (
@@ -85,7 +82,7 @@ def _obstacle_to_draining(write: Write, effective_interval_seconds: float) -> st
         return (
             f"not met at any value; the burst buffer allows one save every {seconds_text(effective_interval_seconds)}"
         )
-    return f"not met at any value; a save still takes {seconds_text(takes)}, limited by {write.bottleneck}"
+    return f"not met at any value; a save still takes {seconds_text(takes)}, limited by {limit_text(write.bottleneck)}"
 
 
 def _obstacle_to_saving(asked: Asked, figures: RunReport, write: Write) -> str:
@@ -93,7 +90,7 @@ def _obstacle_to_saving(asked: Asked, figures: RunReport, write: Write) -> str:
         share = percent_text(figures.overhead.fraction or 0.0)
         max_stall = seconds_text(max(row.stall_seconds for row in figures.tiers))
         return f"not met at any value; overhead is still {share} and max stall {max_stall}, all tiers included"
-    limit = "device-to-host" if asked.is_async else write.bottleneck
+    limit = limit_text("device-to-host" if asked.is_async else write.bottleneck)
     return f"not met at any value; the stall is still {seconds_text(write.stall_seconds)}, limited by {limit}"
 
 
@@ -101,9 +98,10 @@ def _obstacle_to_goodput(asked: Asked, is_interval: bool, at_interval: float) ->
     if is_interval:
         return f"not met at any interval; the best one has {percent_text(at_interval)}"
     best = best_goodput_fraction(asked) or 0.0
+    held = f", limited by {limit_text(NETWORK)}" if is_held_by_adapters(asked, GOODPUT) else ""
     return (
         f"not met at any value; goodput is still {percent_text(at_interval)} at this interval and {percent_text(best)} "
-        "at the best interval"
+        f"at the best interval{held}"
     )
 
 
@@ -117,4 +115,5 @@ def _obstacle_to_recovery(asked: Asked, restore: Restore) -> str:
     if measured is not None and measured > (restore.seconds or 0.0):
         return f"not met at any value; reliability.restart_seconds alone is {seconds_text(measured)}"
     reading = seconds_text(restore.seconds or 0.0)
-    return f"not met at any value; the restore still takes {reading}, limited by {restore.bottleneck}"
+    limit = limit_text(restore.bottleneck) if restore.bottleneck else "what comes before it"
+    return f"not met at any value; the restore still takes {reading}, limited by {limit}"

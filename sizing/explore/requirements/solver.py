@@ -13,14 +13,16 @@ from sizing.explore.requirements.questions import JointQuestion, Question, Sense
 from sizing.explore.requirements.reasons import joint_reason, reason
 from sizing.explore.requirements.requirements_report import Needed, Requirement, RequirementsReport, Status
 from sizing.run.evaluation import evaluate
+from sizing.run.node_warnings import needed_warnings
 from sizing.run.requirements.asked import INTERVAL, READ_RATE, WRITE_RATE, Asked, profile_path
 from sizing.run.requirements.best_interval import best_goodput_fraction
 from sizing.run.requirements.edge import last_that_meets
-from sizing.run.requirements.joint import GOODPUT, TARGETS_OF, Solution, all_targets, joint_solution
+from sizing.run.requirements.joint import GOODPUT, Solution, all_targets, joint_solution
 from sizing.run.targets import TargetCheck
 from sizing.scenario import Scenario, scenario_from
 from sizing.sized import sized
-from sizing.units import MAX_BYTES, seconds_text
+from sizing.storage.storage import resolve_storage
+from sizing.units import seconds_text
 
 
 def requirements(document: object) -> RequirementsReport:
@@ -39,7 +41,8 @@ def requirements_of(scenario: Scenario) -> RequirementsReport:
     >>> round(found.write_bytes_per_second / 1e9, 2), found.capacity_bytes / 1e12
     (19.17, 27.6)
     """
-    asked = Asked(sized(scenario).demands, scenario.run_inputs)
+    layout = sized(scenario)
+    asked = Asked(layout.demands, scenario.run_inputs)
     solved = list(_requirements(asked))
     found = [requirement.model_copy(update={"binds": _binds(requirement, solved)}) for requirement in solved]
     capacity = evaluate(asked.demands, asked.inputs).report.capacity
@@ -56,7 +59,15 @@ def requirements_of(scenario: Scenario) -> RequirementsReport:
         capacity=capacity_need(capacity, asked.inputs.retention),
         at_free_interval=at_free_interval(asked),
         requirements=found,
-        warnings=list(_warnings(asked, found, has_solution=bool(together))),
+        warnings=[
+            *_warnings(asked, found, has_solution=bool(together)),
+            *needed_warnings(
+                {field.removeprefix("storage.profile."): value for field, value in together.items()},
+                resolve_storage(scenario.storage),
+                node=layout.node,
+                steps=asked.demands.steps(scenario.checkpoint.restore),
+            ),
+        ],
     )
 
 
@@ -64,7 +75,7 @@ def _requirements(asked: Asked) -> Iterator[Requirement]:
     """The rows: the rates of each direction for each target, then what varies alone."""
     goodput: Mapping[str, float] = {}
     for joint in joint_questions(asked):
-        if (best := asked.check(joint.target, _unlimited(asked))) is None:
+        if (best := asked.check(joint.target, asked.unlimited)) is None:
             continue
         solution = joint_solution(asked, (joint.target,), first=joint.direction)
         if joint.target == GOODPUT and solution is not None and not goodput:
@@ -73,12 +84,6 @@ def _requirements(asked: Asked) -> Iterator[Requirement]:
     for question in questions(asked, goodput):
         if (answered := _solved(asked, question)) is not None:
             yield answered
-
-
-def _unlimited(asked: Asked) -> dict[str, float]:
-    """No limit of rates in either direction."""
-    fields = (field for direction in TARGETS_OF for field in asked.joint(direction).unit_bytes)
-    return dict.fromkeys(map(profile_path, fields), float(MAX_BYTES))
 
 
 def _rows(asked: Asked, joint: JointQuestion, solution: Solution | None, best: TargetCheck) -> Iterator[Requirement]:
@@ -102,7 +107,7 @@ def _rows(asked: Asked, joint: JointQuestion, solution: Solution | None, best: T
             given=given,
             together_with=beside,
             binds=False,
-            reason=joint_reason(asked, joint, solution, unlimited=_unlimited(asked)),
+            reason=joint_reason(asked, joint, solution),
         )
 
 

@@ -21,6 +21,7 @@ from sizing.run.evaluation import evaluate
 from sizing.run.figures import with_arrays
 from sizing.scenario import Scenario, scenario_from
 from sizing.sized import sized
+from sizing.storage.storage import is_in_nodes
 
 MAX_REPORTED_ROWS = 200_000
 """About 270 bytes each as JSON: 54 MB, which clients still read. The front of more rows is small."""
@@ -45,7 +46,7 @@ class Sweep:
         self.refused: list[Refused] = []
         self._blocks = blocks_of(self.axes, request.combine)
         self._document = _with_fields(request.scenario, {axis.path: None for axis in self.axes})
-        self._demands: dict[str, Demands] = {}
+        self._demands: dict[tuple[str, bool], Demands] = {}
 
     def tables(self, *, progress: Progress | None = None) -> Iterator[Table]:
         """The rows that have an answer: a column for each field that varies, each figure and each objective."""
@@ -84,8 +85,9 @@ class Sweep:
         return {name: column(value, block.num_rows) for name, value in (varied | figures | objectives).items()}
 
     def _demands_of(self, scenario: Scenario) -> Demands:
-        """What the scenario's layout demands, computed once for all that share it."""
-        layout = scenario.model_dump_json(exclude={"storage", "reliability", "retention", "targets", "costs"})
+        """What the scenario's layout demands, computed once for all that share it and the way to the storage."""
+        text = scenario.model_dump_json(exclude={"storage", "reliability", "retention", "targets", "costs"})
+        layout = (text, is_in_nodes(scenario.storage))
         if layout not in self._demands:
             self._demands[layout] = sized(scenario).demands
         return self._demands[layout]

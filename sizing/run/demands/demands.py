@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from sizing.cluster import NodeSpec, ResolvedNode
 from sizing.cluster.node import PCIE_BYTES_PER_SECOND
@@ -11,7 +12,7 @@ from sizing.layout.size import METADATA
 from sizing.run.demands.readings import STRATEGIES, RestorePlan, RestoreStrategy, restore_plan
 from sizing.run.demands.resharding import amplification
 from sizing.state.saved_state import PartName
-from sizing.storage.limits import Demand
+from sizing.storage.limits import Demand, Direction
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,18 @@ class Demands:
         """Line rate of a node's ports to the other nodes, if published."""
         return self.node.compute_network_bytes_per_second
 
+    def steps(self, strategy: RestoreStrategy) -> dict[Direction, Sequence[Demand]]:
+        """What a save asks, and a restore with that strategy, one step after the other."""
+        return {"write": [self.write], "read": self.restores[strategy].demands}
+
+    def through(self, node_network_bytes_per_second: float | None) -> Demands:
+        """The same where the adapters of a node carry so much; None where nothing that is known holds them."""
+        return replace(
+            self,
+            write=replace(self.write, node_network_bytes_per_second=node_network_bytes_per_second),
+            restores={name: plan.through(node_network_bytes_per_second) for name, plan in self.restores.items()},
+        )
+
     @property
     def own_restore(self) -> RestorePlan:
         """How the ranks that saved read back what lies in their own nodes, once, and pass it on."""
@@ -55,7 +68,7 @@ def demands_of(
     """What saving the layout on those nodes, and restoring it into the same or another one, asks of the storage."""
     layout = laid_out.layout
     more = amplification(laid_out.saved_as, parallelism, restored[1])
-    return Demands(
+    demands = Demands(
         write=_write_demand(laid_out),
         restores={name: restore_plan(*restored, strategy=name, amplification=more) for name in STRATEGIES},
         written_bytes=laid_out.size.written_bytes,
@@ -67,6 +80,8 @@ def demands_of(
         largest_over_mean=layout.largest_over_mean,
         node=node.spec,
     )
+    nics = node.storage_nics
+    return demands.through(nics.node_bytes_per_second) if nics else demands
 
 
 def _weights_bytes(size: CheckpointSize) -> int:

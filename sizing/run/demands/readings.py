@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from sizing.layout import LaidOut, Parallelism
@@ -40,6 +40,12 @@ class RestorePlan:
     num_gpus: int
     exchanged_bytes_per_node: float
     max_rank_read_bytes: float
+
+    def through(self, node_network_bytes_per_second: float | None) -> RestorePlan:
+        """The same where the adapters of a node carry so much; None where nothing that is known holds them."""
+        rate = node_network_bytes_per_second
+        demands = (replace(demand, node_network_bytes_per_second=rate) for demand in self.demands)
+        return replace(self, demands=tuple(demands))
 
     @property
     def read_bytes(self) -> int:

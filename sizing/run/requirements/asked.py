@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,10 +13,10 @@ from sizing.run.evaluation import RunInputs, RunReport, evaluate
 from sizing.run.figures import with_arrays
 from sizing.run.targets import TargetCheck
 from sizing.storage.joint_rates import JointRates, joint_rates
-from sizing.storage.limits import Demand, Direction
+from sizing.storage.limits import Direction
 from sizing.storage.profile import StorageProfile
-from sizing.storage.rates import RateField
-from sizing.units import MAX_SECONDS
+from sizing.storage.rates import DIRECTIONS, RateField
+from sizing.units import MAX_BYTES, MAX_SECONDS
 
 DRAINED = "interval_seconds"
 """Not a target of the scenario: an asynchronous save must have drained before the next one starts."""
@@ -79,12 +79,21 @@ class Asked:
 
     def joint(self, direction: Direction) -> JointRates:
         """The limits of a direction that the scenario gives, to raise together."""
-        plan = [self.demands.write] if direction == "write" else self._read_demands
-        return joint_rates(self.inputs.profile, plan, direction=direction)
+        steps = self.demands.steps(self.inputs.checkpoint.restore)
+        return joint_rates(self.inputs.profile, steps[direction], direction=direction)
 
     @property
-    def _read_demands(self) -> Sequence[Demand]:
-        return self.demands.restores[self.inputs.checkpoint.restore].demands
+    def unlimited(self) -> dict[str, float]:
+        """No limit of rates in either direction, but for the adapters of the nodes, which no storage raises."""
+        fields = (field for direction in DIRECTIONS for field in self.joint(direction).unit_bytes)
+        return dict.fromkeys(map(profile_path, fields), float(MAX_BYTES))
+
+    @property
+    def without_adapters(self) -> Asked | None:
+        """The same where the adapters of the nodes carry any rate; None where they do already."""
+        if self.demands.write.node_network_bytes_per_second is None:
+            return None
+        return Asked(self.demands.through(None), self.inputs)
 
     @property
     def is_async(self) -> bool:

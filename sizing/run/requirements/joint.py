@@ -77,6 +77,12 @@ def joint_solution(asked: Asked, targets: tuple[str, ...], *, first: Direction =
     return Solution(both, is_any=not both)
 
 
+def is_held_by_adapters(asked: Asked, target: str) -> bool:
+    """Whether storage could meet a target that none meets, if the adapters of the nodes carried more."""
+    freed = asked.without_adapters
+    return freed is not None and joint_solution(freed, (target,)) is not None
+
+
 def values_for_all_targets(asked: Asked) -> dict[str, float]:
     """The values that together meet every target that the scenario sets; none where no storage does."""
     solution = joint_solution(asked, all_targets(asked))
@@ -147,7 +153,8 @@ def _raised(asked: Asked, targets: tuple[str, ...], direction: Direction, *, is_
     base = _base(asked, tuple(target for target in targets if target not in freed), direction)
     if base is None:
         return None
-    return {path: max(rate, asked.given(path) or 0.0) for path, rate in base.values.items()}
+    most = _paths(asked.joint(direction).max_rates)
+    return {path: np.minimum(max(rate, asked.given(path) or 0.0), most[path]) for path, rate in base.values.items()}
 
 
 def _scales(asked: Asked, floors: Mapping[Direction, Values]) -> dict[Direction, float]:

@@ -9,11 +9,12 @@ import numpy.typing as npt
 
 from sizing.run.requirements.asked import COPY_RATE, INTERVAL, READ_RATE, WRITE_RATE, Asked
 from sizing.run.requirements.edge import last_that_meets
-from sizing.run.requirements.joint import joint_solution
+from sizing.run.requirements.joint import is_held_by_adapters, joint_solution
 from sizing.run.targets import TargetCheck
 from sizing.units import MAX_BYTES, rate_text, seconds_text
 
 _NAMES = {WRITE_RATE: "min write bandwidth", READ_RATE: "min read bandwidth"}
+_ADAPTERS = "no storage meets it at any interval: the adapters of the nodes are too slow (cluster.storage_nics)"
 _NO_STORAGE = "no storage meets it at any interval: other steps take too long"
 
 
@@ -41,7 +42,7 @@ def _remedy(asked: Asked, target: str) -> str:
         return _copy_remedy(asked, target)
     solution = joint_solution(asked, (target,))
     if solution is None or not solution.values:
-        return _NO_STORAGE
+        return _ADAPTERS if is_held_by_adapters(asked, target) else _NO_STORAGE
     return f"{rates_text(solution.values)} would meet it"
 
 

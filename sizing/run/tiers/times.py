@@ -38,9 +38,11 @@ def tier_times(
     """The times of a tier.
 
     The first tier that is saved to asynchronously stalls training for the copy to host memory; the others drain from
-    the one before. A tier in the nodes is read back once, by the nodes that wrote it, and passed on.
+    the one before. A tier in the nodes is read back once, by the nodes that wrote it, and passed on; the adapters for
+    storage do not limit it.
     Raises InvalidInput where a rate is missing.
     """
+    demands = demands.through(None) if tier.kind in NODE_KINDS else demands
     profile = _profile(tier, main, demands)
     stall, drain = _save_seconds(tier, mode, profile, main, demands=demands, is_first=is_first)
     plan = demands.own_restore if tier.kind in NODE_KINDS else demands.restores[strategy]
