@@ -112,10 +112,13 @@ def _place(field: str) -> str:
 
 
 def _rates_alone(report: SizingReport) -> Iterator[Row]:
+    """The rate of each direction for the targets that it decides alone; goodput is not among them."""
     required = report.required
     if required.write_bytes_per_second is not None:
         rate = rate_text(required.write_bytes_per_second)
-        yield Row("To buy: write", rate, f"min bandwidth, for {target_text(report)}")
+        is_missed = any(check.target == "min_goodput_fraction" and check.remedy for check in report.targets)
+        goodput = "; for goodput see above" if is_missed else ""
+        yield Row("To buy: write", rate, f"min bandwidth, for {target_text(report)}{goodput}")
     if required.restore_bytes_per_second is not None:
         recovery = next(check.wanted for check in report.targets if check.target == "recovery_seconds")
         rate = rate_text(required.restore_bytes_per_second)

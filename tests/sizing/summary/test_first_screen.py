@@ -97,6 +97,12 @@ def test_what_to_buy_is_what_is_required(name: str) -> None:
         assert found is None or parse_bytes_per_second(found[0]) == pytest.approx(rate, rel=5e-4)
 
 
+def test_a_rate_for_some_targets_says_that_goodput_is_not_among_them() -> None:
+    """No storage meets all four, so nothing is bought for all of them together."""
+    assert figures_of("all missed")["To buy: write"][1].endswith("max stall 1.00 s; for goodput see above")
+    assert any(remedy.startswith("Goodput: ") for remedy in screen_of("all missed").remedies)
+
+
 def test_what_meets_all_targets_together_is_what_to_buy() -> None:
     needed, figures = report_of("two short limits").needed_together, figures_of("two short limits")
     for direction in ("write", "read"):
