@@ -64,6 +64,17 @@ def sized(scenario: Scenario) -> SizedLayout:
     return _sized(_LayoutQuestion(layout_text(scenario), scenario))
 
 
+def demands_anew(scenario: Scenario) -> Demands:
+    """What a scenario's layout demands, computed without being kept: for variants that nobody asks about again.
+
+    Raises InvalidInput as `report.answer` does.
+    """
+    model, node = _model_and_node(scenario)
+    laid_out = _laid_out(scenario, model, node)
+    restored = _restored(scenario, model, node, laid_out)
+    return demands_of(laid_out, scenario.parallelism, node=node, restored=restored)
+
+
 def layout_text(scenario: Scenario) -> str:
     """The blocks of a scenario that decide its layout, as they were given: equal texts have equal layouts."""
     return scenario.model_dump_json(exclude=_AFTER_LAYOUT, exclude_unset=True)
@@ -98,7 +109,7 @@ class _LayoutQuestion:
 @functools.lru_cache(maxsize=LAYOUTS_KEPT)
 def _sized(asked: _LayoutQuestion) -> SizedLayout:
     scenario, training, parallelism = asked.scenario, asked.scenario.training, asked.scenario.parallelism
-    model, node = resolved_model(scenario.model, training, parallelism), resolve_node(scenario.cluster)
+    model, node = _model_and_node(scenario)
     laid_out = _laid_out(scenario, model, node)
     sharding, cells = laid_out.sharding, laid_out.cells
     memory = gpu_memory(training, parallelism, cells=cells, sharding=sharding, model=model, node=node)
@@ -113,6 +124,11 @@ def _sized(asked: _LayoutQuestion) -> SizedLayout:
         question=question,
         parallelism=parallelism,
     )
+
+
+def _model_and_node(scenario: Scenario) -> tuple[ResolvedModel, ResolvedNode]:
+    model = resolved_model(scenario.model, scenario.training, scenario.parallelism)
+    return model, resolve_node(scenario.cluster)
 
 
 def _laid_out(scenario: Scenario, model: ResolvedModel, node: ResolvedNode) -> LaidOut:

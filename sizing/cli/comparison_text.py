@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sizing.cli.figure_text import figure_text, figure_words
 from sizing.explore.comparisons.comparison_report import ComparisonReport, Explanation, FigureRow, Step
+from sizing.summary.figure_text import figure_text, figure_words
 from sizing.summary.targets import target_rows
 
 _MAX_CHANGES = 6

@@ -13,11 +13,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sizing.cli.figure_text import figure_text, figure_words
 from sizing.explore.sweeps.sweep import Sweep, shown_columns
 from sizing.explore.sweeps.sweep_report import SweepReport
 from sizing.explore.sweeps.sweep_request import sweep_request_from
 from sizing.explore.sweeps.table import cells
+from sizing.summary.figure_text import figure_text, figure_words
 
 MAX_SHOWN = 40
 """About a screen; --csv has the others."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from sizing.report import SizingReport
 from sizing.summary.gpu_memory import memory_rows
 from sizing.summary.grids import grids, rank_classes
+from sizing.summary.guesses import TITLE as GUESSES
+from sizing.summary.guesses import guess_grid, guess_rows, guess_sentences, top_guesses
 from sizing.summary.key_figures import key_figures
 from sizing.summary.origins import origins
 from sizing.summary.purchase import required_rows
@@ -23,11 +25,15 @@ __all__ = [
     "came_from",
     "checkpoint_section",
     "grids",
+    "guess_grid",
+    "guess_rows",
+    "guess_sentences",
     "headline",
     "key_figures",
     "origins",
     "rank_classes",
     "sections",
+    "top_guesses",
 ]
 
 
@@ -42,14 +48,16 @@ def headline(report: SizingReport) -> str:
 
 def sections(report: SizingReport) -> list[Section]:
     """The figures, the verdict on the targets first."""
-    return [
+    made = [
         Section("Targets", tuple(target_rows(report.targets))),
         checkpoint_section(report),
         Section("Time", tuple(time_rows(report))),
         Section("Cost to the run", tuple(cost_rows(report))),
         Section("To buy", tuple(required_rows(report))),
         Section("Memory of the fullest GPU", tuple(memory_rows(report.training))),
+        Section(GUESSES, tuple(guess_rows(report))),
     ]
+    return [section for section in made if section.rows]
 
 
 def assumed(report: SizingReport) -> str:

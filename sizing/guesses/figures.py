@@ -1,0 +1,57 @@
+"""The figures that guesses move: the headline, and those that stand beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sizing.guesses.guess import Headline
+from sizing.run.demands.demands import Demands
+from sizing.run.evaluation import RunReport
+from sizing.run.saving import Saving
+from sizing.storage.transfer import Numbers
+
+LOST = "interval.lost_at_interval_fraction"
+OVERHEAD = "overhead.fraction"
+BYTES = "checkpoint.written_bytes"
+
+HEADLINES: Mapping[str, str] = {LOST: "lost time", OVERHEAD: "overhead", BYTES: "checkpoint size"}
+"""The figures that can be the headline, the first that is known is; each with its words."""
+
+_OF_SAVING: dict[str, Callable[[Saving], Numbers | None]] = {
+    LOST: lambda saving: None if saving.goodput_fraction is None else 1 - saving.goodput_fraction,
+    OVERHEAD: lambda saving: saving.stalled_fraction,
+    "write.seconds": lambda saving: saving.write and saving.write.seconds,
+    "write.stall_seconds": lambda saving: saving.write and saving.write.stall_seconds,
+    "restore.seconds": lambda saving: saving.restore.seconds,
+    "restore.time_to_first_step_seconds": lambda saving: saving.restore.time_to_first_step_seconds,
+    "shares.saving_fraction": lambda saving: saving.shares.saving_fraction,
+    "shares.redone_fraction": lambda saving: saving.shares.redone_fraction,
+    "shares.recovering_fraction": lambda saving: saving.shares.recovering_fraction,
+}
+
+Figures = Mapping[str, Numbers]
+"""Figures by their dotted paths in the report: numbers, or arrays where inputs had arrays."""
+
+
+def figures_of(saving: Saving | None, demands: Demands) -> Figures:
+    """Every figure that is known; only the size where nothing is asked of the storage."""
+    found = {path: of(saving) for path, of in _OF_SAVING.items()} if saving else {}
+    return {BYTES: demands.written_bytes} | {path: value for path, value in found.items() if value is not None}
+
+
+def figures_as_reported(run: RunReport, demands: Demands) -> dict[str, float]:
+    """The same of a report that stands."""
+    found = {path: _at(run, path) for path in _OF_SAVING}
+    return {BYTES: demands.written_bytes} | {path: value for path, value in found.items() if value is not None}
+
+
+def headline_of(figures: Figures) -> Headline:
+    """The first of the headlines that is known."""
+    path = next(path for path in HEADLINES if path in figures)
+    return Headline(figure=path, value=float(figures[path]))
+
+
+def _at(run: RunReport, path: str) -> float | None:
+    block, name = path.split(".")
+    value: float | None = getattr(getattr(run, block), name, None)
+    return value
