@@ -127,7 +127,7 @@ def answer(scenario: Scenario | Mapping[str, Any], *, assumed: Iterable[Assumpti
         *execution_assumptions(scenario.training, scenario.parallelism),
         *run_assumptions(demands, inputs),
     ]
-    headline, guesses = guesses_of(scenario, run, demands, assumptions)
+    headline, guesses = guesses_of(scenario, asked, run, assumptions)
     return SizingReport(
         model=ModelSize.of(asked.model, laid_out),
         checkpoint=laid_out.size,
@@ -149,6 +149,6 @@ def answer(scenario: Scenario | Mapping[str, Any], *, assumed: Iterable[Assumpti
             *measurement_warnings(storage, layout=laid_out.layout),
             *calibration_warnings(storage, demands, strategy=run.restore.strategy),
             *run_warnings(run, inputs, demands=demands, layout=laid_out.layout, node=node),
-            *guess_warnings(scenario, assumptions),
+            *guess_warnings(asked, assumptions),
         ],
     )

@@ -40,8 +40,12 @@ _AFTER_LAYOUT: Any = {
 
 @dataclass(frozen=True)
 class SizedLayout:
-    """The model on its nodes, laid out: what each rank holds and writes, and what that asks of GPUs and storage."""
+    """The model on its nodes, laid out: what each rank holds and writes, and what that asks of GPUs and storage.
 
+    `text` is that of the blocks that decide it, `layout_text`.
+    """
+
+    text: str
     model: ResolvedModel
     node: ResolvedNode
     laid_out: LaidOut
@@ -116,6 +120,7 @@ def _sized(asked: _LayoutQuestion) -> SizedLayout:
     question = MemoryQuestion(scenario.model, training, saved_as=laid_out.saved_as, node=node)
     restored = _restored(scenario, model, node, laid_out)
     return SizedLayout(
+        text=asked.text,
         model=model,
         node=node,
         laid_out=laid_out,

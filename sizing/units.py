@@ -206,11 +206,13 @@ def rate_text(bytes_per_second: float) -> str:
 def seconds_text(seconds: float) -> str:
     """A duration in the unit that people would use.
 
-    >>> seconds_text(50.549), seconds_text(1887.6), seconds_text(34615), seconds_text(0.012)
-    ('50.55 s', '31.5 min', '9.62 h', '12.0 ms')
+    >>> seconds_text(50.549), seconds_text(1887.6), seconds_text(34615), seconds_text(0.012), seconds_text(0)
+    ('50.55 s', '31.5 min', '9.62 h', '12.0 ms', '0 s')
     """
-    if seconds < 1:
+    if 0 < seconds < 1:
         return f"{seconds * 1000:.1f} ms"
+    if seconds == 0:
+        return "0 s"
     if seconds < 300:
         return f"{seconds:.2f} s"
     if seconds < 2 * SECONDS_PER_HOUR:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -14,7 +14,7 @@ from sizing.ranges import PlausibleChoice, plausible_choices
 from sizing.run.demands.demands import Demands
 from sizing.run.demands.readings import RestoreStrategy
 from sizing.scenario import Scenario, scenario_from
-from sizing.sized import demands_anew, sized
+from sizing.sized import SizedLayout, demands_anew
 
 MAX_KINDS_OF_RANKS = 64
 """Of a layout whose alternatives are answered: each is laid out anew, which takes 20 us for each kind of ranks beside
@@ -35,38 +35,29 @@ class Alternative:
     demands: Demands
 
 
-def alternatives_of(scenario: Scenario, field: str, values: tuple[JsonValue, ...]) -> Iterator[Alternative]:
+def alternatives_of(
+    scenario: Scenario, asked: SizedLayout, field: str, values: Iterable[JsonValue]
+) -> Iterator[Alternative]:
     """Other values of a field, those with which the scenario has an answer."""
     document = scenario.model_dump(exclude_unset=True, exclude=_AFTER_LAYOUT)
+    before = scenario_from(document)
     for value in values:
         try:
-            yield _alternative(scenario, scenario_from(with_field(document, field, value)), field, value)
+            changed = scenario_from(with_field(document, field, value))
+            demands = asked.demands if _of_layout(changed) == _of_layout(before) else demands_anew(changed)
         except InvalidInput:
             continue
+        yield Alternative(field, value, changed.checkpoint.mode, changed.checkpoint.restore, demands)
 
 
-def choices_to_try(scenario: Scenario, choice: PlausibleChoice) -> tuple[JsonValue, ...]:
-    """The plausible values of a choice; none of layouts that take too long."""
-    if too_many_kinds_of_ranks(scenario):
-        return ()
+def values_of(choice: PlausibleChoice) -> tuple[JsonValue, ...]:
+    """The plausible values of a choice."""
     return choice.among or tuple(choices_of(field_at(choice.field).annotation))
 
 
-def choices_among(fields: set[str]) -> list[PlausibleChoice]:
-    """Which fields are choices."""
-    return [choice for field, choice in plausible_choices().items() if field in fields]
-
-
-def too_many_kinds_of_ranks(scenario: Scenario) -> int | None:
-    """How many kinds of ranks a layout has whose alternatives are not answered; None for the others."""
-    num_kinds = len(sized(scenario).laid_out.cells)
-    return num_kinds if num_kinds > MAX_KINDS_OF_RANKS else None
-
-
-def _alternative(scenario: Scenario, changed: Scenario, field: str, value: JsonValue) -> Alternative:
-    is_same = _of_layout(changed) == _of_layout(scenario)
-    demands = sized(scenario).demands if is_same else demands_anew(changed)
-    return Alternative(field, value, changed.checkpoint.mode, changed.checkpoint.restore, demands)
+def choices_among(fields: Container[str]) -> list[PlausibleChoice]:
+    """The choices that some fields are."""
+    return [choice for name, choice in plausible_choices().items() if name in fields]
 
 
 def _of_layout(scenario: Scenario) -> str:

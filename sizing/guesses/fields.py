@@ -7,7 +7,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import WithJsonSchema
+from pydantic import BaseModel, WithJsonSchema
 from pydantic.fields import FieldInfo
 
 from sizing.errors import model_in
@@ -15,14 +15,21 @@ from sizing.scenario import Scenario
 
 
 def field_at(path: str) -> FieldInfo:
-    """The field of a scenario at a dotted path. Raises KeyError where there is none."""
-    block, *rest = path.split(".")
-    field = Scenario.model_fields[block]
-    for name in rest:
-        model = model_in(field.annotation)
+    """The field of a scenario at a dotted path, in which numbers count the objects of a list.
+
+    Raises KeyError where there is none.
+
+    >>> field_at("checkpoint.tiers.0.keep").default
+    1
+    """
+    model: type[BaseModel] | None = Scenario
+    for name in path.split("."):
+        if name.isdecimal():
+            continue
         if model is None:
             raise KeyError(path)
         field = model.model_fields[name]
+        model = model_in(field.annotation)
     return field
 
 

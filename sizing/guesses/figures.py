@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from sizing.guesses.guess import Headline
 from sizing.run.demands.demands import Demands
@@ -13,6 +14,8 @@ from sizing.storage.transfer import Numbers
 LOST = "interval.lost_at_interval_fraction"
 OVERHEAD = "overhead.fraction"
 BYTES = "checkpoint.written_bytes"
+
+_Value = TypeVar("_Value")
 
 HEADLINES: Mapping[str, str] = {LOST: "lost time", OVERHEAD: "overhead", BYTES: "checkpoint size"}
 """The figures that can be the headline, the first that is known is; each with its words."""
@@ -29,26 +32,30 @@ _OF_SAVING: dict[str, Callable[[Saving], Numbers | None]] = {
     "shares.recovering_fraction": lambda saving: saving.shares.recovering_fraction,
 }
 
-Figures = Mapping[str, Numbers]
-"""Figures by their dotted paths in the report: numbers, or arrays where inputs had arrays."""
+
+def figures_of(saving: Saving, demands: Demands) -> dict[str, Numbers]:
+    """Every figure that is known, by its dotted path in the report: numbers, or arrays where inputs had arrays."""
+    return figures_of_layout(demands) | _known({path: of(saving) for path, of in _OF_SAVING.items()})
 
 
-def figures_of(saving: Saving | None, demands: Demands) -> Figures:
-    """Every figure that is known; only the size where nothing is asked of the storage."""
-    found = {path: of(saving) for path, of in _OF_SAVING.items()} if saving else {}
-    return {BYTES: demands.written_bytes} | {path: value for path, value in found.items() if value is not None}
+def figures_of_layout(demands: Demands) -> dict[str, Numbers]:
+    """Those that a layout has, whatever the storage."""
+    return {BYTES: demands.written_bytes}
 
 
 def figures_as_reported(run: RunReport, demands: Demands) -> dict[str, float]:
     """The same of a report that stands."""
-    found = {path: _at(run, path) for path in _OF_SAVING}
-    return {BYTES: demands.written_bytes} | {path: value for path, value in found.items() if value is not None}
+    return _known({BYTES: float(demands.written_bytes)} | {path: _at(run, path) for path in _OF_SAVING})
 
 
-def headline_of(figures: Figures) -> Headline:
+def headline_of(figures: Mapping[str, float]) -> Headline:
     """The first of the headlines that is known."""
     path = next(path for path in HEADLINES if path in figures)
-    return Headline(figure=path, value=float(figures[path]))
+    return Headline(figure=path, value=figures[path])
+
+
+def _known(figures: Mapping[str, _Value | None]) -> dict[str, _Value]:
+    return {path: value for path, value in figures.items() if value is not None}
 
 
 def _at(run: RunReport, path: str) -> float | None:

@@ -7,6 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 WIDE_FRACTION = 0.1
 """Of a figure: a guess that moves it by more is named beside it. A choice: runs of one system differ by less."""
 
+ROUNDING = 1e-9
+"""Of the headline: what moves it by less does not move it."""
+
 
 class Headline(BaseModel):
     """The one figure that guesses are weighed by."""
@@ -14,8 +17,8 @@ class Headline(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     figure: str = Field(
-        description="Dotted path of the figure in the report: the lost fraction of the run, else the overhead fraction, "
-        "else the bytes of a checkpoint, the first of them that is known."
+        description="Dotted path of the figure in the report: the first that is known of lost fraction of the run, "
+        "overhead fraction, bytes of a checkpoint."
     )
     value: float = Field(description="That figure as it stands, in its unit.")
 
@@ -27,10 +30,10 @@ class Swing(BaseModel):
 
     field: str = Field(description="Dotted path of the input in the scenario.")
     low: JsonValue = Field(
-        description="Lower end of its range, in the unit of the field; of a choice, the alternative with the min headline."
+        description="Lower end of its range, in the unit of the field; of a choice, the value with the min headline."
     )
     high: JsonValue = Field(
-        description="Upper end of its range, in the unit of the field; of a choice, the alternative with the max headline."
+        description="Upper end of its range, in the unit of the field; of a choice, the value with the max headline."
     )
     headline_low: float = Field(description="Headline figure when the input is `low`, all others as they are.")
     headline_high: float = Field(description="Headline figure when the input is `high`, all others as they are.")

@@ -9,85 +9,41 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from sizing.errors import InvalidInput
-from sizing.guesses.alternatives import (
-    Alternative,
-    alternatives_of,
-    choices_among,
-    choices_to_try,
-    too_many_kinds_of_ranks,
-)
+from sizing.guesses.alternatives import MAX_KINDS_OF_RANKS, Alternative, alternatives_of, choices_among, values_of
 from sizing.guesses.fields import with_field
 from sizing.guesses.figures import figures_as_reported, headline_of
-from sizing.guesses.guess import WIDE_FRACTION, Guess, Headline
-from sizing.guesses.rows import (
-    Group,
-    Row,
-    figures_at_ends,
-    figures_of_group,
-    groups_of,
-    profile_in_scenario,
-    value_at,
-)
+from sizing.guesses.guess import Guess, Headline
+from sizing.guesses.rows import Answered, Group, answered, extremes, groups_of, profile_in_scenario, value_at
 from sizing.provenance import Assumption
 from sizing.ranges import plausible_choices, plausible_ranges
-from sizing.run.demands.demands import Demands
 from sizing.run.evaluation import RunReport
 from sizing.scenario import Scenario, scenario_from
-from sizing.sized import LAYOUTS_KEPT, layout_text, sized
-
-_ROUNDING = 1e-9
-"""Of a figure: what moves it by less does not move it."""
-
-Answered = tuple[JsonValue, Row]
-"""A value of an input, and the figures with it."""
+from sizing.sized import LAYOUTS_KEPT, SizedLayout
 
 
 def guesses_of(
-    scenario: Scenario, run: RunReport, demands: Demands, assumptions: Sequence[Assumption]
+    scenario: Scenario, asked: SizedLayout, run: RunReport, assumptions: Sequence[Assumption]
 ) -> tuple[Headline, list[Guess]]:
     """The headline of an answer, and every assumption that moves it within its plausible range, the largest first."""
-    figures = figures_as_reported(run, demands)
+    figures = figures_as_reported(run, asked.demands)
     headline = headline_of(figures)
     assumed = {assumption.field: assumption.value for assumption in assumptions}
-    found = [
-        guess
-        for field, answered in _answered(scenario, demands, assumed).items()
-        if (guess := _guess(field, assumed[field], answered, figures, headline.figure)) is not None
-    ]
-    moving = [guess for guess in found if guess.span(headline.value) > _ROUNDING * abs(headline.value)]
-    return headline, sorted(moving, key=lambda guess: -guess.span(headline.value))
+    rows: dict[str, list[Answered]] = {}
+    for row in _answered(scenario, asked, assumed, figures, headline):
+        rows.setdefault(row.field, []).append(row)
+    moving = (each for each in rows.values() if any(row.moves_from(headline.value) for row in each))
+    guesses = [_guess(assumed[each[0].field], each, headline) for each in moving]
+    return headline, sorted(guesses, key=lambda guess: -guess.span(headline.value))
 
 
-def guess_warnings(scenario: Scenario, assumptions: Sequence[Assumption]) -> Iterator[str]:
+def guess_warnings(asked: SizedLayout, assumptions: Sequence[Assumption]) -> Iterator[str]:
     """Choices whose alternatives are not answered."""
-    choices = choices_among({assumption.field for assumption in assumptions})
-    if choices and (num_kinds := too_many_kinds_of_ranks(scenario)):
-        names = ", ".join(choice.field for choice in choices)
+    num_kinds = len(asked.laid_out.cells)
+    if num_kinds > MAX_KINDS_OF_RANKS:
+        names = ", ".join(choice.field for choice in choices_among({each.field for each in assumptions}))
         yield (
-            f"The layout has {num_kinds:,} kinds of ranks, so the alternatives of what was assumed for {names} are not "
-            "answered. Give these fields"
+            f"The layout has {num_kinds:,} kinds of ranks, so alternatives are not answered of what is assumed for {names}"
         )
-
-
-def _answered(scenario: Scenario, demands: Demands, assumed: Mapping[str, JsonValue]) -> dict[str, list[Answered]]:
-    """Both ends of each range and the alternatives of each choice, with their figures."""
-    ends = _ends(scenario, assumed)
-    with_profile = profile_in_scenario(scenario)
-    numbers = tuple(name for name in ends if value_at(with_profile, name) is not None)
-    found: dict[str, list[Answered]] = {
-        name: list(zip(ends[name], figures_at_ends(with_profile, demands, name, ends[name]), strict=True))
-        for name in ends.keys() - set(numbers)
-    }
-    question = _Question(
-        layout_text(scenario), numbers, tuple(name for name in plausible_choices() if name in assumed), scenario
-    )
-    for group in _groups(question):
-        pairs, rows = figures_of_group(with_profile, group, ends)
-        for name, pair in pairs.items():
-            found[name] = list(zip(ends[name], pair, strict=True))
-        for each, row in zip(group.alternatives, rows, strict=True):
-            found.setdefault(each.field, []).append((each.value, row))
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +54,41 @@ class _Question:
     numbers: tuple[str, ...]
     choices: tuple[str, ...]
     scenario: Scenario = field(compare=False)
+    asked: SizedLayout = field(compare=False)
+    assumed: Mapping[str, JsonValue] = field(compare=False)
+
+
+def _answered(
+    scenario: Scenario,
+    asked: SizedLayout,
+    assumed: Mapping[str, JsonValue],
+    figures: Mapping[str, float],
+    headline: Headline,
+) -> Iterator[Answered]:
+    """Both ends of each range and the alternatives of each choice that have an answer."""
+    ends = _ends(scenario, assumed)
+    with_profile = profile_in_scenario(scenario)
+    numbers = tuple(name for name in ends if value_at(with_profile, name) is not None)
+    choices = tuple(choice.field for choice in choices_among(assumed))
+    groups = [
+        *_groups(_Question(asked.text, numbers, choices, scenario, asked, assumed)),
+        # What follows from the layout where it is not given varies by itself: elsewhere each layout has its own.
+        *(Group(scenario.checkpoint.mode, (name,), (), asked.demands) for name in ends if name not in numbers),
+    ]
+    for group in groups:
+        yield from answered(with_profile, group, ends, figures=figures, headline=headline.figure)
 
 
 @functools.lru_cache(maxsize=LAYOUTS_KEPT)
 def _groups(question: _Question) -> tuple[Group, ...]:
     """The rows to answer; kept for the last layouts, as each alternative is laid out."""
-    scenario = question.scenario
-    demands = sized(scenario).demands
-    return tuple(groups_of(scenario, demands, question.numbers, _alternatives(scenario, question.choices)))
-
-
-def _alternatives(scenario: Scenario, fields: tuple[str, ...]) -> Iterator[Alternative]:
-    for choice in choices_among(set(fields)):
-        yield from alternatives_of(scenario, choice.field, choices_to_try(scenario, choice))
+    scenario, asked = question.scenario, question.asked
+    choices = choices_among(question.choices) if len(asked.laid_out.cells) <= MAX_KINDS_OF_RANKS else []
+    found: list[Alternative] = []
+    for choice in choices:
+        others = [value for value in values_of(choice) if value != question.assumed[choice.field]]
+        found.extend(alternatives_of(scenario, asked, choice.field, others))
+    return tuple(groups_of(scenario, asked.demands, question.numbers, found))
 
 
 def _ends(scenario: Scenario, assumed: Mapping[str, JsonValue]) -> dict[str, tuple[float, float]]:
@@ -135,36 +113,21 @@ def _allowed(scenario: Scenario, name: str, end: float, value: float) -> float:
     return end
 
 
-def _guess(
-    name: str, assumed: JsonValue, answered: Sequence[Answered], figures: Mapping[str, float], headline: str
-) -> Guess | None:
-    """The guess of a field, from its values with an answer; the ends of a range keep their order."""
-    known = [each for each in answered if headline in each[1]]
-    if not known:
-        return None
+def _guess(assumed: JsonValue, rows: Sequence[Answered], headline: Headline) -> Guess:
+    """The guess of a field: the ends of a range in their order; of a choice those with the min and the max headline."""
+    name = rows[0].field
     plausible = plausible_ranges().get(name)
     if plausible is not None:
-        low, high = known[0], known[-1]
+        low, high = rows[0], rows[-1]
     else:
-        low, high = _extremes([(assumed, dict(figures)), *known], headline)
-    return Guess(
+        low, high = extremes([Answered(name, assumed, headline.value, ()), *rows])
+    return Guess.model_construct(  # of what is already valid, in every answer
         field=name,
         assumed=assumed,
-        low=low[0],
-        high=high[0],
-        headline_low=low[1][headline],
-        headline_high=high[1][headline],
+        low=low.value,
+        high=high.value,
+        headline_low=low.headline,
+        headline_high=high.headline,
         source=(plausible or plausible_choices()[name]).source,
-        moves=[path for path, value in figures.items() if _is_wide(path, value, known)],
+        moves=list(dict.fromkeys(path for row in rows for path in row.moves)),
     )
-
-
-def _extremes(answered: Sequence[Answered], headline: str) -> tuple[Answered, Answered]:
-    """Those with the min and the max headline."""
-    by_headline = sorted(answered, key=lambda each: each[1][headline])
-    return by_headline[0], by_headline[-1]
-
-
-def _is_wide(path: str, value: float, answered: Sequence[Answered]) -> bool:
-    values = [value, *(row[path] for _, row in answered if path in row)]
-    return max(values) - min(values) > WIDE_FRACTION * abs(value)
