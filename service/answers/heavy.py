@@ -17,6 +17,8 @@ from sizing.explore.layouts.layouts_request import LayoutsRequest
 from sizing.explore.layouts.ranking import layouts_of
 from sizing.explore.requirements.solver import requirements_of
 from sizing.explore.scenario_simulation import ScenarioSimulation, simulated
+from sizing.explore.sensitivities.sensitivity import sensitivity_of
+from sizing.explore.sensitivities.sensitivity_request import SensitivityRequest
 from sizing.explore.sweeps.sweep import sweep
 from sizing.report import answer
 from sizing.scenario import Scenario
@@ -32,6 +34,11 @@ def requirements_json(scenario: Scenario) -> bytes:
 def comparison_json(request: ComparisonRequest) -> bytes:
     """The ComparisonReport of scenarios side by side."""
     return comparison_of(request).model_dump_json().encode()
+
+
+def sensitivity_json(request: SensitivityRequest) -> bytes:
+    """The SensitivityReport of a scenario's given inputs."""
+    return sensitivity_of(request).model_dump_json().encode()
 
 
 def cluster_json(scenario: ClusterScenario) -> bytes:

@@ -41,9 +41,7 @@ def guess_warnings(asked: SizedLayout, assumptions: Sequence[Assumption]) -> Ite
     num_kinds = len(asked.laid_out.cells)
     if num_kinds > MAX_KINDS_OF_RANKS:
         names = ", ".join(choice.field for choice in choices_among({each.field for each in assumptions}))
-        yield (
-            f"The layout has {num_kinds:,} kinds of ranks, so alternatives are not answered of what is assumed for {names}"
-        )
+        yield (f"The layout has {num_kinds:,} kinds of ranks: too many to answer alternatives of {names}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from sizing.explore.sensitivities.sensitivity_report import InputSwing
 from sizing.guesses.figures import HEADLINES
 from sizing.guesses.guess import Guess, Swing
 from sizing.report import SizingReport
@@ -36,7 +39,7 @@ def guess_grid(report: SizingReport) -> Grid:
     return Grid(
         "Ranges of the guesses",
         ("input", "assumed", "may be", "source"),
-        tuple((g.field, figure_text(g.field, _plain(g.assumed)), range_text(g), g.source) for g in report.guesses),
+        tuple((each.field, _text(each, each.assumed), range_text(each), each.source) for each in report.guesses),
     )
 
 
@@ -46,26 +49,62 @@ def marked(report: SizingReport, figure: str, meaning: str) -> str:
     if not wide:
         return meaning
     more = f", and {len(wide) - 1} more" if len(wide) > 1 else ""
-    return f"{meaning} (guess: {figure_words(wide[0].field)} {range_text(wide[0])}{more})".strip()
+    return f"{meaning} (guess: {figure_words(wide[0].field)} {_guessed_text(wide[0])}{more})".strip()
+
+
+def swing_rows(swings: Sequence[InputSwing], headline: str) -> list[tuple[str, ...]]:
+    """What was given, over what it was varied, and what the headline becomes: a row for each input."""
+    names = input_words([swing.field for swing in swings])
+    return [
+        (name, _text(swing, swing.given), range_text(swing), _becomes_text(swing, headline))
+        for name, swing in zip(names, swings, strict=True)
+    ]
+
+
+def input_words(fields: Sequence[str]) -> list[str]:
+    """Fields in words: the last part of each path, or the whole path where two would read alike.
+
+    >>> input_words(["checkpoint.interval_seconds", "a.0.mtbf_seconds", "a.1.mtbf_seconds"])
+    ['interval', 'a.0.mtbf_seconds', 'a.1.mtbf_seconds']
+    """
+    words = [figure_words(field) for field in fields]
+    return [word if words.count(word) == 1 else field for word, field in zip(words, fields, strict=True)]
+
+
+def end_texts(swing: Swing) -> tuple[str, str]:
+    """Both ends of an input for a reader."""
+    return _text(swing, swing.low), _text(swing, swing.high)
 
 
 def range_text(swing: Swing) -> str:
     """From where to where an input may lie, or between which alternatives."""
-    low, high = (figure_text(swing.field, _plain(end)) for end in (swing.low, swing.high))
-    return f"{low} {'to' if isinstance(swing.low, float) else 'or'} {high}"
+    low, high = end_texts(swing)
+    return f"{low} {'to' if _is_number(swing.low) else 'or'} {high}"
 
 
 def headline_range_text(swing: Swing, headline: str) -> str:
     """What the headline becomes at the ends of a range."""
-    low, high = (figure_text(headline, end) for end in (swing.headline_low, swing.headline_high))
-    return f"{HEADLINES[headline]} {low} to {high}"
+    return f"{HEADLINES[headline]} {_becomes_text(swing, headline)}"
+
+
+def _guessed_text(guess: Guess) -> str:
+    """The range of a number; of a choice what was taken."""
+    return range_text(guess) if _is_number(guess.low) else _text(guess, guess.assumed)
 
 
 def _row(guess: Guess, report: SizingReport) -> Row:
     becomes = headline_range_text(guess, report.headline.figure)
-    assumed = figure_text(guess.field, _plain(guess.assumed))
-    return Row(figure_words(guess.field), range_text(guess), f"{becomes}, assumed {assumed}")
+    return Row(figure_words(guess.field), range_text(guess), f"{becomes}, assumed {_text(guess, guess.assumed)}")
 
 
-def _plain(value: object) -> object:
-    return ", ".join(map(str, value)) if isinstance(value, list) else value
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _becomes_text(swing: Swing, headline: str) -> str:
+    low, high = (figure_text(headline, end) for end in (swing.headline_low, swing.headline_high))
+    return f"{low} to {high}"
+
+
+def _text(swing: Swing, value: object) -> str:
+    return figure_text(swing.field, ", ".join(map(str, value)) if isinstance(value, list) else value)
