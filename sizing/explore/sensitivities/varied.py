@@ -8,13 +8,14 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from sizing.errors import InvalidInput, unknown_name
+from sizing.errors import InvalidInput
 from sizing.explore.sensitivities.sensitivity_request import SensitivityRequest
 from sizing.guesses.alternatives import choices_among, values_of
 from sizing.guesses.fields import field_at, with_field
 from sizing.guesses.rows import value_at
 from sizing.ranges import plausible_ranges
 from sizing.scenario import Scenario, scenario_from
+from sizing.spelling import nearest
 from sizing.units import percent_text
 
 _RUN = ("storage.", "reliability.", "checkpoint.interval_seconds", "checkpoint.tiers.")
@@ -75,7 +76,9 @@ def _asked(request: SensitivityRequest, scenario: Scenario, document: Mapping[st
     try:
         field_at(path)
     except KeyError:
-        raise unknown_name("ranges", path, known=[name for name, _ in _flat(document, "")]) from None
+        known = [name for name, _ in _flat(document, "")]
+        remedy = f"did you mean {', '.join(nearest(path, known, max_names=1) or known[:1])}"
+        raise InvalidInput.of("ranges", "must name fields of a scenario", value=path, remedy=remedy) from None
     ends = request.ranges[path]
     low, high = (value_at(scenario_from(with_field(document, path, end)), path) for end in (ends.low, ends.high))
     given = value_at(scenario, path)

@@ -14,6 +14,7 @@ from sizing.explore.sensitivities.sensitivity_request import REFERENCE_SENSITIVI
 from sizing.guesses.fields import with_field
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO
+from sizing.storage.catalog import profile_named
 from tests.sizing.guesses.scenarios import documents
 from tests.sizing.guesses.test_guesses import figure
 
@@ -45,8 +46,6 @@ def test_both_ends_of_an_input_are_what_a_scenario_answers_that_has_them(documen
 
 def answer_profile(document: dict[str, Any]) -> dict[str, Any]:
     """The published rates of a scenario's storage."""
-    from sizing.storage.catalog import profile_named  # noqa: PLC0415 - of one test
-
     return profile_named(document["storage"]["preset"]).profile.model_dump(exclude_none=True)
 
 
@@ -120,7 +119,10 @@ def test_where_nothing_moves_that_is_said() -> None:
 @pytest.mark.parametrize(
     ("ranges", "sentence"),
     [
-        ({"checkpoint.intervall": {"low": 1, "high": 2}}, "ranges must be a name of the catalog"),
+        (
+            {"checkpoint.intervall": {"low": 1, "high": 2}},
+            "ranges must name fields of a scenario, got 'checkpoint.intervall': did you mean checkpoint.interval_seconds",
+        ),
         ({"checkpoint.interval_seconds": {"low": "1h", "high": "9x"}}, "has an unknown unit of time"),
         ({"checkpoint.interval_seconds": {"low": "1h"}}, "ranges.checkpoint.interval_seconds.high is required"),
         ({"training.optimizer": {"low": "adam", "high": "lion"}}, "must be a number"),
