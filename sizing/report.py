@@ -127,7 +127,7 @@ def answer(scenario: Scenario | Mapping[str, Any], *, assumed: Iterable[Assumpti
         *execution_assumptions(scenario.training, scenario.parallelism),
         *run_assumptions(demands, inputs),
     ]
-    headline, guesses = guesses_of(scenario, asked, run, assumptions)
+    headline, guesses = guesses_of(scenario, asked, inputs, run, assumptions)
     return SizingReport(
         model=ModelSize.of(asked.model, laid_out),
         checkpoint=laid_out.size,

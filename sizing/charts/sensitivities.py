@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from sizing.charts.chart import Chart, Spec, chart, quantity, series
+from sizing.charts.chart import Chart, chart, quantity, series
 from sizing.charts.theme import COLORS
 from sizing.explore.sensitivities.sensitivity_report import InputSwing, SensitivityReport
 from sizing.guesses.figures import HEADLINES
@@ -18,6 +20,8 @@ MAX_BARS = 20
 
 _BAR_STEP = {"step": 26}
 """Pixels per bar that has a text at each end."""
+_LABEL_PIXELS = 70
+"""Beside the longest bars, for the texts at their ends."""
 _SIDES = ("lower end", "upper end")
 
 
@@ -32,18 +36,17 @@ def guesses_chart(report: SizingReport) -> Chart:
 
 
 def _tornado(title: str, headline: Headline, swings: Sequence[InputSwing | Guess]) -> Chart:
+    words, unit = HEADLINES[headline.figure], re.split(r"[._]", headline.figure)[-1]
     shown = swings[:MAX_BARS]
-    words, unit = HEADLINES[headline.figure], headline.figure.rsplit("_", 1)[-1]
     names = input_words([swing.field for swing in shown])
-    bars = [row for name, swing in zip(names, shown, strict=True) for row in _rows(name, swing, headline, unit)]
+    ends = [end for name, swing in zip(names, shown, strict=True) for end in _ends(name, swing)]
     y = {"field": "input", "type": "nominal", "title": None, "sort": names, "axis": {"labelLimit": 260}}
-    x = quantity(f"end_{unit}", words) | {"scale": {"zero": False, "padding": 70}}
-    text = {"type": "text", "baseline": "middle"}
-    labels = {"y": y, "x": x, "text": {"field": "label"}}
+    x = quantity(f"end_{unit}", words) | {"scale": {"zero": False, "padding": _LABEL_PIXELS}}
+    standing = {f"standing_{unit}": headline.value}
     return chart(
         f"{title} the {words}",
         subtitle=f"each varied alone, all others as they are: {figure_text(headline.figure, headline.value)}",
-        rows=bars,
+        rows=[{"input": end.name, "side": end.side, f"end_{unit}": end.headline} | standing for end in ends],
         height=_BAR_STEP,
         layer=[
             {
@@ -55,10 +58,22 @@ def _tornado(title: str, headline: Headline, swings: Sequence[InputSwing | Guess
                     "color": series("side", "at its", _SIDES)["color"],
                 },
             },
-            _labels(labels, text | {"align": "right", "dx": -4}, "datum.is_left"),
-            _labels(labels, text | {"align": "left", "dx": 4}, "!datum.is_left"),
+            *(
+                {
+                    "data": {
+                        "values": [
+                            {"input": end.name, f"end_{unit}": end.headline, "label": end.text}
+                            for end in ends
+                            if end.is_left is is_left
+                        ]
+                    },
+                    "mark": {"type": "text", "baseline": "middle", "align": align, "dx": offset},
+                    "encoding": {"y": y, "x": x, "text": {"field": "label"}},
+                }
+                for is_left, align, offset in ((True, "right", -4), (False, "left", 4))
+            ),
             {
-                "data": {"values": [{f"standing_{unit}": headline.value}]},
+                "data": {"values": [standing]},
                 "mark": {"type": "rule", "strokeWidth": 1.5, "color": COLORS[4]},
                 "encoding": {"x": {"field": f"standing_{unit}", "type": "quantitative", "title": words}},
             },
@@ -66,19 +81,18 @@ def _tornado(title: str, headline: Headline, swings: Sequence[InputSwing | Guess
     )
 
 
-def _labels(encoding: Spec, mark: Spec, test: str) -> Spec:
-    return {"transform": [{"filter": test}], "mark": mark, "encoding": encoding}
+class _End(NamedTuple):
+    """One end of a bar; its text stands on the side on which the bar ends there."""
+
+    name: str
+    side: str
+    headline: float
+    text: str
+    is_left: bool
 
 
-def _rows(name: str, swing: InputSwing | Guess, headline: Headline, unit: str) -> Iterator[dict[str, object]]:
-    """Both ends of a bar; where they move the headline to one side, the nearer one has its label inside the other."""
-    ends = (swing.headline_low, swing.headline_high)
-    for side, end, other, label in zip(_SIDES, ends, reversed(ends), end_texts(swing), strict=True):
-        yield {
-            "input": name,
-            "side": side,
-            f"end_{unit}": end,
-            f"standing_{unit}": headline.value,
-            "label": label,
-            "is_left": end < other or (end == other and side == _SIDES[0]),
-        }
+def _ends(name: str, swing: InputSwing | Guess) -> Iterator[_End]:
+    values, (low, high) = (swing.headline_low, swing.headline_high), end_texts(swing)
+    is_first_left = values[0] <= values[1]
+    yield _End(name, _SIDES[0], values[0], low, is_first_left)
+    yield _End(name, _SIDES[1], values[1], high, not is_first_left)

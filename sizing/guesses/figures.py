@@ -23,8 +23,8 @@ HEADLINES: Mapping[str, str] = {LOST: "lost time", OVERHEAD: "overhead", BYTES: 
 _OF_SAVING: dict[str, Callable[[Saving], Numbers | None]] = {
     LOST: lambda saving: None if saving.goodput_fraction is None else 1 - saving.goodput_fraction,
     OVERHEAD: lambda saving: saving.stalled_fraction,
-    "write.seconds": lambda saving: saving.write and saving.write.seconds,
-    "write.stall_seconds": lambda saving: saving.write and saving.write.stall_seconds,
+    "write.seconds": lambda saving: saving.write.seconds if saving.write else None,
+    "write.stall_seconds": lambda saving: saving.write.stall_seconds if saving.write else None,
     "restore.seconds": lambda saving: saving.restore.seconds,
     "restore.time_to_first_step_seconds": lambda saving: saving.restore.time_to_first_step_seconds,
     "shares.saving_fraction": lambda saving: saving.shares.saving_fraction,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
@@ -13,26 +13,26 @@ from sizing.guesses.alternatives import MAX_KINDS_OF_RANKS, Alternative, alterna
 from sizing.guesses.fields import with_field
 from sizing.guesses.figures import figures_as_reported, headline_of
 from sizing.guesses.guess import Guess, Headline
-from sizing.guesses.rows import Answered, Group, answered, extremes, groups_of, profile_in_scenario, value_at
+from sizing.guesses.rows import Answered, Group, answered, extremes, groups_of, number_at
 from sizing.provenance import Assumption
 from sizing.ranges import plausible_choices, plausible_ranges
-from sizing.run.evaluation import RunReport
+from sizing.run.evaluation import RunInputs, RunReport
 from sizing.scenario import Scenario, scenario_from
 from sizing.sized import LAYOUTS_KEPT, SizedLayout
 
 
 def guesses_of(
-    scenario: Scenario, asked: SizedLayout, run: RunReport, assumptions: Sequence[Assumption]
+    scenario: Scenario, asked: SizedLayout, inputs: RunInputs, run: RunReport, assumptions: Sequence[Assumption]
 ) -> tuple[Headline, list[Guess]]:
     """The headline of an answer, and every assumption that moves it within its plausible range, the largest first."""
     figures = figures_as_reported(run, asked.demands)
     headline = headline_of(figures)
     assumed = {assumption.field: assumption.value for assumption in assumptions}
     rows: dict[str, list[Answered]] = {}
-    for row in _answered(scenario, asked, assumed, figures, headline):
+    for row in _answered(scenario, asked, inputs, assumed, figures=figures, headline=headline):
         rows.setdefault(row.field, []).append(row)
     moving = (each for each in rows.values() if any(row.moves_from(headline.value) for row in each))
-    guesses = [_guess(assumed[each[0].field], each, headline) for each in moving]
+    guesses = [_guess(assumed[each[0].field], each, headline, figures) for each in moving]
     return headline, sorted(guesses, key=lambda guess: -guess.span(headline.value))
 
 
@@ -59,14 +59,15 @@ class _Question:
 def _answered(
     scenario: Scenario,
     asked: SizedLayout,
+    inputs: RunInputs,
     assumed: Mapping[str, JsonValue],
+    *,
     figures: Mapping[str, float],
     headline: Headline,
 ) -> Iterator[Answered]:
     """Both ends of each range and the alternatives of each choice that have an answer."""
     ends = _ends(scenario, assumed)
-    with_profile = profile_in_scenario(scenario)
-    numbers = tuple(name for name in ends if value_at(with_profile, name) is not None)
+    numbers = tuple(name for name in ends if number_at(inputs, name) is not None)
     choices = tuple(choice.field for choice in choices_among(assumed))
     groups = [
         *_groups(_Question(asked.text, numbers, choices, scenario, asked, assumed)),
@@ -74,7 +75,7 @@ def _answered(
         *(Group(scenario.checkpoint.mode, (name,), (), asked.demands) for name in ends if name not in numbers),
     ]
     for group in groups:
-        yield from answered(with_profile, group, ends, figures=figures, headline=headline.figure)
+        yield from answered(inputs, group, ends, figures=figures, headline=headline.figure)
 
 
 @functools.lru_cache(maxsize=LAYOUTS_KEPT)
@@ -86,7 +87,7 @@ def _groups(question: _Question) -> tuple[Group, ...]:
     for choice in choices:
         others = [value for value in values_of(choice) if value != question.assumed[choice.field]]
         found.extend(alternatives_of(scenario, asked, choice.field, others))
-    return tuple(groups_of(scenario, asked.demands, question.numbers, found))
+    return tuple(groups_of(scenario.checkpoint, asked.demands, question.numbers, found))
 
 
 def _ends(scenario: Scenario, assumed: Mapping[str, JsonValue]) -> dict[str, tuple[float, float]]:
@@ -111,14 +112,14 @@ def _allowed(scenario: Scenario, name: str, end: float, value: float) -> float:
     return end
 
 
-def _guess(assumed: JsonValue, rows: Sequence[Answered], headline: Headline) -> Guess:
+def _guess(assumed: JsonValue, rows: Sequence[Answered], headline: Headline, figures: Iterable[str]) -> Guess:
     """The guess of a field: the ends of a range in their order; of a choice those with the min and the max headline."""
     name = rows[0].field
     plausible = plausible_ranges().get(name)
     if plausible is not None:
         low, high = rows[0], rows[-1]
     else:
-        low, high = extremes([Answered(name, assumed, headline.value, ()), *rows])
+        low, high = extremes([Answered(name, assumed, headline.value), *rows])
     return Guess.model_construct(  # of what is already valid, in every answer
         field=name,
         assumed=assumed,
@@ -127,5 +128,5 @@ def _guess(assumed: JsonValue, rows: Sequence[Answered], headline: Headline) -> 
         headline_low=low.headline,
         headline_high=high.headline,
         source=(plausible or plausible_choices()[name]).source,
-        moves=list(dict.fromkeys(path for row in rows for path in row.moves)),
+        moves=[path for path, *wide in zip(figures, *(row.is_wide for row in rows), strict=True) if any(wide)],
     )

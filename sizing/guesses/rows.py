@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,30 +15,31 @@ from sizing.guesses.alternatives import Alternative
 from sizing.guesses.figures import figures_of, figures_of_layout
 from sizing.guesses.guess import ROUNDING, WIDE_FRACTION
 from sizing.layout.formats import Mode
+from sizing.run.checkpoint import Checkpoint
 from sizing.run.demands.demands import Demands
 from sizing.run.demands.stacked import stacked
 from sizing.run.evaluation import RunInputs
 from sizing.run.figures import with_arrays
 from sizing.run.saving import saving_of
-from sizing.scenario import Scenario
-from sizing.storage.storage import Storage
 from sizing.storage.transfer import Numbers
 
 NUM_ENDS = 2
 """Of a number: its lower and its upper one."""
 
+_BLOCKS = {"checkpoint.": "checkpoint", "storage.profile.": "profile", "reliability.": "reliability"}
+"""Where the inputs have the numbers of a scenario."""
+
 Ends = Mapping[str, tuple[float, float]]
 """The lower and the upper end of numbers, by field."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """An input at another value: the headline then, and the figures that it moves by more than WIDE_FRACTION."""
+class Answered(NamedTuple):
+    """An input at another value: the headline then, and which of the figures it moves by more than WIDE_FRACTION."""
 
     field: str
     value: JsonValue
     headline: float
-    moves: tuple[str, ...]
+    is_wide: Sequence[bool] = ()
 
     def moves_from(self, headline: float) -> bool:
         """Whether the headline is another one, beyond rounding."""
@@ -70,10 +71,9 @@ class Group:
 
 
 def groups_of(
-    scenario: Scenario, demands: Demands, numbers: tuple[str, ...], alternatives: Iterable[Alternative]
+    own: Checkpoint, demands: Demands, numbers: tuple[str, ...], alternatives: Iterable[Alternative]
 ) -> Iterator[Group]:
-    """Rows by the mode in which they save; numbers are varied in the scenario's own."""
-    own = scenario.checkpoint
+    """Rows by the mode in which they save; numbers are varied in the scenario's `own`."""
     by_mode: dict[Mode, list[Alternative]] = {own.mode: []} if numbers else {}
     for each in alternatives:
         by_mode.setdefault(each.mode, []).append(each)
@@ -84,20 +84,16 @@ def groups_of(
 
 
 def answered(
-    scenario: Scenario, group: Group, ends: Ends, *, figures: Mapping[str, float], headline: str
+    inputs: RunInputs, group: Group, ends: Ends, *, figures: Mapping[str, float], headline: str
 ) -> Iterator[Answered]:
-    """The rows of a group that have an answer, beside the `figures` as they stand.
-
-    `scenario` has its rates in `storage.profile`, as `profile_in_scenario` puts them there.
-    """
-    found = _table(scenario, group, ends, figures)
+    """The rows of a group that have an answer, beside the `figures` as they stand."""
+    found = _table(inputs, group, ends, figures)
     standing = np.array(list(figures.values()))[:, np.newaxis]
     is_wide = np.abs(found - standing) > WIDE_FRACTION * np.abs(standing)
-    paths = list(figures)
-    headlines = found[paths.index(headline)].tolist()
+    headlines = found[list(figures).index(headline)].tolist()
     for (name, value), becomes, wide in zip(group.values(ends), headlines, is_wide.T.tolist(), strict=True):
         if becomes == becomes:  # noqa: PLR0124  only NaN differs from itself
-            yield Answered(name, value, becomes, tuple(path for path, moved in zip(paths, wide, strict=True) if moved))
+            yield Answered(name, value, becomes, wide)
 
 
 def extremes(rows: Iterable[Answered]) -> tuple[Answered, Answered]:
@@ -106,33 +102,41 @@ def extremes(rows: Iterable[Answered]) -> tuple[Answered, Answered]:
     return by_headline[0], by_headline[-1]
 
 
-def profile_in_scenario(scenario: Scenario) -> Scenario:
-    """The scenario with the rates of its storage in `storage.profile`, whatever they come from."""
-    profile = scenario.run_inputs.profile
-    storage = None if profile is None else Storage.model_construct(profile=profile)
-    return scenario.model_copy(update={"storage": storage})
+def number_at(inputs: RunInputs, path: str) -> float | None:
+    """A number of the inputs by its dotted path in the scenario; None where it, or its block, is not there."""
+    name, rest = _block_and_rest(path)
+    value: Any = getattr(inputs, name)
+    for part in rest.split("."):
+        value = value[int(part)] if isinstance(value, tuple) else getattr(value, part, None)
+    return cast("float | None", value)
 
 
-def value_at(scenario: Scenario, path: str) -> Any:
-    """The value of a field in effect; None where a block on its path is missing."""
-    value: Any = scenario
-    for name in path.split("."):
-        value = value[int(name)] if isinstance(value, tuple) else getattr(value, name, None)
-    return value
-
-
-def _table(scenario: Scenario, group: Group, ends: Ends, figures: Mapping[str, float]) -> npt.NDArray[np.float64]:
+def _table(inputs: RunInputs, group: Group, ends: Ends, figures: Mapping[str, float]) -> npt.NDArray[np.float64]:
     """A line for each figure, a column for each row; no number where a row has no answer."""
-    checkpoint = scenario.checkpoint.model_copy(update={"mode": group.mode})
     arrays = {
-        name: _column(group, place, ends[name], value_at(scenario, name)) for place, name in enumerate(group.numbers)
+        name: _column(group, place, ends[name], number_at(inputs, name)) for place, name in enumerate(group.numbers)
     }
-    inputs = with_arrays(scenario.model_copy(update={"checkpoint": checkpoint}), arrays).run_inputs
-    found = _figures(inputs, group.demands)
+    found = _figures(_varied(inputs, group.mode, arrays), group.demands)
     table = np.empty((len(figures), group.num_rows))
     for line, path in enumerate(figures):
         table[line] = found.get(path, np.nan)
     return table
+
+
+def _varied(inputs: RunInputs, mode: Mode, arrays: Mapping[str, npt.NDArray[np.float64]]) -> RunInputs:
+    """The inputs with arrays for numbers, saved in a mode."""
+    blocks: dict[str, Any] = {"checkpoint": inputs.checkpoint}
+    if mode != inputs.checkpoint.mode:
+        blocks["checkpoint"] = inputs.checkpoint.model_copy(update={"mode": mode})
+    for path, column in arrays.items():
+        name, rest = _block_and_rest(path)
+        blocks[name] = with_arrays(blocks.get(name, getattr(inputs, name)), {rest: column})
+    return replace(inputs, **blocks)
+
+
+def _block_and_rest(path: str) -> tuple[str, str]:
+    prefix = next(prefix for prefix in _BLOCKS if path.startswith(prefix))
+    return _BLOCKS[prefix], path.removeprefix(prefix)
 
 
 def _figures(inputs: RunInputs, demands: Demands) -> Mapping[str, Numbers]:

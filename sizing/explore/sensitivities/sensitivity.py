@@ -8,11 +8,17 @@ from pydantic import JsonValue
 
 from sizing.explore.sensitivities.sensitivity_report import InputSwing, SensitivityReport
 from sizing.explore.sensitivities.sensitivity_request import SensitivityRequest, sensitivity_request_from
-from sizing.explore.sensitivities.varied import VariedChoice, VariedNumber, varied_choices, varied_numbers
+from sizing.explore.sensitivities.varied import (
+    VariedChoice,
+    VariedNumber,
+    varied_choices,
+    varied_numbers,
+    with_rates_in_profile,
+)
 from sizing.guesses.alternatives import Alternative, alternatives_of
 from sizing.guesses.figures import figures_as_reported, headline_of
 from sizing.guesses.guess import Headline
-from sizing.guesses.rows import Answered, answered, extremes, groups_of, profile_in_scenario
+from sizing.guesses.rows import Answered, answered, extremes, groups_of
 from sizing.run.evaluation import evaluate
 from sizing.scenario import Scenario
 from sizing.sized import SizedLayout, sized
@@ -34,7 +40,7 @@ def sensitivity_of(request: SensitivityRequest) -> SensitivityReport:
     >>> found.inputs[0].field, round(found.inputs[0].headline_low, 4), round(found.inputs[0].headline_high, 4)
     ('checkpoint.interval_seconds', 0.0534, 0.1965)
     """
-    scenario = profile_in_scenario(request.scenario)
+    scenario = with_rates_in_profile(request.scenario)
     asked = sized(scenario)
     figures = figures_as_reported(evaluate(asked.demands, scenario.run_inputs).report, asked.demands)
     headline = headline_of(figures)
@@ -62,8 +68,9 @@ def _answered(
     ends = {number.field: number.ends for number in numbers}
     arrays = tuple(number.field for number in numbers if number.is_array)
     laid_out = list(_laid_out(scenario, asked, numbers, choices))
-    for group in groups_of(scenario, asked.demands, arrays, laid_out):
-        yield from answered(scenario, group, ends, figures=figures, headline=headline.figure)
+    inputs = scenario.run_inputs
+    for group in groups_of(scenario.checkpoint, asked.demands, arrays, laid_out):
+        yield from answered(inputs, group, ends, figures=figures, headline=headline.figure)
 
 
 def _laid_out(
@@ -99,7 +106,7 @@ def _of_choices(
 
 
 def _as_given(field: str, value: JsonValue, headline: Headline) -> Answered:
-    return Answered(field, value, headline.value, ())
+    return Answered(field, value, headline.value)
 
 
 def _swing(low: Answered, high: Answered, given: JsonValue, source: str) -> InputSwing:

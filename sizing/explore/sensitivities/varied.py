@@ -12,10 +12,11 @@ from sizing.errors import InvalidInput
 from sizing.explore.sensitivities.sensitivity_request import SensitivityRequest
 from sizing.guesses.alternatives import choices_among, values_of
 from sizing.guesses.fields import field_at, with_field
-from sizing.guesses.rows import value_at
 from sizing.ranges import plausible_ranges
 from sizing.scenario import Scenario, scenario_from
+from sizing.sized import demands_anew
 from sizing.spelling import nearest
+from sizing.storage.storage import Storage
 from sizing.units import percent_text
 
 _RUN = ("storage.", "reliability.", "checkpoint.interval_seconds", "checkpoint.tiers.")
@@ -50,6 +51,13 @@ class VariedChoice:
     source: str
 
 
+def with_rates_in_profile(scenario: Scenario) -> Scenario:
+    """The scenario with the rates of its storage in `storage.profile`, whatever they come from."""
+    profile = scenario.run_inputs.profile
+    storage = None if profile is None else Storage.model_construct(profile=profile)
+    return scenario.model_copy(update={"storage": storage})
+
+
 def varied_numbers(request: SensitivityRequest, scenario: Scenario) -> Iterator[VariedNumber]:
     """The numbers that the scenario gives, and those with a range in the request.
 
@@ -80,13 +88,20 @@ def _asked(request: SensitivityRequest, scenario: Scenario, document: Mapping[st
         remedy = f"did you mean {', '.join(nearest(path, known, max_names=1) or known[:1])}"
         raise InvalidInput.of("ranges", "must name fields of a scenario", value=path, remedy=remedy) from None
     ends = request.ranges[path]
-    low, high = (value_at(scenario_from(with_field(document, path, end)), path) for end in (ends.low, ends.high))
-    given = value_at(scenario, path)
+    low, high = (_answerable(document, path, end) for end in (ends.low, ends.high))
+    given = _value_at(scenario, path)
     if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in (low, high, given)):
         raise InvalidInput.of(
             f"ranges.{path}", "must be a number that the scenario has", value=given, remedy="give the field a value"
         )
     return VariedNumber(path, given, (low, high), "as asked", is_asked=True)
+
+
+def _answerable(document: Mapping[str, Any], path: str, end: float | str) -> Any:
+    """An end as the field has it. Raises InvalidInput where a scenario with it has no answer."""
+    changed = scenario_from(with_field(document, path, end))
+    demands_anew(changed)
+    return _value_at(changed, path)
 
 
 def _by_default(request: SensitivityRequest, document: Mapping[str, Any], path: str, value: float) -> VariedNumber:
@@ -125,6 +140,14 @@ def _is_field(path: str) -> bool:
     except KeyError:
         return False
     return True
+
+
+def _value_at(scenario: Scenario, path: str) -> Any:
+    """The value of a field in effect; None where a block on its path is missing."""
+    value: Any = scenario
+    for name in path.split("."):
+        value = value[int(name)] if isinstance(value, tuple) else getattr(value, name, None)
+    return value
 
 
 def _flat(block: Any, prefix: str) -> Iterator[tuple[str, Any]]:

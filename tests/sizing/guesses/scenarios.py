@@ -63,7 +63,7 @@ CLUSTER: list[dict[str, Any]] = [{}, {"node": "dgx-a100"}]
 
 def documents() -> st.SearchStrategy[dict[str, Any]]:
     """Scenarios as documents; some have no answer."""
-    blocks = {
+    blocks: dict[str, list[Any]] = {
         "training": TRAINING,
         "parallelism": PARALLELISM,
         "checkpoint": CHECKPOINT,
