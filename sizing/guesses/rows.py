@@ -144,12 +144,13 @@ def _figures(inputs: RunInputs, demands: Demands) -> Mapping[str, Numbers]:
     if inputs.profile is None:
         return figures_of_layout(demands)
     try:
-        saving = saving_of(
-            demands, checkpoint=inputs.checkpoint, profile=inputs.profile, reliability=inputs.reliability
-        )
+        with np.errstate(divide="ignore", invalid="ignore"):  # a rank may have nothing to read
+            saving = saving_of(
+                demands, checkpoint=inputs.checkpoint, profile=inputs.profile, reliability=inputs.reliability
+            )
+            return figures_of(saving, demands)
     except InvalidInput:
         return {}
-    return figures_of(saving, demands)
 
 
 def _column(group: Group, place: int, ends: tuple[float, float], value: float | None) -> npt.NDArray[np.float64]:

@@ -61,6 +61,7 @@ def test_inputs_go_a_fifth_down_and_up_the_largest_swing_first() -> None:
     assert {found.field for found in report.inputs} == {
         "checkpoint.interval_seconds",
         "checkpoint.observed_bytes",
+        "reliability.detection_seconds",
         "reliability.failures_per_node_day",
         "storage.profile.write_bytes_per_second",
     }

@@ -21,7 +21,7 @@ def report() -> SizingReport:
 
 
 def test_a_row_says_the_range_what_follows_and_what_was_assumed(report: SizingReport) -> None:
-    assert guess_sentences(report, 1) == ["interval 60.0 min to 4.00 h: lost time 6.70 % to 19.8 %, assumed 4.00 h"]
+    assert guess_sentences(report, 1) == ["interval 60.0 min to 4.00 h: lost time 8.70 % to 21.6 %, assumed 4.00 h"]
     (choice,) = [row for row in guess_rows(report) if row.label == "restore"]
     assert choice.figure == "parallel-read-exchange or every-replica"
     assert choice.meaning.endswith("assumed every-replica")
@@ -48,7 +48,7 @@ def test_a_report_without_guesses_has_no_such_section(report: SizingReport) -> N
 
 def test_figures_that_rest_on_a_wide_guess_are_marked_where_they_stand(report: SizingReport) -> None:
     rows = {row.label: row for section in sections(report) for row in section.rows}
-    assert rows["recovering"].meaning.endswith("(guess: detection 0 s to 10.0 min, and 5 more)")
+    assert rows["recovering"].meaning.endswith("(guess: detection 0 s to 10.0 min, and 1 more)")
     assert rows["done again"].meaning.endswith("(guess: interval 60.0 min to 4.00 h)")
     assert rows["total"].meaning.endswith("(guess: optimizer adam)")
     assert "guess" not in rows["writers"].meaning
