@@ -74,9 +74,7 @@ def demands_anew(scenario: Scenario) -> Demands:
     Raises InvalidInput as `report.answer` does.
     """
     model, node = _model_and_node(scenario)
-    laid_out = _laid_out(scenario, model, node)
-    restored = _restored(scenario, model, node, laid_out)
-    return demands_of(laid_out, scenario.parallelism, node=node, restored=restored)
+    return _demands(scenario, model, node, _laid_out(scenario, model, node))
 
 
 def layout_text(scenario: Scenario) -> str:
@@ -118,14 +116,13 @@ def _sized(asked: _LayoutQuestion) -> SizedLayout:
     sharding, cells = laid_out.sharding, laid_out.cells
     memory = gpu_memory(training, parallelism, cells=cells, sharding=sharding, model=model, node=node)
     question = MemoryQuestion(scenario.model, training, saved_as=laid_out.saved_as, node=node)
-    restored = _restored(scenario, model, node, laid_out)
     return SizedLayout(
         text=asked.text,
         model=model,
         node=node,
         laid_out=laid_out,
         memory=memory,
-        demands=demands_of(laid_out, parallelism, node=node, restored=restored),
+        demands=_demands(scenario, model, node, laid_out),
         question=question,
         parallelism=parallelism,
     )
@@ -144,6 +141,15 @@ def _laid_out(scenario: Scenario, model: ResolvedModel, node: ResolvedNode) -> L
         node=node,
         cluster=scenario.cluster,
         checkpoint=scenario.checkpoint,
+    )
+
+
+def _demands(scenario: Scenario, model: ResolvedModel, node: ResolvedNode, laid_out: LaidOut) -> Demands:
+    return demands_of(
+        laid_out,
+        scenario.parallelism,
+        node=node,
+        restored=_restored(scenario, model, node, laid_out),
     )
 
 

@@ -13,7 +13,7 @@ from sizing.guesses.alternatives import MAX_KINDS_OF_RANKS, Alternative, alterna
 from sizing.guesses.fields import with_field
 from sizing.guesses.figures import figures_as_reported, headline_of
 from sizing.guesses.guess import Guess, Headline
-from sizing.guesses.rows import Answered, Group, answered, extremes, groups_of, number_at
+from sizing.guesses.rows import Answered, Group, answered, extremes, groups_of, has_block, number_at
 from sizing.provenance import Assumption
 from sizing.ranges import plausible_choices, plausible_ranges
 from sizing.run.evaluation import RunInputs, RunReport
@@ -66,7 +66,7 @@ def _answered(
     headline: Headline,
 ) -> Iterator[Answered]:
     """Both ends of each range and the alternatives of each choice that have an answer."""
-    ends = _ends(scenario, assumed)
+    ends = _ends(scenario, inputs, assumed)
     numbers = tuple(name for name in ends if number_at(inputs, name) is not None)
     choices = tuple(choice.field for choice in choices_among(assumed))
     groups = [
@@ -90,12 +90,12 @@ def _groups(question: _Question) -> tuple[Group, ...]:
     return tuple(groups_of(scenario.checkpoint, asked.demands, question.numbers, found))
 
 
-def _ends(scenario: Scenario, assumed: Mapping[str, JsonValue]) -> dict[str, tuple[float, float]]:
+def _ends(scenario: Scenario, inputs: RunInputs, assumed: Mapping[str, JsonValue]) -> dict[str, tuple[float, float]]:
     """Both ends of each number that was assumed; what was assumed in place of an end that the scenario cannot have."""
     found = {}
     for name, plausible in plausible_ranges().items():
         value = assumed.get(name)
-        if isinstance(value, int | float):
+        if isinstance(value, int | float) and has_block(inputs, name):
             low, high = plausible.ends(value)
             found[name] = (_allowed(scenario, name, low, value), _allowed(scenario, name, high, value))
     return found

@@ -102,6 +102,11 @@ def extremes(rows: Iterable[Answered]) -> tuple[Answered, Answered]:
     return by_headline[0], by_headline[-1]
 
 
+def has_block(inputs: RunInputs, path: str) -> bool:
+    """Whether the block is there in which a number stands: without storage, no rate of it matters."""
+    return getattr(inputs, _block_and_rest(path)[0]) is not None
+
+
 def number_at(inputs: RunInputs, path: str) -> float | None:
     """A number of the inputs by its dotted path in the scenario; None where it, or its block, is not there."""
     name, rest = _block_and_rest(path)

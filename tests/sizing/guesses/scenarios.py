@@ -6,6 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from sizing.storage.catalog import profile_named
+
 MODELS: list[dict[str, Any]] = [
     {"preset": "llama-3.2-1b"},
     {"preset": "mixtral-8x7b"},
@@ -33,11 +35,10 @@ CHECKPOINT: list[dict[str, Any]] = [
     {"observed_bytes": "20 GB"},
     {"restore": "read-once-broadcast", "mode": "sync"},
     {
-        "interval_seconds": 7200,
         "tiers": [
             {
                 "kind": "local-nvme",
-                "interval_seconds": 4000,
+                "interval_seconds": 2400,
                 "recovered_fraction": 0.9,
                 "storage": {"profile": {"node_write_bytes_per_second": 2e10, "node_read_bytes_per_second": 3e10}},
             }
@@ -75,3 +76,12 @@ def documents() -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries({"model": st.sampled_from(MODELS), **chosen}).map(
         lambda document: {name: block for name, block in document.items() if block is not None}
     )
+
+
+def with_rates_in_profile(document: dict[str, Any]) -> dict[str, Any]:
+    """The same with the rates of a published system as its own, so that one of them can be stated anew."""
+    storage = document.get("storage", {})
+    if "preset" not in storage:
+        return document
+    rates = profile_named(storage["preset"]).profile.model_dump(exclude_none=True)
+    return document | {"storage": {"profile": rates}}

@@ -20,7 +20,7 @@ from sizing.layout.formats.registry import FORMATS
 from sizing.ranges import plausible_choices, plausible_ranges, reason_settled, settled
 from sizing.report import SizingReport, answer
 from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
-from tests.sizing.guesses.scenarios import documents
+from tests.sizing.guesses.scenarios import documents, with_rates_in_profile
 
 OPEN: dict[str, Any] = {
     "model": {"preset": "megatron-1t"},
@@ -56,7 +56,7 @@ def test_both_ends_of_a_guess_are_what_a_scenario_answers_that_states_them(docum
     assert report.headline.value == figure(report, report.headline.figure)
     for guess in report.guesses:
         for value, expected in ((guess.low, guess.headline_low), (guess.high, guess.headline_high)):
-            stated = answer(with_field(document, guess.field, value))
+            stated = answer(with_field(with_rates_in_profile(document), guess.field, value))
             assert figure(stated, report.headline.figure) == pytest.approx(expected, rel=1e-9), guess
 
 
@@ -151,7 +151,7 @@ def test_the_headline_is_the_best_figure_that_is_known(left_out: tuple[str, ...]
 
 def test_an_interval_that_the_tiers_forbid_is_left_as_assumed() -> None:
     nvme = {"node_write_bytes_per_second": 2e10, "node_read_bytes_per_second": 3e10}
-    tier = {"kind": "local-nvme", "interval_seconds": 5000, "recovered_fraction": 0.9, "storage": {"profile": nvme}}
+    tier = {"kind": "local-nvme", "interval_seconds": 4800, "recovered_fraction": 0.9, "storage": {"profile": nvme}}
     report = answer(OPEN | {"checkpoint": {"tiers": [tier]}})
     interval = next((guess for guess in report.guesses if guess.field == "checkpoint.interval_seconds"), None)
     assert interval is None, "both ends are what is assumed"
@@ -220,7 +220,11 @@ BASES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("plausible", plausible_ranges().values(), ids=lambda plausible: plausible.field)
 def test_both_ends_of_a_range_are_values_that_its_field_takes(plausible: Any) -> None:
     assert plausible.low < plausible.high
-    base = {"model": {"preset": "gpt2"}, "reliability": {"mtbf_seconds": 1e5}}
+    base = {
+        "model": {"preset": "gpt2"},
+        "reliability": {"mtbf_seconds": 1e5},
+        "storage": {"profile": {"write_bytes_per_second": 1e9}},
+    }
     for end in plausible.ends(100.0) if plausible.fraction_of else (plausible.low, plausible.high):
         scenario_from(with_field(base, plausible.field, end))
 
