@@ -17,6 +17,8 @@ from sizing.explore.layouts.layouts_request import LayoutsRequest
 from sizing.explore.layouts.ranking import layouts_of
 from sizing.explore.requirements.solver import requirements_of
 from sizing.explore.scenario_simulation import ScenarioSimulation, simulated
+from sizing.explore.sensitivities.sensitivity import sensitivity_of
+from sizing.explore.sensitivities.sensitivity_request import SensitivityRequest
 from sizing.explore.sweeps.sweep import sweep
 from sizing.explore.sweeps.sweep_report import SweepReport
 from sizing.report import answer
@@ -25,6 +27,7 @@ from sizing.reports.document import (
     comparison_document,
     layouts_document,
     requirements_document,
+    sensitivity_document,
     simulation_document,
     sizing_document,
     sweep_document,
@@ -44,6 +47,12 @@ def comparison_in(form: ReportForm, request: ComparisonRequest) -> bytes:
     """The ComparisonReport of scenarios side by side, in one of its forms."""
     report = comparison_of(request)
     return made(form, Answer(report, lambda: comparison_document(report)))
+
+
+def sensitivity_in(form: ReportForm, request: SensitivityRequest) -> bytes:
+    """The SensitivityReport of a scenario's given inputs, in one of its forms."""
+    report = sensitivity_of(request)
+    return made(form, Answer(report, lambda: sensitivity_document(report)))
 
 
 def cluster_in(form: ReportForm, scenario: ClusterScenario) -> bytes:

@@ -29,7 +29,10 @@ _MORE = "--full prints all tables and what was assumed; --report FILE.pdf or FIL
 def first_screen_text(report: SizingReport) -> RenderableType:
     """The answer on one screen."""
     screen = first_screen(report)
-    return Group(*_heading(screen), "", _figures(screen.figures), *_cautions(screen), Text(_MORE, style="dim"))
+    guesses = (Text(f"guess: {guess}") for guess in screen.guesses)
+    return Group(
+        *_heading(screen), "", _figures(screen.figures), *_warnings(screen), *guesses, Text(_MORE, style="dim")
+    )
 
 
 def report_text(report: SizingReport) -> RenderableType:
@@ -39,7 +42,7 @@ def report_text(report: SizingReport) -> RenderableType:
     return Group(
         *_heading(screen),
         *(line for table in tables for line in ("", table)),
-        *_cautions(screen),
+        *_warnings(screen),
         Text(came_from(report), style="dim"),
         Text(assumed(report), style="dim"),
     )
@@ -67,11 +70,9 @@ def _figures(rows: Iterable[Row]) -> Table:
     return table
 
 
-def _cautions(screen: FirstScreen) -> Iterator[RenderableType]:
+def _warnings(screen: FirstScreen) -> Iterator[RenderableType]:
     for warning in screen.warnings:
         yield Text(f"warning: {warning}", style="yellow")
-    for guess in screen.guesses:
-        yield Text(f"guess: {guess}")
 
 
 def _rows(section: Section) -> Table:

@@ -13,12 +13,14 @@ from sizing.charts import Spec
 from sizing.charts.clusters import cluster_chart
 from sizing.charts.comparisons import comparison_chart
 from sizing.charts.layouts import layouts_chart
+from sizing.charts.sensitivities import sensitivity_chart
 from sizing.charts.sizing_report import report_charts
 from sizing.charts.sweeps import sweep_chart
 from sizing.explore.clusters.cluster_report import ClusterReport
 from sizing.explore.comparisons.comparison_report import ComparisonReport
 from sizing.explore.layouts.layouts_report import LayoutsReport
 from sizing.explore.requirements.requirements_report import RequirementsReport
+from sizing.explore.sensitivities.sensitivity_report import SensitivityReport
 from sizing.explore.sweeps.sweep_report import SweepReport
 from sizing.report import SizingReport
 from sizing.run.simulation.simulation_report import SimulationReport
@@ -30,6 +32,7 @@ from sizing.summary.inputs import assumptions_made, inputs
 from sizing.summary.layouts import layouts_summary
 from sizing.summary.requirements import requirements_summary
 from sizing.summary.rows import Summary
+from sizing.summary.sensitivities import sensitivity_summary
 from sizing.summary.simulation import simulation_summary
 from sizing.summary.sweeps import sweep_summary
 
@@ -97,6 +100,12 @@ def cluster_document(report: ClusterReport) -> Document:
 def simulation_document(report: SimulationReport) -> Document:
     """A run with random failures, many times."""
     return _document("Simulation of a run", simulation_summary(report))
+
+
+def sensitivity_document(report: SensitivityReport) -> Document:
+    """Which given inputs move the answer most."""
+    charts = [sensitivity_chart(report)] if report.inputs else []
+    return _document("Sensitivity of the answer", sensitivity_summary(report), *charts)
 
 
 def sweep_document(report: SweepReport) -> Document:

@@ -16,6 +16,7 @@ from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER
 from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
 from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH
 from sizing.explore.scenario_simulation import REFERENCE_SIMULATION
+from sizing.explore.sensitivities.sensitivity_request import REFERENCE_SENSITIVITY
 from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
@@ -144,6 +145,7 @@ QUESTIONS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "/v1/layouts": (REFERENCE_SEARCH, ("10 layouts fit on 16,384 GPUs", "largest rank")),
     "/v1/clusters": (REFERENCE_CLUSTER | {"horizon_seconds": "1d"}, ("41 jobs on", "Stall of a save", "To buy")),
     "/v1/simulations": (REFERENCE_SIMULATION, ("goodput, simulated", "standard error")),
+    "/v1/sensitivities": (REFERENCE_SENSITIVITY, ("Lost time", "varied")),
     "/v1/sweeps": (REFERENCE_SWEEP, ("Pareto front", "best rows")),
 }
 """Questions that are asked once, and what their pages say."""

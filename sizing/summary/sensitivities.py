@@ -1,0 +1,20 @@
+"""Which given inputs move the answer most, in words."""
+
+from __future__ import annotations
+
+from sizing.explore.sensitivities.sensitivity_report import SensitivityReport
+from sizing.guesses.figures import HEADLINES
+from sizing.summary.figure_text import figure_text
+from sizing.summary.guesses import swing_rows
+from sizing.summary.rows import Grid, Summary
+
+
+def sensitivity_summary(report: SensitivityReport) -> Summary:
+    """The headline, and a row for each input."""
+    figure = report.headline.figure
+    columns = ("input", "given", "varied", f"{HEADLINES[figure]} then")
+    return Summary(
+        headline=f"{HEADLINES[figure].capitalize()} {figure_text(figure, report.headline.value)}",
+        grids=(Grid("", columns, tuple(swing_rows(report.inputs, figure))),),
+        warnings=tuple(report.warnings),
+    )
