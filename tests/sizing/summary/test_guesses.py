@@ -68,5 +68,5 @@ def test_the_mark_stands_exactly_where_an_end_moves_the_figure_by_more_than_the_
     assert ("(guess" in marked(report, path, "")) is bool(wide)
 
 
-def test_inputs_that_would_read_alike_keep_their_whole_name() -> None:
-    assert input_words(["a.read_seconds", "b.read_seconds", "c.mode"]) == ["a.read_seconds", "b.read_seconds", "mode"]
+def test_inputs_that_would_read_alike_have_their_blocks() -> None:
+    assert input_words(["a.read_seconds", "b.read_seconds", "c.mode"]) == ["a: read", "b: read", "mode"]
