@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from sizing.charts.chart import Chart, chart, quantity, series
 from sizing.charts.theme import COLORS
-from sizing.explore.sensitivities.sensitivity_report import InputSwing, SensitivityReport
+from sizing.explore.sensitivities.sensitivity_report import SensitivityReport
 from sizing.guesses.figures import HEADLINES
-from sizing.guesses.guess import Guess, Headline
+from sizing.guesses.guess import Guess, Headline, InputSwing
 from sizing.report import SizingReport
 from sizing.summary.figure_text import figure_text
 from sizing.summary.guesses import end_texts, input_words

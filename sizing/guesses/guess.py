@@ -52,3 +52,9 @@ class Guess(Swing):
     moves: list[str] = Field(
         description=f"Dotted paths of figures that its range moves by more than {WIDE_FRACTION:g} of themselves."
     )
+
+
+class InputSwing(Swing):
+    """An input that the scenario gives, and what the headline becomes at either end of its range."""
+
+    given: JsonValue = Field(description="What the scenario has, in the unit of the field.")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sizing.explore.sensitivities.sensitivity_report import InputSwing
 from sizing.guesses.figures import HEADLINES
-from sizing.guesses.guess import Guess, Swing
+from sizing.guesses.guess import Guess, InputSwing, Swing
 from sizing.report import SizingReport
 from sizing.summary.figure_text import figure_name, figure_text, figure_words
 from sizing.summary.rows import Grid, Row

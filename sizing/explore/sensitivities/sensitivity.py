@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
-from sizing.explore.sensitivities.sensitivity_report import InputSwing, SensitivityReport
+from sizing.explore.sensitivities.sensitivity_report import SensitivityReport
 from sizing.explore.sensitivities.sensitivity_request import SensitivityRequest, sensitivity_request_from
 from sizing.explore.sensitivities.varied import (
     VariedChoice,
@@ -17,7 +17,7 @@ from sizing.explore.sensitivities.varied import (
 )
 from sizing.guesses.alternatives import Alternative, alternatives_of
 from sizing.guesses.figures import figures_as_reported, headline_of
-from sizing.guesses.guess import Headline
+from sizing.guesses.guess import Headline, InputSwing
 from sizing.guesses.rows import Answered, answered, extremes, groups_of
 from sizing.run.evaluation import evaluate
 from sizing.scenario import Scenario

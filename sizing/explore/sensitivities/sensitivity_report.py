@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field
 
-from sizing.guesses.guess import Headline, Swing
-
-
-class InputSwing(Swing):
-    """An input that the scenario gives, and what the headline becomes at either end of its range."""
-
-    given: JsonValue = Field(description="What the scenario has, in the unit of the field.")
+from sizing.guesses.guess import Headline, InputSwing
 
 
 class SensitivityReport(BaseModel):

@@ -9,9 +9,10 @@ import pytest
 
 from sizing.errors import InvalidInput
 from sizing.explore.sensitivities.sensitivity import sensitivity
-from sizing.explore.sensitivities.sensitivity_report import InputSwing, SensitivityReport
+from sizing.explore.sensitivities.sensitivity_report import SensitivityReport
 from sizing.explore.sensitivities.sensitivity_request import REFERENCE_SENSITIVITY
 from sizing.guesses.fields import with_field
+from sizing.guesses.guess import InputSwing
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.sizing.guesses.scenarios import documents, with_rates_in_profile
