@@ -18,6 +18,8 @@ from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH
 from sizing.explore.layouts.ranking import find_layouts
 from sizing.explore.requirements.solver import requirements_of
 from sizing.explore.scenario_simulation import REFERENCE_SIMULATION, ScenarioSimulation, simulated
+from sizing.explore.sensitivities.sensitivity import sensitivity
+from sizing.explore.sensitivities.sensitivity_request import REFERENCE_SENSITIVITY
 from sizing.explore.sweeps.sweep import sweep
 from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
 from sizing.model.catalog import catalog
@@ -59,6 +61,7 @@ def _examples() -> Iterator[tuple[str, Any]]:
         "RequirementsReport": requirements_of(scenario),
         "SimulationReport": simulated(ScenarioSimulation.model_validate(REFERENCE_SIMULATION)),
         "SweepReport": sweep(REFERENCE_SWEEP),
+        "SensitivityReport": sensitivity(REFERENCE_SENSITIVITY),
         "ComparisonReport": compare(REFERENCE_COMPARISON),
         "LayoutsReport": find_layouts(REFERENCE_SEARCH),
         "ClusterReport": answer_cluster(REFERENCE_CLUSTER | {"horizon_seconds": "1d"}),

@@ -30,6 +30,8 @@ from sizing.explore.layouts.layouts_report import LayoutsReport
 from sizing.explore.layouts.layouts_request import LayoutsRequest
 from sizing.explore.requirements.requirements_report import RequirementsReport
 from sizing.explore.scenario_simulation import ScenarioSimulation
+from sizing.explore.sensitivities.sensitivity_report import SensitivityReport
+from sizing.explore.sensitivities.sensitivity_request import SensitivityRequest
 from sizing.explore.sweeps.sweep_report import SweepReport
 from sizing.explore.sweeps.sweep_request import SweepRequest
 from sizing.model.catalog import CatalogModel
@@ -72,6 +74,10 @@ class Client(Connection):
     def comparison(self, request: ComparisonRequest | Document) -> ComparisonReport:
         """Which inputs of scenarios differ, which figures follow, and which input made which difference."""
         return self._post(ComparisonReport, path_of("comparisons"), _document(request))
+
+    def sensitivity(self, request: SensitivityRequest | Document) -> SensitivityReport:
+        """Which given inputs of a scenario move its headline figure, the largest swing first."""
+        return self._post(SensitivityReport, path_of("sensitivities"), _document(request))
 
     def layouts(self, request: LayoutsRequest | Document) -> LayoutsReport:
         """The layouts of a model that fit a number of GPUs, the best first."""

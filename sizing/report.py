@@ -7,6 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sizing.guesses.guess import Guess, Headline
+from sizing.guesses.guesses import guess_warnings, guesses_of
 from sizing.layout import CheckpointSize, LaidOut, Layout
 from sizing.model import ResolvedModel
 from sizing.model.inventory import num_routed_expert_parameters
@@ -86,6 +88,11 @@ class SizingReport(RunReport, LayoutReport):
     assumptions: list[Assumption] = Field(
         description="Values that the answer uses and that the scenario did not state."
     )
+    headline: Headline = Field(description="Figure that guesses are weighed by.")
+    guesses: list[Guess] = Field(
+        description="Assumptions that move the headline within their plausible range or by their alternatives, "
+        "the largest swing first."
+    )
     warnings: list[str] = Field(description="What a reader must know before believing the figures.")
 
     def _repr_html_(self) -> str:
@@ -112,6 +119,16 @@ def answer(scenario: Scenario | Mapping[str, Any], *, assumed: Iterable[Assumpti
     memory_of_hosts = host_memory(laid_out, node=node, checkpoint=scenario.checkpoint)
     run = evaluate(demands, inputs).report
     solvable = Asked(demands, inputs)
+    assumptions = [
+        *assumed,
+        *(priced(used, run.capacity) for used in scenario.assumptions),
+        *asked.model.assumptions,
+        *node.assumptions,
+        *laid_out.assumptions,
+        *execution_assumptions(scenario.training, scenario.parallelism),
+        *run_assumptions(demands, inputs),
+    ]
+    headline, guesses = guesses_of(scenario, asked, inputs, run, assumptions)
     return SizingReport(
         model=ModelSize.of(asked.model, laid_out),
         checkpoint=laid_out.size,
@@ -123,15 +140,9 @@ def answer(scenario: Scenario | Mapping[str, Any], *, assumed: Iterable[Assumpti
         needed_together=values_for_all_targets(solvable) if solvable.asks(GOODPUT) else {},
         provenance=provenance_of(scenario, storage),
         prediction_intervals=intervals(storage, demands, run),
-        assumptions=[
-            *assumed,
-            *(priced(used, run.capacity) for used in scenario.assumptions),
-            *asked.model.assumptions,
-            *node.assumptions,
-            *laid_out.assumptions,
-            *execution_assumptions(scenario.training, scenario.parallelism),
-            *run_assumptions(demands, inputs),
-        ],
+        assumptions=assumptions,
+        headline=headline,
+        guesses=guesses,
         warnings=[
             *scenario.version_warnings,
             *asked.memory_warnings,
@@ -146,5 +157,6 @@ def answer(scenario: Scenario | Mapping[str, Any], *, assumed: Iterable[Assumpti
                 steps=demands.steps(scenario.checkpoint.restore),
             ),
             *run_warnings(run, inputs, demands=demands, layout=laid_out.layout),
+            *guess_warnings(asked, assumptions),
         ],
     )

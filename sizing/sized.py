@@ -41,8 +41,12 @@ _AFTER_LAYOUT: Any = {
 
 @dataclass(frozen=True)
 class SizedLayout:
-    """The model on its nodes, laid out: what each rank holds and writes, and what that asks of GPUs and storage."""
+    """The model on its nodes, laid out: what each rank holds and writes, and what that asks of GPUs and storage.
 
+    `text` is that of the blocks that decide it, `layout_text`.
+    """
+
+    text: str
     model: ResolvedModel
     node: ResolvedNode
     laid_out: LaidOut
@@ -66,6 +70,15 @@ def sized(scenario: Scenario) -> SizedLayout:
     if scenario.cluster.storage_nics is not None and is_in_nodes(scenario.storage):
         return replace(found, demands=found.demands.through(None))
     return found
+
+
+def demands_anew(scenario: Scenario) -> Demands:
+    """What a scenario's layout demands, computed without being kept: for variants that nobody asks about again.
+
+    Raises InvalidInput as `report.answer` does.
+    """
+    model, node = _model_and_node(scenario)
+    return _demands(scenario, model, node, _laid_out(scenario, model, node))
 
 
 def layout_text(scenario: Scenario) -> str:
@@ -102,21 +115,26 @@ class _LayoutQuestion:
 @functools.lru_cache(maxsize=LAYOUTS_KEPT)
 def _sized(asked: _LayoutQuestion) -> SizedLayout:
     scenario, training, parallelism = asked.scenario, asked.scenario.training, asked.scenario.parallelism
-    model, node = resolved_model(scenario.model, training, parallelism), resolve_node(scenario.cluster)
+    model, node = _model_and_node(scenario)
     laid_out = _laid_out(scenario, model, node)
     sharding, cells = laid_out.sharding, laid_out.cells
     memory = gpu_memory(training, parallelism, cells=cells, sharding=sharding, model=model, node=node)
     question = MemoryQuestion(scenario.model, training, saved_as=laid_out.saved_as, node=node)
-    restored = _restored(scenario, model, node, laid_out)
     return SizedLayout(
+        text=asked.text,
         model=model,
         node=node,
         laid_out=laid_out,
         memory=memory,
-        demands=demands_of(laid_out, parallelism, node=node, restored=restored),
+        demands=_demands(scenario, model, node, laid_out),
         question=question,
         parallelism=parallelism,
     )
+
+
+def _model_and_node(scenario: Scenario) -> tuple[ResolvedModel, ResolvedNode]:
+    model = resolved_model(scenario.model, scenario.training, scenario.parallelism)
+    return model, resolve_node(scenario.cluster)
 
 
 def _laid_out(scenario: Scenario, model: ResolvedModel, node: ResolvedNode) -> LaidOut:
@@ -127,6 +145,15 @@ def _laid_out(scenario: Scenario, model: ResolvedModel, node: ResolvedNode) -> L
         node=node,
         cluster=scenario.cluster,
         checkpoint=scenario.checkpoint,
+    )
+
+
+def _demands(scenario: Scenario, model: ResolvedModel, node: ResolvedNode, laid_out: LaidOut) -> Demands:
+    return demands_of(
+        laid_out,
+        scenario.parallelism,
+        node=node,
+        restored=_restored(scenario, model, node, laid_out),
     )
 
 

@@ -11,13 +11,14 @@ from sizing.explore.clusters.cluster_scenario import ClusterScenario
 from sizing.explore.comparisons.comparison_request import ComparisonRequest
 from sizing.explore.layouts.layouts_request import LayoutsRequest
 from sizing.explore.scenario_simulation import ScenarioSimulation
+from sizing.explore.sensitivities.sensitivity_request import SensitivityRequest
 from sizing.scenario import Scenario
 from sizing.storage.storage import Storage
 
 MAX_CALIBRATIONS = 100
 """Of one sweep."""
 
-_Question = TypeVar("_Question", ScenarioSimulation, LayoutsRequest)
+_Question = TypeVar("_Question", ScenarioSimulation, LayoutsRequest, SensitivityRequest)
 
 
 def with_calibration(database: Database, scenario: Scenario) -> Scenario:

@@ -17,6 +17,8 @@ from sizing.explore.layouts.layouts_request import LayoutsRequest
 from sizing.explore.layouts.ranking import layouts_of
 from sizing.explore.requirements.solver import requirements_of
 from sizing.explore.scenario_simulation import ScenarioSimulation, simulated
+from sizing.explore.sensitivities.sensitivity import sensitivity_of
+from sizing.explore.sensitivities.sensitivity_request import SensitivityRequest
 from sizing.explore.sweeps.sweep import sweep
 from sizing.explore.sweeps.sweep_report import SweepReport
 from sizing.report import answer
@@ -44,6 +46,11 @@ def comparison_in(form: ReportForm, request: ComparisonRequest) -> bytes:
     """The ComparisonReport of scenarios side by side, in one of its forms."""
     report = comparison_of(request)
     return made(form, Answer(report, lambda: comparison_document(report)))
+
+
+def sensitivity_json(request: SensitivityRequest) -> bytes:
+    """The SensitivityReport of a scenario's given inputs."""
+    return sensitivity_of(request).model_dump_json().encode()
 
 
 def cluster_in(form: ReportForm, scenario: ClusterScenario) -> bytes:

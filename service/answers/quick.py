@@ -17,8 +17,9 @@ from sizing.report import SizingReport, answer
 from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
 from sizing.sized import layout_text
 
-QUICK_SECONDS = 0.005
-"""Of processor time. Others wait so long for a quick answer at most."""
+QUICK_SECONDS = 0.02
+"""Of processor time. Others wait so long for a quick answer at most; the alternatives of a new layout, which are kept
+for the next answers, take about half of it."""
 
 _MAX_LAYOUTS = 10_000
 """Remembered: a few megabytes. Then they are learned anew."""

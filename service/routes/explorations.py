@@ -30,6 +30,8 @@ from sizing.explore.layouts.layouts_report import LayoutsReport
 from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH, LayoutsRequest
 from sizing.explore.requirements.requirements_report import RequirementsReport
 from sizing.explore.scenario_simulation import REFERENCE_SIMULATION, ScenarioSimulation
+from sizing.explore.sensitivities.sensitivity_report import SensitivityReport
+from sizing.explore.sensitivities.sensitivity_request import REFERENCE_SENSITIVITY, SensitivityRequest
 from sizing.explore.sweeps.sweep_report import SweepReport
 from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP, SweepRequest
 from sizing.run.simulation.simulation_report import SimulationReport
@@ -141,6 +143,27 @@ async def create_cluster(
     form = form_wanted(accept, among=PAGES)
     calibrated = await run_in_threadpool(cluster_with_calibration, database, scenario)
     return report_response(form, await compute.run(heavy.cluster_in, form, calibrated))
+
+
+@router.post(
+    "/sensitivities",
+    response_model=SensitivityReport,
+    responses=_REFUSALS,
+    summary="Find the inputs that move the answer most",
+)
+async def create_sensitivity(
+    request: Annotated[
+        SensitivityRequest,
+        explained(SensitivityRequest),
+        Body(openapi_examples={"reference": {"summary": "Lost time of 1T", "value": REFERENCE_SENSITIVITY}}),
+    ],
+    compute: Compute,
+    database: OpenDatabase,
+) -> Response:
+    """Each given input varied alone over its range, and what the headline figure becomes; the largest swing first."""
+    calibrated = await run_in_threadpool(question_with_calibration, database, request)
+    content = await compute.run(heavy.sensitivity_json, calibrated)
+    return Response(content, media_type="application/json")
 
 
 @router.post(

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
-import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import WithJsonSchema
-from pydantic.fields import FieldInfo
-
 from sizing.cluster import node_catalog
-from sizing.errors import InvalidInput, Problem, model_in
+from sizing.errors import InvalidInput, Problem
+from sizing.guesses.fields import choices_of, field_at
 from sizing.model import catalog
 from sizing.run.failure_rates import published_rates
-from sizing.scenario import Scenario
 from sizing.storage.catalog import storage_profiles
 
 MAX_CHOICES = 6
@@ -47,7 +43,7 @@ class Flag:
         >>> Flag("--interval", "checkpoint.interval_seconds", "TIME", "4h").help
         'Seconds from the start of one checkpoint to the start of the next (checkpoint.interval_seconds: 4h)'
         """
-        field = _field_at(self.field)
+        field = field_at(self.field)
         values = self.example or ", ".join(_few(choices_of(field.annotation)))
         return f"{first_sentence(field.description or '')} ({self.field}{values and ': '}{values})"
 
@@ -58,7 +54,7 @@ class Flag:
         ['dgx-h100', 'dgx-h200']
         """
         names_of = _CATALOGS.get(self.field)
-        names = names_of() if names_of else choices_of(_field_at(self.field).annotation)
+        names = names_of() if names_of else choices_of(field_at(self.field).annotation)
         return [name for name in names if name.startswith(begun.lower())]
 
 
@@ -210,25 +206,6 @@ def first_sentence(description: str) -> str:
     'Inner width (Radford et al. 2019)'
     """
     return re.split(r"\.(?: (?=[A-Z`])|$)", description, maxsplit=1)[0]
-
-
-def _field_at(path: str) -> FieldInfo:
-    block, *rest = path.split(".")
-    field = Scenario.model_fields[block]
-    for name in rest:
-        model = model_in(field.annotation)
-        assert model is not None  # noqa: S101  a test sets every flag's field
-        field = model.model_fields[name]
-    return field
-
-
-def choices_of(annotation: Any) -> list[str]:
-    """The texts that a field may hold, where it holds one of a few: of a Literal, or of a registry."""
-    if typing.get_origin(annotation) is typing.Literal:
-        return [str(choice) for choice in typing.get_args(annotation)]
-    if isinstance(annotation, WithJsonSchema):
-        return list((annotation.json_schema or {}).get("enum", ()))
-    return next(filter(None, map(choices_of, typing.get_args(annotation))), [])
 
 
 def _few(choices: list[str]) -> list[str]:

@@ -21,6 +21,7 @@ from sizing.cli.layouts import LAYOUTS_FIELDS, LAYOUTS_OPTIONS, layouts_verb
 from sizing.cli.report_files import REPORT_FILE, require_report_name, write_report
 from sizing.cli.report_text import first_screen_text, manifest_text, report_text
 from sizing.cli.scenarios import AS_JSON, CHECK, asked_layout, asked_scenario, with_scenario_parameters
+from sizing.cli.sensitivity import SENSITIVITY_FIELDS, SENSITIVITY_OPTIONS, sensitivity_verb
 from sizing.cli.simulation import SIMULATE_FIELDS, SIMULATE_OPTIONS, simulate_verb
 from sizing.cli.terminal import EXIT_MISSED, console
 from sizing.cli.validation_table import WIDTH, validation_text
@@ -139,6 +140,9 @@ app.command("manifest")(
 app.command("require")(with_scenario_parameters(require_verb, report_file=REPORT_FILE, as_json=AS_JSON, check=CHECK))
 app.command("sweep")(with_scenario_parameters(sweep_verb, own_fields=SWEEP_FIELDS, **SWEEP_OPTIONS))
 app.command("simulate")(with_scenario_parameters(simulate_verb, own_fields=SIMULATE_FIELDS, **SIMULATE_OPTIONS))
+app.command("sensitivity")(
+    with_scenario_parameters(sensitivity_verb, own_fields=SENSITIVITY_FIELDS, **SENSITIVITY_OPTIONS)
+)
 app.command("layouts")(with_scenario_parameters(layouts_verb, own_fields=LAYOUTS_FIELDS, **LAYOUTS_OPTIONS))
 app.command("compare")(compare_verb)
 app.command("cluster")(cluster_verb)

@@ -86,7 +86,12 @@ def with_scenario_parameters(
 
 def asked_scenario(path: Path | None, **given: Any) -> Scenario:
     """As `asked_layout`, for what has no place for assumptions: they are printed as notes on standard error."""
-    scenario, assumed = asked_layout(path, **given)
+    return laid_out(asked_document(path, **given))
+
+
+def laid_out(document: dict[str, Any]) -> Scenario:
+    """The scenario of a document, laid out on its GPUs; what was assumed for that is printed as notes."""
+    scenario, assumed = laid_out_scenario(document)
     for assumption in assumed:
         print(f"note: {assumption.sentence}", file=sys.stderr)
     return scenario

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -16,16 +16,16 @@ from sizing.run.failures import Reliability, failure_warnings
 from sizing.run.goodput.interval import Interval, best_levels, interval_of, interval_warnings
 from sizing.run.goodput.levels import Level
 from sizing.run.goodput.overhead import Overhead, overhead_of, overhead_warnings
-from sizing.run.goodput.shares import UNKNOWN_SHARES, Shares, shares_of
+from sizing.run.goodput.shares import Shares
 from sizing.run.required import Required, required_of, required_warnings
-from sizing.run.restore.restore import Restore, restore_of, restore_warnings
+from sizing.run.restore.restore import Restore, restore_warnings
 from sizing.run.retention import Capacity, Retention, capacity_of
+from sizing.run.saving import saving_of
 from sizing.run.targets import TargetCheck, Targets, check_targets
 from sizing.run.tiers.rows import TierRow, tier_rows, tier_warnings
-from sizing.run.tiers.saved import levels_of, main_times, max_save_stall_seconds, saved_tiers, stalled_fraction
-from sizing.run.write import Write, write_of, write_warnings
+from sizing.run.tiers.saved import max_save_stall_seconds
+from sizing.run.write import Write, write_warnings
 from sizing.storage.profile import StorageProfile
-from sizing.storage.transfer import Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +85,8 @@ def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
     Which fields are None, the modes and the tiers must be the same for all rows.
     """
     checkpoint, profile, reliability, targets = inputs.checkpoint, inputs.profile, inputs.reliability, inputs.targets
-    write = write_of(profile, demands=demands, checkpoint=checkpoint)
-    restore = restore_of(profile, demands=demands, strategy=checkpoint.restore, write=write, reliability=reliability)
-    times = main_times(write, restore)
-    saved = saved_tiers(checkpoint, profile, demands=demands, main=times) if times else []
-    levels = levels_of(saved, reliability, demands=demands)
-    mtbf = _job_mtbf_seconds(reliability, demands)
+    saving = saving_of(demands, checkpoint=checkpoint, profile=profile, reliability=reliability)
+    write, restore, saved, levels, mtbf = saving.write, saving.restore, saving.saved, saving.levels, saving.mtbf_seconds
     main = next((one for one in saved if one.tier is None), None)
     best = best_levels(levels, mtbf_seconds=mtbf) if levels and mtbf is not None else []
     interval = interval_of(
@@ -100,7 +96,7 @@ def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
         interval_seconds=checkpoint.interval_seconds,
         effective_interval_seconds=main.effective_interval_seconds if main else None,
     )
-    overhead = overhead_of(stalled_fraction(saved), interval, targets)
+    overhead = overhead_of(saving.stalled_fraction, interval, targets)
     capacity = capacity_of(
         inputs.retention,
         demands=demands,
@@ -111,7 +107,7 @@ def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
         restore=restore,
         overhead=overhead,
         interval=interval,
-        shares=_shares(levels, interval),
+        shares=saving.shares,
         required=required_of(targets, demands=demands, profile=profile, checkpoint=checkpoint, reliability=reliability),
         tiers=tier_rows(saved, levels, best=best, demands=demands, main_stored_bytes=capacity.capacity_bytes),
         targets=check_targets(
@@ -125,19 +121,6 @@ def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
         cost=cost_of(inputs.costs, profile=profile, capacity=capacity, interval=interval, demands=demands),
     )
     return RunFigures(report, tuple(levels))
-
-
-def _shares(levels: Sequence[Level], interval: Interval) -> Shares:
-    goodput, mtbf = interval.goodput_at_interval_fraction, interval.mtbf_seconds
-    if goodput is None or mtbf is None:
-        return UNKNOWN_SHARES
-    return shares_of(levels, goodput=goodput, mtbf_seconds=mtbf)
-
-
-def _job_mtbf_seconds(reliability: Reliability | None, demands: Demands) -> Numbers | None:
-    if reliability is None:
-        return None
-    return reliability.job_mtbf_seconds(num_nodes=demands.num_nodes, num_gpus=demands.num_gpus)
 
 
 def run_assumptions(demands: Demands, inputs: RunInputs) -> Iterator[Assumption]:

@@ -148,4 +148,5 @@ def _latency_seconds(rates: Rates, demand: Demand) -> Numbers | None:
     seconds = rates.file_seconds
     if seconds is None:
         return None
-    return file_latency_seconds(demand.num_files, num_streams=demand.num_streams, seconds_per_file=seconds)
+    latency = file_latency_seconds(demand.num_files, num_streams=demand.num_streams, seconds_per_file=seconds)
+    return latency * np.greater(demand.total_bytes, 0)

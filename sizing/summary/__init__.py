@@ -6,6 +6,8 @@ from sizing.report import SizingReport
 from sizing.summary.first_screen import FirstScreen, first_screen
 from sizing.summary.gpu_memory import memory_rows
 from sizing.summary.grids import grids, rank_classes
+from sizing.summary.guesses import TITLE as GUESSES
+from sizing.summary.guesses import guess_grid, guess_rows, guess_sentences, top_guesses
 from sizing.summary.headline import headline
 from sizing.summary.key_figures import key_figures
 from sizing.summary.origins import origins
@@ -26,24 +28,30 @@ __all__ = [
     "checkpoint_section",
     "first_screen",
     "grids",
+    "guess_grid",
+    "guess_rows",
+    "guess_sentences",
     "headline",
     "key_figures",
     "origins",
     "rank_classes",
     "sections",
+    "top_guesses",
 ]
 
 
 def sections(report: SizingReport) -> list[Section]:
     """The figures, the verdict on the targets first."""
-    return [
+    made = [
         Section("Targets", tuple(target_rows(report.targets))),
         checkpoint_section(report),
         Section("Time", tuple(time_rows(report))),
         Section("Cost to the run", tuple(cost_rows(report))),
         Section("To buy", tuple(required_rows(report))),
         Section("Memory of the fullest GPU", tuple(memory_rows(report.training))),
+        Section(GUESSES, tuple(guess_rows(report))),
     ]
+    return [section for section in made if section.rows]
 
 
 def assumed(report: SizingReport) -> str:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from sizing.report import SizingReport
+from sizing.summary.guesses import guess_sentences
 from sizing.summary.headline import headline
 from sizing.summary.key_figures import key_figures
 from sizing.summary.rows import Row
 from sizing.summary.targets import has_missed, remedies, verdict
+
+NUM_GUESSES = 3
+"""On the first screen: as many as move the answer most and still leave it one screen."""
 
 
 class FirstScreen(NamedTuple):
@@ -34,4 +38,5 @@ def first_screen(report: SizingReport) -> FirstScreen:
         remedies=tuple(remedies(report)),
         figures=tuple(key_figures(report)),
         warnings=tuple(report.warnings),
+        guesses=tuple(guess_sentences(report, NUM_GUESSES)),
     )

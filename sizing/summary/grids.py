@@ -9,6 +9,7 @@ from sizing.report import SizingReport
 from sizing.run.tier import ARCHIVE
 from sizing.run.tiers.rows import TierRow
 from sizing.storage.limits import Limit
+from sizing.summary.guesses import guess_grid
 from sizing.summary.rows import UNKNOWN, Grid
 from sizing.units import bytes_text, decimal_bytes_text, percent_text, rate_text, seconds_text
 
@@ -21,6 +22,8 @@ def grids(report: SizingReport) -> list[Grid]:
         made.append(_limits("What limits the write", report.write.limits))
     if report.restore.limits:
         made.append(_limits("What limits the restore", report.restore.limits))
+    if report.guesses:
+        made.append(guess_grid(report))
     return made
 
 

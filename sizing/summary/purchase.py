@@ -8,6 +8,7 @@ from sizing.report import SizingReport
 from sizing.run.costs import Cost
 from sizing.run.requirements.remedies import rates_text
 from sizing.run.retention import Capacity
+from sizing.summary.guesses import marked
 from sizing.summary.rows import UNKNOWN, Row
 from sizing.units import bytes_text, decimal_bytes_text, percent_text, rate_text, seconds_text
 
@@ -34,7 +35,8 @@ def required_rows(report: SizingReport) -> Iterator[Row]:
         recovery = next(check.wanted for check in report.targets if check.target == "recovery_seconds")
         meaning = f"for max recovery (RTO) {seconds_text(recovery)}"
         yield Row("min read bandwidth", rate_text(required.restore_bytes_per_second), meaning)
-    yield Row("min capacity", bytes_text(capacity.capacity_bytes), _capacity_text(capacity))
+    held = marked(report, "checkpoint.written_bytes", _capacity_text(capacity))
+    yield Row("min capacity", bytes_text(capacity.capacity_bytes), held)
     if capacity.raw_bytes != capacity.capacity_bytes:
         usable = f"raw, for {bytes_text(capacity.usable_bytes)} usable"
         yield Row("drives", bytes_text(capacity.raw_bytes), usable)

@@ -7,8 +7,17 @@ from collections.abc import Iterator
 from sizing.report import SizingReport
 from sizing.run.goodput.interval import Interval
 from sizing.run.goodput.shares import Shares
+from sizing.summary.guesses import marked
 from sizing.summary.rows import UNKNOWN, Row
 from sizing.units import percent_text, seconds_text
+
+_MARKED_BY = (
+    "interval.lost_at_interval_fraction",
+    "overhead.fraction",
+    "interval.lost_at_interval_fraction",
+    "restore.time_to_first_step_seconds",
+)
+"""Of each share, the figure that it goes with, whose guesses are named beside it."""
 
 
 def cost_rows(report: SizingReport) -> Iterator[Row]:
@@ -23,20 +32,30 @@ def cost_rows(report: SizingReport) -> Iterator[Row]:
         yield Row(
             "overhead",
             percent_text(overhead.fraction),
-            f"stalled by saves, one checkpoint every {every}; {verdict} max {target}",
+            marked(
+                report,
+                "overhead.fraction",
+                f"stalled by saves, one checkpoint every {every}; {verdict} max {target}",
+            ),
         )
     if interval.mtbf_seconds is None:
         yield Row("goodput", UNKNOWN, "pass --failures-per-node-day or --mtbf")
     elif report.shares.useful_fraction is None:
         yield Row("goodput", UNKNOWN, "a checkpoint takes longer than the interval: training never advances")
     else:
-        yield from share_rows(report.shares, report.interval)
+        yield from _marked_share_rows(report)
     if interval.goodput_at_optimum_fraction is not None and interval.optimal_period_seconds is not None:
         yield Row(
             "best goodput",
             percent_text(interval.goodput_at_optimum_fraction),
             _best_text(report),
         )
+
+
+def _marked_share_rows(report: SizingReport) -> Iterator[Row]:
+    """The shares, marked where they rest on a guess; goodput where lost time, the rest of it, does."""
+    for row, figure in zip(share_rows(report.shares, report.interval), _MARKED_BY, strict=True):
+        yield row._replace(meaning=marked(report, figure, row.meaning))
 
 
 def share_rows(shares: Shares, interval: Interval) -> Iterator[Row]:

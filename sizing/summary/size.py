@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sizing.report import SizingReport
+from sizing.summary.guesses import marked
 from sizing.summary.rows import Row, Section
 from sizing.units import bytes_text, decimal_bytes_text, percent_text
 
@@ -23,7 +24,8 @@ def _checkpoint_rows(report: SizingReport) -> Iterator[Row]:
         more = len(size.replicated) - 3
         tail = f" and {more} more" if more > 0 else ""
         yield Row("replicated", bytes_text(size.replicated_bytes), copied + tail)
-    yield Row("total", bytes_text(size.total_bytes), f"{size.num_files:,} files, {size.format}")
+    files = marked(report, "checkpoint.written_bytes", f"{size.num_files:,} files, {size.format}")
+    yield Row("total", bytes_text(size.total_bytes), files)
     others = {"container headers": size.container_bytes} | size.small_state_bytes
     yield Row(
         "non-tensor data",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from sizing.report import SizingReport
 from sizing.run.restore.restore import Restore
 from sizing.run.write import Write
+from sizing.summary.guesses import marked
 from sizing.summary.rows import UNKNOWN, Row
 from sizing.units import bytes_text, rate_text, seconds_text
 
@@ -35,7 +36,7 @@ def time_rows(report: SizingReport) -> Iterator[Row]:
             "read bandwidth for a restore as fast as the write",
         )
     if restore.time_to_first_step_seconds is not None and restore.time_to_first_step_seconds != restore.seconds:
-        meaning = "RTO: detection, relaunch, restore"
+        meaning = marked(report, "restore.time_to_first_step_seconds", "RTO: detection, relaunch, restore")
         yield Row("time to first step", seconds_text(restore.time_to_first_step_seconds), meaning)
 
 
@@ -45,15 +46,23 @@ def _write_rows(report: SizingReport, write: Write) -> Iterator[Row]:
     yield Row(
         "write",
         seconds_text(write.seconds),
-        f"{rate_text(write.bytes_per_second)}, {per_writer} per writer, {per_node} per writing node; "
-        f"limit: {write.bottleneck}",
+        marked(
+            report,
+            "write.seconds",
+            f"{rate_text(write.bytes_per_second)}, {per_writer} per writer, {per_node} per writing node; "
+            f"limit: {write.bottleneck}",
+        ),
     )
     yield from _interval_row(report, "write")
     if write.drain_seconds:
         yield Row(
             "stall",
             seconds_text(write.stall_seconds),
-            f"for the copy to host memory; then drains for {seconds_text(write.drain_seconds)}",
+            marked(
+                report,
+                "write.stall_seconds",
+                f"for the copy to host memory; then drains for {seconds_text(write.drain_seconds)}",
+            ),
         )
 
 
@@ -65,7 +74,8 @@ def _restore_rows(report: SizingReport) -> Iterator[Row]:
         yield Row("restore", UNKNOWN, f"reads {reading}; pass --read-bandwidth or --storage")
         return
     exchange = f" and {seconds_text(restore.exchange_seconds)} of exchange" if restore.exchange_seconds else ""
-    yield Row("restore", seconds_text(restore.seconds), f"reads {reading}{exchange}; limit: {restore.bottleneck}")
+    meaning = marked(report, "restore.seconds", f"reads {reading}{exchange}; limit: {restore.bottleneck}")
+    yield Row("restore", seconds_text(restore.seconds), meaning)
     yield from _interval_row(report, "restore")
     yield from _faster_restore(restore)
 

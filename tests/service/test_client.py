@@ -15,6 +15,7 @@ from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER
 from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
 from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH
 from sizing.explore.scenario_simulation import REFERENCE_SIMULATION, ScenarioSimulation, simulated
+from sizing.explore.sensitivities.sensitivity_request import REFERENCE_SENSITIVITY
 from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
@@ -32,6 +33,7 @@ QUESTIONS: dict[str, Any] = {
     "sweep_csv": REFERENCE_SWEEP,
     "comparison": REFERENCE_COMPARISON,
     "layouts": REFERENCE_SEARCH,
+    "sensitivity": REFERENCE_SENSITIVITY,
     "cluster": REFERENCE_CLUSTER | {"horizon_seconds": "1d"},
     "simulation": REFERENCE_SIMULATION,
 }

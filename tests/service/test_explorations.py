@@ -16,6 +16,8 @@ from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH
 from sizing.explore.layouts.ranking import find_layouts
 from sizing.explore.requirements.solver import requirements
 from sizing.explore.scenario_simulation import REFERENCE_SIMULATION, ScenarioSimulation, simulated
+from sizing.explore.sensitivities.sensitivity import sensitivity
+from sizing.explore.sensitivities.sensitivity_request import REFERENCE_SENSITIVITY
 from sizing.explore.sweeps.sweep import sweep
 from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
 from sizing.scenario import REFERENCE_SCENARIO
@@ -51,6 +53,12 @@ def test_layouts_are_those_of_the_library(client: httpx.Client) -> None:
     assert found.json() == find_layouts(REFERENCE_SEARCH).model_dump(mode="json")
 
 
+def test_sensitivities_are_those_of_the_library(client: httpx.Client) -> None:
+    found = client.post("/v1/sensitivities", json=REFERENCE_SENSITIVITY)
+    assert found.status_code == 200
+    assert found.json() == sensitivity(REFERENCE_SENSITIVITY).model_dump(mode="json")
+
+
 def test_a_simulation_is_that_of_the_library(client: httpx.Client) -> None:
     found = client.post("/v1/simulations", json=REFERENCE_SIMULATION)
     assert found.status_code == 200
@@ -66,6 +74,12 @@ def test_a_simulation_is_that_of_the_library(client: httpx.Client) -> None:
         ("/v1/clusters", REFERENCE_CLUSTER | {"jobs": []}, "jobs"),
         ("/v1/layouts", {"scenario": {"model": {"preset": "gpt2"}}}, "scenario.cluster.num_gpus is required"),
         ("/v1/layouts", REFERENCE_SEARCH | {"objective": "best"}, "objective must be one of"),
+        ("/v1/sensitivities", REFERENCE_SENSITIVITY | {"fraction": 1}, "fraction must be less than 1"),
+        (
+            "/v1/sensitivities",
+            REFERENCE_SENSITIVITY | {"ranges": {"a": {"low": 1, "high": 2}}},
+            "must be a name of the",
+        ),
         ("/v1/simulations", {"scenario": {"model": {"preset": "gpt2"}}}, "must have a write bandwidth and reliability"),
         ("/v1/simulations", REFERENCE_SIMULATION | {"num_runs": 99}, "num_runs must be at least 100"),
         (

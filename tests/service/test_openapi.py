@@ -20,7 +20,7 @@ CHECKS = ("not_a_server_error", "status_code_conformance", "content_type_conform
 MIN_LINKS = 10
 """Between requests that follow each other, of which one reads or changes what the other has made."""
 
-OTHER_QUESTIONS = "^/v1/(requirements|comparisons|clusters|layouts|simulations|sweeps)$"
+OTHER_QUESTIONS = "^/v1/(requirements|comparisons|clusters|layouts|sensitivities|simulations|sweeps)$"
 """Most fields of their bodies are those of a scenario, which the coverage of /v1/sizings goes through."""
 
 

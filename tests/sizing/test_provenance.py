@@ -71,7 +71,15 @@ def test_every_figure_has_a_provenance_with_a_source(document: dict[str, Any]) -
 def test_every_block_of_the_report_has_an_origin_of_its_own() -> None:
     """A new block names what it rests on in `sizing/origins.py`, instead of passing for as weak as the weakest."""
     named = {path.split(".")[0] for found in report_of(MINIMAL).provenance for path in found.figures}
-    about_the_report = {"schema_version", "provenance", "prediction_intervals", "assumptions", "warnings"}
+    about_the_report = {
+        "schema_version",
+        "provenance",
+        "prediction_intervals",
+        "assumptions",
+        "warnings",
+        "headline",
+        "guesses",
+    }
     assert named - {""} == set(SizingReport.model_fields) - about_the_report
 
 

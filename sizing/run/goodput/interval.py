@@ -126,7 +126,7 @@ def interval_of(
         return Interval.of(interval_seconds=interval_seconds, effective_interval_seconds=effective_interval_seconds)
     main = levels[-1]
     mtbf_of_main = level_mtbf_seconds(main, mtbf_seconds=mtbf_seconds)
-    at_interval = _goodput(levels, mtbf_seconds)
+    at_interval = goodput_of_levels_fraction(levels, mtbf_seconds=mtbf_seconds)
     period = best[-1].interval_seconds
     return Interval.of(
         method="exact" if len(levels) == 1 else "first-order",
@@ -143,7 +143,7 @@ def interval_of(
             main.stall_seconds, mtbf_seconds=mtbf_of_main, recovery_seconds=main.recovery_seconds
         ),
         goodput_at_interval_fraction=at_interval,
-        goodput_at_optimum_fraction=_goodput(best, mtbf_seconds),
+        goodput_at_optimum_fraction=goodput_of_levels_fraction(best, mtbf_seconds=mtbf_seconds),
         lost_at_interval_fraction=1 - at_interval,
     )
 
@@ -156,14 +156,25 @@ def best_levels(levels: Sequence[Level], *, mtbf_seconds: Numbers) -> list[Level
         return [replace(main, interval_seconds=compute + main.stall_seconds)]
     intervals = first_order_level_intervals(levels, mtbf_seconds=mtbf_seconds)
     spaced = [replace(level, interval_seconds=t) for level, t in zip(levels, intervals, strict=True)]
-    is_better = np.greater_equal(_goodput(spaced, mtbf_seconds), _goodput(levels, mtbf_seconds))
+    is_better = np.greater_equal(
+        goodput_of_levels_fraction(spaced, mtbf_seconds=mtbf_seconds),
+        goodput_of_levels_fraction(levels, mtbf_seconds=mtbf_seconds),
+    )
     return [
         replace(level, interval_seconds=np.where(is_better, t, level.interval_seconds))
         for level, t in zip(levels, intervals, strict=True)
     ]
 
 
-def _goodput(levels: Sequence[Level], mtbf_seconds: Numbers) -> Numbers:
+def goodput_of_levels_fraction(levels: Sequence[Level], *, mtbf_seconds: Numbers) -> Numbers:
+    """Share of the wall time that is useful work, of one level or of several.
+
+    Source: `single_level.goodput_fraction`, `multilevel.multilevel_goodput_fraction`.
+
+    >>> one = Level(14400.0, 50.55, 0.0, 600.0, 1.0)
+    >>> round(float(goodput_of_levels_fraction([one], mtbf_seconds=34615.38)), 4)
+    0.7896
+    """
     if len(levels) > 1:
         return multilevel_goodput_fraction(levels, mtbf_seconds=mtbf_seconds)
     (main,) = levels

@@ -12,6 +12,7 @@ from sizing.charts.clusters import cluster_chart
 from sizing.charts.comparisons import comparison_chart
 from sizing.charts.layouts import layouts_chart
 from sizing.charts.scan import scan_chart
+from sizing.charts.sensitivities import guesses_chart, sensitivity_chart
 from sizing.charts.sizing_report import limits_chart, lost_time_chart, parts_chart, report_charts
 from sizing.charts.sweeps import sweep_chart
 from sizing.explore.clusters.cluster_answer import answer_cluster
@@ -21,6 +22,8 @@ from sizing.explore.comparisons.comparison import compare
 from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
 from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH
 from sizing.explore.layouts.ranking import find_layouts
+from sizing.explore.sensitivities.sensitivity import sensitivity
+from sizing.explore.sensitivities.sensitivity_request import REFERENCE_SENSITIVITY
 from sizing.explore.sweeps.sweep import sweep
 from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
 from sizing.report import answer
@@ -30,6 +33,8 @@ from tests.sizing.charts.test_scan import SCAN
 from tests.sizing.storage.calibration.simulation import result
 
 REFERENCE = scenario_from(REFERENCE_SCENARIO)
+OPEN = {name: REFERENCE_SCENARIO[name] for name in ("model", "parallelism", "storage")}
+"""Of which most is assumed."""
 INGREDIENTS = "sizing.charts.chart"
 
 
@@ -55,6 +60,8 @@ EXAMPLES: dict[Callable[..., Any], Callable[[], Chart | list[Chart]]] = {
     parts_chart: lambda: parts_chart(answer(REFERENCE).checkpoint),
     limits_chart: lambda: limits_chart("What limits the restore", answer(REFERENCE).restore.limits),
     lost_time_chart: lambda: lost_time_chart(REFERENCE, answer(REFERENCE)),
+    sensitivity_chart: lambda: sensitivity_chart(sensitivity(REFERENCE_SENSITIVITY)),
+    guesses_chart: lambda: guesses_chart(answer(OPEN)),
     sweep_chart: lambda: sweep_chart(sweep(REFERENCE_SWEEP)),
 }
 

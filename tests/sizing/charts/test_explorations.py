@@ -8,15 +8,18 @@ import pytest
 
 from sizing.charts.clusters import cluster_chart
 from sizing.charts.comparisons import comparison_chart
+from sizing.charts.sensitivities import guesses_chart, sensitivity_chart
 from sizing.charts.sweeps import sweep_chart
 from sizing.errors import InvalidInput
 from sizing.explore.comparisons.comparison import compare
 from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
+from sizing.explore.sensitivities.sensitivity import sensitivity
+from sizing.explore.sensitivities.sensitivity_request import REFERENCE_SENSITIVITY
 from sizing.explore.sweeps.sweep import sweep
 from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
 from sizing.report import answer
 from sizing.scenario import scenario_from
-from tests.sizing.charts.gallery import cluster, drawn
+from tests.sizing.charts.gallery import OPEN, cluster, drawn
 
 
 def test_the_busiest_day_has_a_mean_rate_for_every_five_minutes_and_direction() -> None:
@@ -86,3 +89,23 @@ def test_a_sweep_draws_every_row_and_joins_those_that_no_other_beats() -> None:
 def test_one_objective_alone_cannot_be_drawn() -> None:
     with pytest.raises(InvalidInput, match="--chart needs two objectives"):
         sweep_chart(sweep(REFERENCE_SWEEP | {"objectives": ["goodput"]}))
+
+
+def test_a_tornado_has_a_bar_from_the_headline_to_either_end_of_each_input() -> None:
+    report = sensitivity(REFERENCE_SENSITIVITY)
+    rows = drawn(sensitivity_chart)[0]["data"]["values"]
+    assert [row["end_fraction"] for row in rows[::2]] == [swing.headline_low for swing in report.inputs]
+    assert [row["end_fraction"] for row in rows[1::2]] == [swing.headline_high for swing in report.inputs]
+    assert {row["standing_fraction"] for row in rows} == {report.headline.value}
+    assert rows[0]["input"] == "interval"
+    left, right = (layer["data"]["values"] for layer in drawn(sensitivity_chart)[0]["layer"][1:3])
+    assert (left[0]["label"], right[0]["label"]) == ("30.0 min", "4.00 h")
+    write_rate = next(row for row in left if row["input"] == "write rate")
+    assert write_rate["label"] == "327.6 GB/s", "the higher rate loses less"
+
+
+def test_guesses_are_drawn_the_same_with_their_alternatives() -> None:
+    report = answer(OPEN)
+    rows = drawn(guesses_chart)[0]["data"]["values"]
+    assert [row["end_fraction"] for row in rows[::2]] == [guess.headline_low for guess in report.guesses]
+    assert rows[0]["input"] == "interval"

@@ -1,0 +1,1 @@
+"""Which of the given inputs move the answer most: each varied alone."""

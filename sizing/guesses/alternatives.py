@@ -1,0 +1,67 @@
+"""The alternatives of choices, each laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from sizing.errors import InvalidInput
+from sizing.guesses.fields import choices_of, field_at, with_field
+from sizing.layout.formats import Mode
+from sizing.ranges import PlausibleChoice, plausible_choices
+from sizing.run.demands.demands import Demands
+from sizing.run.demands.readings import RestoreStrategy
+from sizing.scenario import Scenario, scenario_from
+from sizing.sized import SizedLayout, demands_anew
+
+MAX_KINDS_OF_RANKS = 64
+"""Of a layout whose alternatives are answered: each is laid out anew, which takes 20 us for each kind of ranks beside
+half a millisecond, and 20 alternatives are to take 20 ms or so."""
+
+_AFTER_LAYOUT = {"storage", "reliability", "retention", "targets", "costs"}
+_CHECKPOINT_AFTER_LAYOUT = {"interval_seconds", "restore", "observed_write_bytes_per_second"}
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A field at another value: how saves then wait, how state is read back, and what the layout demands."""
+
+    field: str
+    value: JsonValue
+    mode: Mode
+    strategy: RestoreStrategy
+    demands: Demands
+
+
+def alternatives_of(
+    scenario: Scenario, asked: SizedLayout, field: str, values: Iterable[JsonValue]
+) -> Iterator[Alternative]:
+    """Other values of a field, those with which the scenario has an answer."""
+    document = scenario.model_dump(exclude_unset=True, exclude=_AFTER_LAYOUT)
+    before = scenario_from(document)
+    for value in values:
+        try:
+            changed = scenario_from(with_field(document, field, value))
+            demands = asked.demands if _of_layout(changed) == _of_layout(before) else demands_anew(changed)
+        except InvalidInput:
+            continue
+        yield Alternative(field, value, changed.checkpoint.mode, changed.checkpoint.restore, demands)
+
+
+def values_of(choice: PlausibleChoice) -> tuple[JsonValue, ...]:
+    """The plausible values of a choice."""
+    return choice.among or tuple(choices_of(field_at(choice.field).annotation))
+
+
+def choices_among(fields: Container[str]) -> list[PlausibleChoice]:
+    """The choices that some fields are."""
+    return [choice for name, choice in plausible_choices().items() if name in fields]
+
+
+def _of_layout(scenario: Scenario) -> str:
+    """What decides the layout, in effect."""
+    return scenario.model_dump_json(
+        exclude={**dict.fromkeys(_AFTER_LAYOUT, True), "checkpoint": _CHECKPOINT_AFTER_LAYOUT}
+    )

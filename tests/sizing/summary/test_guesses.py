@@ -1,0 +1,72 @@
+"""Guesses in words: the same rows everywhere, and a mark beside each figure that rests on one with a wide swing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sizing.guesses.fields import with_field
+from sizing.guesses.guess import WIDE_FRACTION
+from sizing.report import SizingReport, answer
+from sizing.summary import guess_grid, guess_rows, guess_sentences, sections, top_guesses
+from sizing.summary.guesses import TITLE, input_words, marked
+from sizing.summary.html import report_html
+from tests.sizing.guesses.test_guesses import OPEN, figure
+
+
+@pytest.fixture(scope="module")
+def report() -> SizingReport:
+    return answer(OPEN)
+
+
+def test_a_row_says_the_range_what_follows_and_what_was_assumed(report: SizingReport) -> None:
+    assert guess_sentences(report, 1) == ["interval 60.0 min to 4.00 h: lost time 8.70 % to 21.6 %, assumed 4.00 h"]
+    (choice,) = [row for row in guess_rows(report) if row.label == "restore"]
+    assert choice.figure == "parallel-read-exchange or every-replica"
+    assert choice.meaning.endswith("assumed every-replica")
+
+
+def test_the_top_guesses_are_the_first_of_all(report: SizingReport) -> None:
+    assert top_guesses(report, 2) == guess_rows(report)[:2]
+    assert len(guess_rows(report)) == len(report.guesses) == len(guess_grid(report).rows)
+
+
+def test_terminal_and_page_show_the_same_section(report: SizingReport) -> None:
+    (section,) = [section for section in sections(report) if section.title == TITLE]
+    assert list(section.rows) == guess_rows(report)
+    page = report_html(report)
+    assert TITLE in page
+    assert all(row.meaning in page for row in section.rows)
+
+
+def test_a_report_without_guesses_has_no_such_section(report: SizingReport) -> None:
+    sure = report.model_copy(update={"guesses": []})
+    assert TITLE not in [section.title for section in sections(sure)]
+    assert "(guess" not in str(sections(sure))
+
+
+def test_figures_that_rest_on_a_wide_guess_are_marked_where_they_stand(report: SizingReport) -> None:
+    rows = {row.label: row for section in sections(report) for row in section.rows}
+    assert rows["recovering"].meaning.endswith("(guess: detection 0 s to 10.0 min, and 1 more)")
+    assert rows["done again"].meaning.endswith("(guess: interval 60.0 min to 4.00 h)")
+    assert rows["total"].meaning.endswith("(guess: optimizer adam)")
+    assert "guess" not in rows["writers"].meaning
+
+
+@pytest.mark.parametrize("path", ["write.seconds", "restore.seconds", "overhead.fraction"])
+def test_the_mark_stands_exactly_where_an_end_moves_the_figure_by_more_than_the_rule(
+    report: SizingReport, path: str
+) -> None:
+    asked: list[tuple[str, Any]] = [(guess.field, end) for guess in report.guesses for end in (guess.low, guess.high)]
+    wide = {
+        field
+        for field, end in asked
+        if abs(figure(answer(with_field(OPEN, field, end)), path) / figure(report, path) - 1) > WIDE_FRACTION
+    }
+    assert wide <= {guess.field for guess in report.guesses if path in guess.moves}
+    assert ("(guess" in marked(report, path, "")) is bool(wide)
+
+
+def test_inputs_that_would_read_alike_keep_their_whole_name() -> None:
+    assert input_words(["a.read_seconds", "b.read_seconds", "c.mode"]) == ["a.read_seconds", "b.read_seconds", "mode"]
