@@ -100,8 +100,8 @@ def test_a_tornado_has_a_bar_from_the_headline_to_either_end_of_each_input() -> 
     assert rows[0]["input"] == "interval"
     left, right = (layer["data"]["values"] for layer in drawn(sensitivity_chart)[0]["layer"][1:3])
     assert (left[0]["label"], right[0]["label"]) == ("30.0 min", "4.00 h")
-    write_rate = next(row for row in left if row["input"] == "write rate")
-    assert write_rate["label"] == "327.6 GB/s", "the higher rate loses less"
+    bandwidth = next(row for row in left if row["input"] == "write bandwidth")
+    assert bandwidth["label"] == "327.6 GB/s", "the higher rate loses less"
 
 
 def test_guesses_are_drawn_the_same_with_their_alternatives() -> None:
