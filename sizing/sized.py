@@ -20,6 +20,7 @@ from sizing.layout.resolved import resolved_model
 from sizing.layout.saved_tensors import SavedByRank, saved_by_rank
 from sizing.model import ResolvedModel
 from sizing.run.demands.demands import Demands, demands_of
+from sizing.run.demands.save_defaults import save_defaults
 from sizing.scenario import Scenario
 from sizing.storage.storage import is_in_nodes
 from sizing.training import GpuMemory, gpu_memory
@@ -35,7 +36,7 @@ _AFTER_LAYOUT: Any = {
     "retention": True,
     "targets": True,
     "costs": True,
-    "checkpoint": {"interval_seconds"},
+    "checkpoint": {"interval_seconds", "staging_bytes", "drain_survives"},
 }
 
 
@@ -113,7 +114,13 @@ def _sized(asked: _LayoutQuestion) -> SizedLayout:
         node=node,
         laid_out=laid_out,
         memory=memory,
-        demands=demands_of(laid_out, parallelism, node=node, restored=restored),
+        demands=demands_of(
+            laid_out,
+            parallelism,
+            node=node,
+            restored=restored,
+            defaults=save_defaults(scenario.schema_version),
+        ),
         question=question,
         parallelism=parallelism,
     )

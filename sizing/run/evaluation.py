@@ -20,7 +20,9 @@ from sizing.run.goodput.shares import UNKNOWN_SHARES, Shares, shares_of
 from sizing.run.required import Required, required_of, required_warnings
 from sizing.run.restore.restore import Restore, restore_of, restore_warnings
 from sizing.run.retention import Capacity, Retention, capacity_of
+from sizing.run.stall import staging_warnings, stall_assumptions
 from sizing.run.targets import TargetCheck, Targets, check_targets
+from sizing.run.tiers.drains import drain_assumptions
 from sizing.run.tiers.rows import TierRow, tier_rows, tier_warnings
 from sizing.run.tiers.saved import levels_of, main_times, max_save_stall_seconds, saved_tiers, stalled_fraction
 from sizing.run.write import Write, write_of, write_warnings
@@ -89,7 +91,7 @@ def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
     restore = restore_of(profile, demands=demands, strategy=checkpoint.restore, write=write, reliability=reliability)
     times = main_times(write, restore)
     saved = saved_tiers(checkpoint, profile, demands=demands, main=times) if times else []
-    levels = levels_of(saved, reliability, demands=demands)
+    levels = levels_of(saved, reliability, checkpoint=checkpoint, demands=demands)
     mtbf = _job_mtbf_seconds(reliability, demands)
     main = next((one for one in saved if one.tier is None), None)
     best = best_levels(levels, mtbf_seconds=mtbf) if levels and mtbf is not None else []
@@ -142,21 +144,16 @@ def _job_mtbf_seconds(reliability: Reliability | None, demands: Demands) -> Numb
 
 def run_assumptions(demands: Demands, inputs: RunInputs) -> Iterator[Assumption]:
     """What the figures rest on that neither the scenario nor its defaults state."""
-    profile, rate = inputs.profile, demands.gpu_link_bytes_per_second
-    checkpoint = inputs.checkpoint
-    copies = checkpoint.mode == "async" or checkpoint.front_tiers
-    is_given = profile is None or profile.device_to_host_bytes_per_second is not None
-    if copies and not is_given and rate is not None:
-        yield Assumption(
-            field="storage.profile.device_to_host_bytes_per_second",
-            value=rate,
-            reason="line rate of a GPU's link to its host; real copies are slower",
-        )
+    yield from stall_assumptions(inputs.profile, demands=demands, checkpoint=inputs.checkpoint)
+    yield from drain_assumptions(inputs.checkpoint, inputs.reliability, demands=demands)
 
 
 def run_warnings(run: RunReport, inputs: RunInputs, *, demands: Demands, layout: Layout) -> Iterator[str]:
     """What a reader must know before believing the figures of one answer."""
     yield from write_warnings(run.write, layout=layout)
+    if run.write is not None:
+        waits = run.write.stalled_by_staging_seconds
+        yield from staging_warnings(waits, demands=demands, checkpoint=inputs.checkpoint)
     yield from restore_warnings(run.restore, inputs.profile, demands=demands)
     yield from failure_warnings(
         inputs.reliability, num_gpus=demands.num_gpus, max_recovery_seconds=inputs.targets.recovery_seconds
