@@ -151,7 +151,9 @@ def _allowed_drains(
     for target, limit in stalls.items():
         some = np.greater(waiting, 0)
         drained = np.where(some, np.maximum(0.0, np.subtract(limit, waits)) / np.where(some, waiting, 1.0), np.inf)
-        allowed[target] = joint.serial_seconds + drained * (joint.slowest + joint.stream_seconds)
+        allowed[target] = joint.serial_seconds + drained * (
+            sum(joint.steps, start=np.float64(0.0)) + joint.stream_seconds
+        )
     return allowed
 
 
