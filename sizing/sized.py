@@ -20,6 +20,7 @@ from sizing.layout.resolved import resolved_model
 from sizing.layout.saved_tensors import SavedByRank, saved_by_rank
 from sizing.model import ResolvedModel
 from sizing.run.demands.demands import Demands, demands_of
+from sizing.run.demands.save_defaults import save_defaults
 from sizing.scenario import Scenario
 from sizing.storage.storage import is_in_nodes
 from sizing.training import GpuMemory, gpu_memory
@@ -35,7 +36,7 @@ _AFTER_LAYOUT: Any = {
     "retention": True,
     "targets": True,
     "costs": True,
-    "checkpoint": {"interval_seconds"},
+    "checkpoint": {"interval_seconds", "staging_bytes", "drain_survives"},
 }
 
 
@@ -154,6 +155,7 @@ def _demands(scenario: Scenario, model: ResolvedModel, node: ResolvedNode, laid_
         scenario.parallelism,
         node=node,
         restored=_restored(scenario, model, node, laid_out),
+        defaults=save_defaults(scenario.schema_version),
     )
 
 

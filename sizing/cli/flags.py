@@ -89,6 +89,7 @@ FLAGS = (
     Flag("--mode", "checkpoint.mode", "NAME"),
     Flag("--format", "checkpoint.format", "NAME"),
     Flag("--interval", "checkpoint.interval_seconds", "TIME", "4h"),
+    Flag("--staging", "checkpoint.staging_bytes", "SIZE", "8GiB"),
     Flag("--restore", "checkpoint.restore", "NAME"),
     Flag("--observed-bytes", "checkpoint.observed_bytes", "SIZE", "13.8TB"),
     Flag("--observed-write-bandwidth", "checkpoint.observed_write_bytes_per_second", "RATE", "273GB/s"),

@@ -23,7 +23,7 @@ class CheckpointFiles(BaseModel):
     mode: AnySpelling[Mode] = Field(
         "sync",
         description="How training waits for a save. "
-        "With sync for all of it, with async only for the copy to host memory.",
+        "With sync for all of it, with async for the copy to host memory and what the format does before it.",
     )
     files_per_rank: Annotated[int, Field(ge=1, le=64)] | None = Field(
         None,

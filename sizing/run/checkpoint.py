@@ -8,9 +8,10 @@ from pydantic import Field, model_validator
 
 from sizing.layout import CheckpointFiles, Parallelism
 from sizing.run.demands.readings import RestoreStrategy
+from sizing.run.failures import DrainDomain
 from sizing.run.tier import ARCHIVE, Tier, check_tiers
 from sizing.spelling import AnySpelling
-from sizing.units import BytesPerSecond, PositiveSeconds
+from sizing.units import ByteCount, BytesPerSecond, PositiveSeconds
 
 _INTERVAL_SOURCE = "4 h, quoted by VAST Data 2024"
 
@@ -22,6 +23,18 @@ class Checkpoint(CheckpointFiles):
         14_400.0,
         json_schema_extra={"source": _INTERVAL_SOURCE},
         description=f"Seconds from the start of one checkpoint to the start of the next. Default: {_INTERVAL_SOURCE}.",
+    )
+    staging_bytes: ByteCount | None = Field(
+        None,
+        description="Max bytes of its share that one writing rank keeps in host memory while an asynchronous save "
+        "drains. The rest of the share waits for room, and training with it. Default: the whole share fits.",
+    )
+    drain_survives: tuple[DrainDomain, ...] | None = Field(
+        None,
+        max_length=4,
+        description="Loss domains of failures that the drain of an asynchronous save outlives, such as process where "
+        "another process writes; smaller ones are included. "
+        "Default: none, so a failure during the drain loses that checkpoint.",
     )
     observed_write_bytes_per_second: BytesPerSecond | None = Field(
         None,

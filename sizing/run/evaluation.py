@@ -21,7 +21,9 @@ from sizing.run.required import Required, required_of, required_warnings
 from sizing.run.restore.restore import Restore, restore_warnings
 from sizing.run.retention import Capacity, Retention, capacity_of
 from sizing.run.saving import saving_of
+from sizing.run.stall import staging_warnings, stall_assumptions
 from sizing.run.targets import TargetCheck, Targets, check_targets
+from sizing.run.tiers.drains import drain_assumptions
 from sizing.run.tiers.rows import TierRow, tier_rows, tier_warnings
 from sizing.run.tiers.saved import max_save_stall_seconds
 from sizing.run.write import Write, write_warnings
@@ -125,21 +127,16 @@ def evaluate(demands: Demands, inputs: RunInputs) -> RunFigures:
 
 def run_assumptions(demands: Demands, inputs: RunInputs) -> Iterator[Assumption]:
     """What the figures rest on that neither the scenario nor its defaults state."""
-    profile, rate = inputs.profile, demands.gpu_link_bytes_per_second
-    checkpoint = inputs.checkpoint
-    copies = checkpoint.mode == "async" or checkpoint.front_tiers
-    is_given = profile is None or profile.device_to_host_bytes_per_second is not None
-    if copies and not is_given and rate is not None:
-        yield Assumption(
-            field="storage.profile.device_to_host_bytes_per_second",
-            value=rate,
-            reason="line rate of a GPU's link to its host; real copies are slower",
-        )
+    yield from stall_assumptions(inputs.profile, demands=demands, checkpoint=inputs.checkpoint)
+    yield from drain_assumptions(inputs.checkpoint, inputs.reliability, demands=demands)
 
 
 def run_warnings(run: RunReport, inputs: RunInputs, *, demands: Demands, layout: Layout) -> Iterator[str]:
     """What a reader must know before believing the figures of one answer."""
     yield from write_warnings(run.write, layout=layout)
+    if run.write is not None:
+        waits = run.write.stalled_by_staging_seconds
+        yield from staging_warnings(waits, demands=demands, checkpoint=inputs.checkpoint)
     yield from restore_warnings(run.restore, inputs.profile, demands=demands)
     yield from failure_warnings(
         inputs.reliability, num_gpus=demands.num_gpus, max_recovery_seconds=inputs.targets.recovery_seconds

@@ -18,6 +18,9 @@ LossDomain = Literal["process", "node", "rack", "job", "site"]
 LOSS_DOMAINS: tuple[LossDomain, ...] = ("process", "node", "rack", "job", "site")
 """What is lost together, the smallest first; `job` is all nodes of the job."""
 
+DrainDomain = Literal["process", "node", "rack", "job"]
+"""What a component may take down, and a drain outlive."""
+
 _Rate = Annotated[float, Field(ge=1e-12, le=1e6, allow_inf_nan=False)]
 _RATES = ("failures_per_hour", "mtbf_seconds")
 _DETECTION = plausible_range("reliability.detection_seconds")
@@ -46,7 +49,7 @@ class Component(BaseModel):
     mtbf_seconds: PositiveSeconds | None = Field(
         None, description="Mean seconds between failures of one of them. Default: from failures_per_hour."
     )
-    loss_domain: Literal["process", "node", "rack", "job"] = Field(
+    loss_domain: DrainDomain = Field(
         "node", description="What goes down with one failure, and with it the copies that tiers hold there."
     )
 

@@ -21,7 +21,10 @@ class HostMemory(BaseModel):
     gathered_bytes: int = Field(
         description="Max bytes of other ranks' state that the node's writers gather before they write."
     )
-    staged_bytes: int = Field(description="Max bytes copied from the node's GPUs and kept until they have drained.")
+    staged_bytes: int = Field(
+        description="Max bytes copied from the node's GPUs and kept until they have drained: for each of its writers "
+        "the whole share, or checkpoint.staging_bytes where that is less."
+    )
     tier_bytes: int = Field(
         0, description="Bytes that tiers in memory keep on the node, copies from its peers included."
     )
@@ -37,9 +40,10 @@ class HostMemory(BaseModel):
 def host_memory(laid_out: LaidOut, *, node: ResolvedNode, checkpoint: Checkpoint) -> HostMemory:
     """What one node's writers gather (the largest file that is gathered x the max writers on a node), stage and keep.
 
-    Asynchronous saving stages what each of them writes, once: the next save waits until the last one has drained. A
-    tier in memory keeps its checkpoints, of which one is in flight, and is drained from.
-    Source: the formats' own, `layout/formats`; an upper estimate where the writers' files differ.
+    Asynchronous saving stages what each of them writes, once, up to its budget: the next save waits until the last one
+    has drained. A tier in memory keeps its checkpoints, of which one is in flight, and is drained from.
+    Source: the formats' own, `layout/formats`; a node holds the budget once per local process, marin-community/marin
+    pull request 8469; an upper estimate where the writers' files differ.
     """
     max_writers = laid_out.layout.max_writers_per_node
     parts = laid_out.saved_as.gathered_parts
@@ -47,7 +51,7 @@ def host_memory(laid_out: LaidOut, *, node: ResolvedNode, checkpoint: Checkpoint
     gathered, capacity = largest * max_writers, node.spec.host_memory_bytes
     written = max_writers * laid_out.layout.max_rank_bytes
     kept = sum(written * tier.num_copies * (tier.keep + 1) for tier in checkpoint.tiers if tier.kind in MEMORY_KINDS)
-    staged = written if checkpoint.mode == "async" and not kept else 0
+    staged = _staged_bytes(laid_out, checkpoint) if checkpoint.mode == "async" and not kept else 0
     return HostMemory(
         gathered_bytes=gathered,
         staged_bytes=staged,
@@ -57,11 +61,18 @@ def host_memory(laid_out: LaidOut, *, node: ResolvedNode, checkpoint: Checkpoint
     )
 
 
+def _staged_bytes(laid_out: LaidOut, checkpoint: Checkpoint) -> int:
+    share = laid_out.layout.max_rank_bytes
+    budget = share if checkpoint.staging_bytes is None else checkpoint.staging_bytes
+    return laid_out.layout.max_writers_per_node * min(share, budget)
+
+
 def host_memory_warnings(memory: HostMemory) -> Iterator[str]:
     """What a reader must know before believing that the state can be gathered or staged."""
     if memory.fits is False:
         remedy = (
-            "Spread the writers over more nodes, keep less in memory tiers, or save with mode sync"
+            "Spread the writers over more nodes, lower checkpoint.staging_bytes, keep less in memory tiers, or save "
+            "with mode sync"
             if memory.staged_bytes or memory.tier_bytes
             else "Choose a format in which every rank writes its own share"
         )

@@ -84,7 +84,8 @@ def _unseen(calibration: Calibration, direction: Direction) -> Iterator[str]:
 def _unplanned(calibration: Calibration, steps: Sequence[Demand], direction: Direction) -> Iterator[str]:
     fit, num_ranks = calibration.fit(direction), max(int(np.max(step.num_planned_ranks)) for step in steps)
     if fit is not None and num_ranks and not fit.holds("planning"):
+        takes = "assumes" if any(np.any(step.planning_seconds_per_rank) for step in steps) else "leaves out"
         yield (
-            f"The {_TIMES[direction]} leaves out the planning of {num_ranks:,} ranks: the calibration's "
-            f"runs (engine {calibration.engine}) show no planning time"
+            f"The {_TIMES[direction]} {takes} the planning of {num_ranks:,} ranks: the calibration's runs "
+            f"(engine {calibration.engine}) show no planning time"
         )

@@ -16,12 +16,13 @@ from sizing.run.demands.demands import Demands
 from sizing.run.failures import Reliability, seconds_before_reading
 from sizing.run.figures import Figures
 from sizing.run.restore.exchange import exchange_of
+from sizing.run.stall import staging_wait_seconds, stalling_planning_seconds
 from sizing.run.targets import Targets
 from sizing.run.tier import ARCHIVE
 from sizing.run.tiers.saved import SavedTier, max_save_stall_seconds, saved_tiers
 from sizing.run.tiers.times import TierTimes
 from sizing.storage.joint_rates import FILE_SYSTEM_RATES, joint_rates
-from sizing.storage.limits import Demand, Direction, name_of_max
+from sizing.storage.limits import Demand, Direction, name_of_max, serial_steps, transfer
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
 from sizing.units import seconds_text
@@ -48,7 +49,7 @@ class Required(Figures):
     )
     write_target: WriteTarget = Field(
         description="Target that needs the highest write rate; interval_seconds with mode async, as a save must "
-        "drain before the next."
+        "drain before the next. With checkpoint.staging_bytes a stall target may need more."
     )
     write_seconds: float = Field(description="Max seconds that this target leaves for a write.")
     device_to_host_bytes_per_second: float | None = Field(
@@ -93,33 +94,67 @@ def required_of(
 ) -> Required:
     """The min write rate for the overhead and stall targets, and read rate for the recovery target.
 
-    What the tiers stall, the main storage cannot.
+    What the tiers stall, the main storage cannot. An asynchronous save must drain within the interval, and where its
+    share does not fit the staging budget, soon enough for the stall targets.
     """
     is_async = checkpoint.mode == "async"
-    tiers = _tiers(checkpoint, profile, demands)
-    allowed: dict[WriteTarget, Numbers] = (
-        {"interval_seconds": checkpoint.interval_seconds}
-        if is_async
-        else _allowed_stalls(targets, tiers, periods=[checkpoint.interval_seconds])
-    )
+    writing = _writing(profile, demands, checkpoint)
+    others = _others(checkpoint, profile, writing, demands)
+    stalls = _allowed_stalls(targets, others, periods=[checkpoint.interval_seconds])
+    allowed = _allowed_drains(stalls, writing, demands=demands, checkpoint=checkpoint) if is_async else stalls
     seconds = _min_of(allowed)
-    write = _rate(_writing(profile, demands, checkpoint), [demands.write], seconds, direction="write")
+    write = _rate(writing, [demands.write], seconds, direction="write")
     return Required.of(
         write_bytes_per_second=write,
         write_per_node_bytes_per_second=write / demands.num_writing_nodes,
         write_target=name_of_max({name: -limit for name, limit in allowed.items()}),
         write_seconds=seconds,
-        device_to_host_bytes_per_second=_copy_rate(targets, demands, checkpoint, tiers) if is_async else None,
+        device_to_host_bytes_per_second=_copy_rate(targets, writing, demands, checkpoint, others) if is_async else None,
         restore_bytes_per_second=_restore_rate(targets, demands, profile, checkpoint, reliability),
     )
 
 
-def _tiers(checkpoint: Checkpoint, profile: StorageProfile | None, demands: Demands) -> list[SavedTier]:
-    """The tiers without the main storage."""
+def _others(
+    checkpoint: Checkpoint, profile: StorageProfile | None, writing: StorageProfile | None, demands: Demands
+) -> list[SavedTier]:
+    """What stalls training beside the copy or the write that is asked for: tiers, and plans for the main storage."""
     if not checkpoint.tiers:
         return []
-    saved = saved_tiers(checkpoint, profile, demands=demands, main=TierTimes(0.0, 0.0, None))
-    return [one for one in saved if one.tier is not None]
+    plans = _stalled_by_planning_seconds(writing, demands)
+    saved = saved_tiers(checkpoint, profile, demands=demands, main=TierTimes(0.0, 0.0, None, planning_seconds=plans))
+    return [one for one in saved if one.tier is not None or (one.mode == "async" and checkpoint.front_tiers)]
+
+
+def _stalled_by_planning_seconds(writing: StorageProfile | None, demands: Demands) -> Numbers:
+    known = writing or StorageProfile.model_construct()
+    return stalling_planning_seconds(serial_steps(known, [demands.write], direction="write"), demands)
+
+
+def _allowed_drains(
+    stalls: Mapping[WriteTarget, Numbers],
+    writing: StorageProfile | None,
+    *,
+    demands: Demands,
+    checkpoint: Checkpoint,
+) -> dict[WriteTarget, Numbers]:
+    """How long each asynchronous save may take: until the next one, and until what waits for room has waited enough.
+
+    Of the time in which a share drains, training waits for the part of it that does not fit host memory.
+    """
+    allowed: dict[WriteTarget, Numbers] = {"interval_seconds": checkpoint.interval_seconds}
+    if checkpoint.staging_bytes is None or checkpoint.front_tiers:
+        return allowed
+    joint = joint_rates(writing, [demands.write], direction="write")
+    serial = serial_steps(writing or StorageProfile.model_construct(), [demands.write], direction="write")
+    waits = stalling_planning_seconds(serial, demands) + serial.get("device-to-host", 0.0)
+    waiting = staging_wait_seconds(1.0, staging_bytes=checkpoint.staging_bytes, demands=demands)
+    for target, limit in stalls.items():
+        some = np.greater(waiting, 0)
+        drained = np.where(some, np.maximum(0.0, np.subtract(limit, waits)) / np.where(some, waiting, 1.0), np.inf)
+        allowed[target] = joint.serial_seconds + drained * (
+            sum(joint.steps, start=np.float64(0.0)) + joint.stream_seconds
+        )
+    return allowed
 
 
 def _allowed_stalls(
@@ -139,7 +174,11 @@ def _allowed_stalls(
 
 
 def _copy_rate(
-    targets: Targets, demands: Demands, checkpoint: Checkpoint, tiers: Sequence[SavedTier]
+    targets: Targets,
+    writing: StorageProfile | None,
+    demands: Demands,
+    checkpoint: Checkpoint,
+    tiers: Sequence[SavedTier],
 ) -> Numbers | None:
     """The min rate of one GPU to its host, where a save stalls for that copy; NaN where none is enough."""
     copies = [_stalls_for_copy(one, is_first=index == 0) for index, one in enumerate(tiers)]
@@ -150,8 +189,20 @@ def _copy_rate(
         return None
     others = list(compress(tiers, map(operator.not_, copies)))
     seconds = _min_of(_allowed_stalls(targets, others, periods=periods))
-    rate = min_bytes_per_second(demands.written_bytes / demands.write.num_streams, seconds=seconds)
+    waits = 0.0 if checkpoint.front_tiers else _stalled_beside_copy_seconds(writing, demands, checkpoint)
+    share = demands.written_bytes / demands.write.num_streams
+    rate = min_bytes_per_second(share, seconds=seconds, serial_seconds=waits)
     return np.where(np.isfinite(rate), rate, np.nan)
+
+
+def _stalled_beside_copy_seconds(writing: StorageProfile | None, demands: Demands, checkpoint: Checkpoint) -> Numbers:
+    """Plans, and the wait for room in host memory at the rates as given, where there are any."""
+    plans = _stalled_by_planning_seconds(writing, demands)
+    moved = transfer(writing, [demands.write], direction="write") if writing else None
+    if moved is None:
+        return plans
+    budget = checkpoint.staging_bytes
+    return plans + staging_wait_seconds(moved.shared_seconds, staging_bytes=budget, demands=demands)
 
 
 def _stalls_for_copy(one: SavedTier, *, is_first: bool) -> bool:
@@ -164,7 +215,7 @@ def _writing(profile: StorageProfile | None, demands: Demands, checkpoint: Check
     if checkpoint.mode == "sync":
         return profile
     given = profile.device_to_host_bytes_per_second if profile else None
-    copied = demands.gpu_link_bytes_per_second if given is None else given
+    copied = demands.copy_bytes_per_second if given is None else given
     update = {"device_to_host_bytes_per_second": None if checkpoint.front_tiers else copied}
     return (profile or StorageProfile.model_construct()).model_copy(update=update)
 

@@ -68,7 +68,7 @@ def saving_of(
         write=write,
         restore=restore,
         saved=saved,
-        levels=levels_of(saved, reliability, demands=demands),
+        levels=levels_of(saved, reliability, checkpoint=checkpoint, demands=demands),
         mtbf_seconds=_job_mtbf_seconds(reliability, demands),
     )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -32,6 +34,10 @@ NODE_KINDS: tuple[TierKind, ...] = (*MEMORY_KINDS, "local-nvme")
 """Those that lie in the nodes that train."""
 
 
+ROUNDING = 1e-9
+"""Relative, of a ratio of intervals: closer to a whole number, it is one."""
+
+
 class Tier(BaseModel):
     """Where checkpoints also go, how often, and which failures that survives.
 
@@ -46,7 +52,8 @@ class Tier(BaseModel):
         "object store behind all."
     )
     interval_seconds: PositiveSeconds = Field(
-        description="Seconds from the start of one save to this tier to the start of the next."
+        description="Seconds from the start of one save to this tier to the start of the next. "
+        "In front of the main storage each interval is a whole multiple of the one before."
     )
     mode: Mode | None = Field(
         None,
@@ -136,6 +143,29 @@ def _check_front_intervals(front: Sequence[Tier], interval_seconds: float) -> No
             f"{interval_seconds:g} s of the main storage",
             "raise checkpoint.interval_seconds or lower the tier's interval_seconds",
         )
+    for before, after in pairwise((*intervals, interval_seconds)):
+        _check_multiple(before, after)
+
+
+def _check_multiple(before: float, after: float) -> None:
+    """That a slower save is always one of the faster ones, from whose copy it drains."""
+    if is_whole(after / before):
+        return
+    below = math.floor(after / before) * before
+    near = [f"{seconds:g} s" for seconds in (below, below + before) if seconds > before]
+    raise broken_rule(
+        f"has an interval of {after:g} s behind a tier with one of {before:g} s, of which it is no whole multiple",
+        f"give it {' or '.join(near)}",
+    )
+
+
+def is_whole(ratio: float) -> bool:
+    """Whether a ratio of intervals is a whole number, but for rounding.
+
+    >>> is_whole(0.3 / 0.1), is_whole(1.5)
+    (True, False)
+    """
+    return abs(ratio - round(ratio)) <= ROUNDING * ratio
 
 
 def _check_survival(front: Sequence[Tier]) -> None:

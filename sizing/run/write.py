@@ -13,6 +13,7 @@ from sizing.layout import Layout
 from sizing.run.checkpoint import Checkpoint
 from sizing.run.demands.demands import Demands
 from sizing.run.figures import Figures
+from sizing.run.stall import NO_STALL, async_stall
 from sizing.storage.limits import Limit, Resource, Transfer, name_of_max, transfer
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
@@ -29,8 +30,19 @@ class Write(Figures):
 
     seconds: float = Field(description="Seconds from the start of a save until it is complete.")
     stall_seconds: float = Field(
-        description="Seconds for which training waits in each save: all of it with mode sync, the copy to host memory "
-        "with async."
+        description="Seconds for which training waits in each save: all of it with mode sync; with async planning, the "
+        "copy to host memory, and what waits for room there."
+    )
+    stalled_by_planning_seconds: float = Field(
+        description="Seconds of the stall in which the ranks plan an asynchronous save. 0 with mode sync and where the "
+        "format plans in the background."
+    )
+    stalled_by_copy_seconds: float = Field(
+        description="Seconds of the stall in which GPUs copy to host memory. 0 with mode sync."
+    )
+    stalled_by_staging_seconds: float = Field(
+        description="Seconds of the stall in which the rest of a share waits for room in host memory, where the share "
+        "is larger than checkpoint.staging_bytes. 0 with mode sync."
     )
     drain_seconds: float = Field(
         description="Seconds for which a save goes on in the background after the stall; 0 with mode sync."
@@ -63,10 +75,10 @@ class Write(Figures):
 def write_of(profile: StorageProfile | None, *, demands: Demands, checkpoint: Checkpoint) -> Write | None:
     """The time to write a checkpoint, or None where no write rate is known.
 
-    Synchronous saving stalls training for all of it. Asynchronous saving stalls it for the copy to host memory, and
-    drains for the rest.
+    Synchronous saving stalls training for all of it. Asynchronous saving stalls it for planning where the format plans
+    before it goes on, for the copy to host memory, and for what must wait for room there; it drains for the rest.
     Source: PyTorch 2.13, torch.distributed.checkpoint.async_save, which copies first and then plans and writes in the
-    background.
+    background; Megatron-LM, dist_checkpointing, save_state_dict_async_plan, which plans first; `staging_wait_seconds`.
     """
     is_async = checkpoint.mode == "async"
     if profile is not None and is_async:
@@ -75,12 +87,16 @@ def write_of(profile: StorageProfile | None, *, demands: Demands, checkpoint: Ch
     moved = transfer(profile, [demands.write], direction="write") if profile else None
     if moved is None:
         return None
-    stall = moved.serial["device-to-host"] if is_async else moved.seconds
+    waits = async_stall(moved, demands=demands, checkpoint=checkpoint) if is_async else NO_STALL
+    stall = waits.seconds if is_async else moved.seconds
     rate, observed = demands.written_bytes / moved.seconds, checkpoint.observed_write_bytes_per_second
     last = _last_rank(moved, demands.largest_over_mean)
     return Write.of(
         seconds=moved.seconds,
         stall_seconds=stall,
+        stalled_by_planning_seconds=waits.planning_seconds,
+        stalled_by_copy_seconds=waits.copy_seconds,
+        stalled_by_staging_seconds=waits.staging_seconds,
         drain_seconds=moved.seconds - stall,
         last_rank_seconds=moved.serial_seconds + functools.reduce(np.maximum, last.values()),
         last_rank_bottleneck=name_of_max(last),
@@ -95,17 +111,18 @@ def write_of(profile: StorageProfile | None, *, demands: Demands, checkpoint: Ch
 
 
 def copy_bytes_per_second(profile: StorageProfile | None, demands: Demands) -> Numbers:
-    """Rate at which one GPU copies to host memory: that of the profile, else the line rate of the GPU's link.
+    """Rate at which one GPU copies to host memory: that of the profile, else a fraction of the GPU's link.
 
-    Source: `PCIE_BYTES_PER_SECOND` for the link. Raises InvalidInput where neither is known.
+    Source: `PCIE_BYTES_PER_SECOND` for the link, `ranges.toml` for the fraction of its line rate that copies of
+    checkpoints were measured at. Raises InvalidInput where neither is known.
 
     >>> from sizing.sized import sized
     >>> from sizing.scenario import REFERENCE_SCENARIO, scenario_from
     >>> copy_bytes_per_second(None, sized(scenario_from(REFERENCE_SCENARIO)).demands)
-    31500000000.0
+    14805000000.0
     """
     given = profile.device_to_host_bytes_per_second if profile else None
-    rate = demands.gpu_link_bytes_per_second if given is None else given
+    rate = demands.copy_bytes_per_second if given is None else given
     if rate is None:
         raise InvalidInput.of(
             "storage.profile.device_to_host_bytes_per_second",

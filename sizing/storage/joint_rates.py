@@ -136,8 +136,7 @@ def _max_rate(field: RateField, demands: Sequence[Demand]) -> Numbers:
 
 
 def _serial_seconds(profile: StorageProfile | None, demands: Sequence[Demand], *, direction: Direction) -> Numbers:
-    """What nothing overlaps and no rate of the joint ones shortens."""
-    if profile is None:
-        return 0.0
-    without_stream = profile.model_copy(update=dict.fromkeys(_STREAM_RATES[direction]))
+    """What nothing overlaps and no rate of the joint ones shortens, planning included where no storage is given."""
+    known = profile or StorageProfile.model_construct()
+    without_stream = known.model_copy(update=dict.fromkeys(_STREAM_RATES[direction]))
     return sum(serial_steps(without_stream, demands, direction=direction).values(), start=np.float64(0.0))

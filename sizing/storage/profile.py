@@ -8,10 +8,13 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sizing.errors import broken_rule
+from sizing.ranges import plausible_range
 from sizing.storage.rates import Direction, RateField, Rates, rates_of
 from sizing.storage.transfer import Numbers
 from sizing.units import BytesPerSecond, Seconds
 
+_COPY = "storage.profile.device_to_host_bytes_per_second"
+_PLANNING = "storage.profile.planning_seconds_per_rank"
 _FilesPerSecond = Annotated[float, Field(ge=1e-3, le=1e12, allow_inf_nan=False)]
 
 
@@ -78,8 +81,8 @@ class StorageProfile(BaseModel):
     device_to_host_bytes_per_second: BytesPerSecond | None = Field(
         None,
         description="Rate at which one GPU copies to host memory, in bytes per second. "
-        "Default: the line rate of its PCIe link with mode async or tiers; otherwise the copy takes no time of "
-        "its own.",
+        f"Default: {plausible_range(_COPY).midpoint:.2g} of the line rate of its PCIe link with mode async or tiers, "
+        "the middle of what was measured; otherwise the copy takes no time of its own.",
     )
     files_per_second: _FilesPerSecond | None = Field(
         None, description="Max rate at which saves create files, in files per second. Default: no limit."
@@ -98,7 +101,8 @@ class StorageProfile(BaseModel):
     planning_seconds_per_rank: Seconds | None = Field(
         None,
         description="Seconds that each rank adds to the plan of a save, gathered on one rank as DCP does. "
-        "Default: none.",
+        f"Default: {plausible_range(_PLANNING).midpoint:.2g} in fsdp-sharded, {plausible_range(_PLANNING).low:.1g} in "
+        "torch-dist, where each rank plans a share; none in other formats.",
     )
     read_planning_seconds_per_rank: Seconds | None = Field(
         None, description="Seconds that each rank adds to the plan of a restore. Default: none."

@@ -48,8 +48,10 @@ class Demand:
 
     `num_streams` writers or readers move `total_bytes` in `num_files` opened files. They stand on as many nodes as
     they would if each held as many of them as the fullest does: `num_nodes` = streams / max on one node. The plans
-    of `num_planned_ranks` are gathered before; `metadata_bytes` go through one stream after. Where the adapters of a
-    node are known to carry `node_network_bytes_per_second` at most, that limits whatever the storage does.
+    of `num_planned_ranks` are gathered before, in `planning_seconds_per_rank` where the storage does not say it, of
+    which `stalling_planning_fraction` stops the training in asynchronous saves; `metadata_bytes` go through one stream
+    after. Where the adapters of a node are known to carry `node_network_bytes_per_second` at most, that limits whatever
+    the storage does.
     """
 
     total_bytes: Numbers
@@ -58,6 +60,8 @@ class Demand:
     num_files: Numbers
     num_planned_ranks: Numbers = 0
     metadata_bytes: Numbers = 0
+    planning_seconds_per_rank: Numbers = 0.0
+    stalling_planning_fraction: Numbers = 1.0
     node_network_bytes_per_second: Numbers | None = None
 
     @property
@@ -128,8 +132,9 @@ def _copy_seconds(rates: Rates, demand: Demand) -> Numbers | None:
 
 
 def _planning_seconds(rates: Rates, demand: Demand) -> Numbers | None:
-    seconds = rates.planning_seconds_per_rank
-    if seconds is None or not np.any(demand.num_planned_ranks):
+    given = rates.planning_seconds_per_rank
+    seconds = demand.planning_seconds_per_rank if given is None else given
+    if not np.any(demand.num_planned_ranks) or (given is None and not np.any(seconds)):
         return None
     return planning_seconds(demand.num_planned_ranks, seconds_per_rank=seconds)
 

@@ -72,7 +72,8 @@ def target_text(report: SizingReport) -> str:
         case "max_overhead_fraction":
             return f"max overhead {percent_text(report.overhead.max_overhead_fraction)}, one checkpoint every {every}"
         case "max_stall_seconds":
-            return f"max stall {seconds_text(report.required.write_seconds)}"
+            wanted = next(check.wanted for check in report.targets if check.target == "max_stall_seconds")
+            return f"max stall {seconds_text(wanted)}"
         case "interval_seconds":
             return f"drain before the next save, every {every}"
 

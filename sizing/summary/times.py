@@ -61,9 +61,19 @@ def _write_rows(report: SizingReport, write: Write) -> Iterator[Row]:
             marked(
                 report,
                 "write.stall_seconds",
-                f"for the copy to host memory; then drains for {seconds_text(write.drain_seconds)}",
+                f"{_stall_text(write)}; then drains for {seconds_text(write.drain_seconds)}",
             ),
         )
+
+
+def _stall_text(write: Write) -> str:
+    """What an asynchronous save stalls for."""
+    more = {
+        "planning": write.stalled_by_planning_seconds,
+        "waiting for room there": write.stalled_by_staging_seconds,
+    }
+    parts = [f"{seconds_text(seconds)} of {name}" for name, seconds in more.items() if seconds > 0]
+    return "for the copy to host memory" + (f", with {' and '.join(parts)}" if parts else "")
 
 
 def _restore_rows(report: SizingReport) -> Iterator[Row]:

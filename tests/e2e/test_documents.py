@@ -93,7 +93,7 @@ def test_a_measured_disk_feeds_the_answer(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAMS["ckpt-bench"], "run", *arguments, "--output", str(result)]
     subprocess.run(command, capture_output=True, timeout=SECONDS_UNTIL_STUCK, check=True)
     rates = {m["operation"]: m["bytes_per_second"] for m in json.loads(result.read_text())["measurements"]}
-    flags = ["--model", "gpt2", "--storage", str(result), "--json"]
+    flags = ["--model", "gpt2", "--format", "megatron", "--storage", str(result), "--json"]
     found = subprocess.run(
         [sys.executable, "-c", PROGRAMS["ckpt-size"], *flags],
         capture_output=True,

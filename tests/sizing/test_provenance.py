@@ -166,12 +166,15 @@ def test_what_the_runs_did_not_see_is_taken_as_it_is_beside_the_interval(calibra
         for mode in ("sync", "async")
     }
     assert found["async"].write is not None
-    copied = found["async"].write.stall_seconds
+    copied = found["async"].write.stalled_by_copy_seconds
     assert copied > 0
     for waits, copies in zip(*(r.prediction_intervals["write.seconds"] for r in found.values()), strict=True):
         assert copies == pytest.approx(waits + copied)
     unplanned = [warning for warning in found["sync"].warnings if "planning of 8 ranks" in warning]
-    assert [warning.split(" leaves ")[0] for warning in unplanned] == ["The write time", "The restore time"]
+    assert [warning.split(" the planning ")[0] for warning in unplanned] == [
+        "The write time assumes",
+        "The restore time leaves out",
+    ]
     assert not any("planning" in warning for warning in report_of(CLASSIC | whole).warnings)
 
 

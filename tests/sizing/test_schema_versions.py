@@ -50,10 +50,13 @@ def test_the_optimizer_of_the_first_version_is_distributed_where_its_format_said
     assert assumed(stored)["training.distributed_optimizer"].value is True
 
 
+UNPLANNED = {"profile": {"write_bytes_per_second": 1e9, "planning_seconds_per_rank": 0}}
+
+
 @pytest.mark.parametrize(
     "blocks",
     [
-        {"training": {"framework": "fsdp2"}},
+        {"training": {"framework": "fsdp2"}, "storage": UNPLANNED},
         {"training": {"framework": "deepspeed"}},
         {"checkpoint": {"format": "megatron"}},
     ],

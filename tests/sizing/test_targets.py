@@ -18,7 +18,13 @@ MISSED: dict[str, Any] = {
     "parallelism": {"tensor": 8, "pipeline": 4, "data": 16},
     "cluster": {"node": "dgx-h100"},
     "checkpoint": {"format": "torch-dist", "interval_seconds": "30s"},
-    "storage": {"profile": {"write_bytes_per_second": "50 GB/s", "read_bytes_per_second": "50 GB/s"}},
+    "storage": {
+        "profile": {
+            "write_bytes_per_second": "50 GB/s",
+            "read_bytes_per_second": "50 GB/s",
+            "planning_seconds_per_rank": 0,
+        }
+    },
     "reliability": {"mtbf_seconds": "5min", "detection_seconds": 0, "relaunch_seconds": 30},
     "targets": {"min_goodput_fraction": 0.9, "max_stall_seconds": 1, "recovery_seconds": 10},
 }

@@ -103,9 +103,15 @@ class Job:
         if level < len(self._load.tiers):
             if self._segment is not None:
                 self._segment.go_back(level, since_work_seconds=self._env.now - self._since)
+            if self._random.random() >= self._load.tiers[level].outlived_fraction:
+                self._end_drain()
             return
         self._segment = None
         self._draining_seconds = 0.0
+        self._end_drain()
+
+    def _end_drain(self) -> None:
+        """What it would have saved is left to the next save, as long as a tier in front holds it."""
         if self._drain is not None and self._drain.is_alive:
             self._drain.interrupt()
         self._drain = None
@@ -142,7 +148,7 @@ class Job:
             yield from self._write_out(self._unsaved_seconds)
         else:
             yield self._env.timeout(snapshot)
-            self._draining_seconds = self._unsaved_seconds
+            self._draining_seconds += self._unsaved_seconds
             self._drain = self._env.process(self._write_in_background())
         self._segment, self._begins_fraction = None, 0.0
         self._observed.stall_seconds.append(self._env.now - start)

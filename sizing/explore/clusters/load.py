@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sizing.errors import InvalidInput
@@ -11,9 +12,13 @@ from sizing.explore.clusters.transfer_load import TransferLoad
 from sizing.report import SizingReport, answer
 from sizing.run.goodput.levels import Level, overhead_of_levels_fraction
 from sizing.run.tier import ARCHIVE
+from sizing.run.tiers.drains import outlived_fraction, share_of_outlived
 from sizing.run.tiers.rows import TierRow
 from sizing.run.write import Write
+from sizing.scenario import Scenario
+from sizing.sized import sized
 from sizing.storage.storage import resolve_storage
+from sizing.storage.transfer import Numbers
 
 _MAIN = "storage"
 """The kind of the tier row that stands for the shared storage itself."""
@@ -116,11 +121,11 @@ def _load(scenario: ClusterScenario, group: JobGroup, index: int) -> JobLoad:
         report=report,
         write=_write_load(report, scenario.sharing, snapshot_seconds=snapshot),
         restore=_restore_load(report, scenario.sharing),
-        snapshot_seconds=0.0 if front and snapshot is not None else snapshot,
+        snapshot_seconds=_write_of(report).stalled_by_planning_seconds if front and snapshot is not None else snapshot,
         mtbf_seconds=report.interval.mtbf_seconds,
         recovery_seconds=max(0.0, (recovery or 0.0) - (report.restore.seconds or 0.0)),
         measured_restart_seconds=recovery if _is_restart_measured(group) else None,
-        tiers=tuple(map(_level, front)),
+        tiers=tuple(_levels(front, group)),
         used_fraction=_used_fraction(report),
     )
 
@@ -187,14 +192,30 @@ def _restore_load(report: SizingReport, sharing: Sharing) -> TransferLoad | None
     )
 
 
-def _level(row: TierRow) -> Level:
-    return Level(
-        interval_seconds=row.effective_interval_seconds,
-        stall_seconds=row.stall_seconds,
-        drain_seconds=row.drain_seconds,
-        recovery_seconds=row.recovery_seconds or 0.0,
-        used_fraction=row.used_fraction or 0.0,
-    )
+def _levels(front: Sequence[TierRow], group: JobGroup) -> Iterator[Level]:
+    """The tiers in front, each with the share of its failures that the drain behind it outlives."""
+    begins: Numbers = 0.0
+    for row in front:
+        used = row.used_fraction or 0.0
+        yield Level(
+            interval_seconds=row.effective_interval_seconds,
+            stall_seconds=row.stall_seconds,
+            drain_seconds=row.drain_seconds,
+            recovery_seconds=row.recovery_seconds or 0.0,
+            used_fraction=used,
+            outlived_fraction=_outlived_fraction(group.scenario, begins=begins, used=used),
+        )
+        begins += used
+
+
+def _outlived_fraction(scenario: Scenario, *, begins: Numbers, used: Numbers) -> Numbers:
+    if scenario.reliability is None:
+        return 0.0
+    demands = sized(scenario).demands
+    if scenario.checkpoint.drain_survives is None and not demands.defaults.loses_drains:
+        return 1.0
+    outlived = outlived_fraction(scenario.checkpoint, scenario.reliability, demands=demands)
+    return share_of_outlived(outlived, begins=begins, used=used)
 
 
 def _weight(sharing: Sharing, num_nodes: int) -> float:

@@ -11,7 +11,7 @@ from sizing.run.requirements.best_interval import best_goodput_fraction
 from sizing.run.requirements.joint import GOODPUT, Solution, is_held_by_adapters
 from sizing.run.restore.restore import Restore
 from sizing.run.write import Write
-from sizing.storage.limits import NETWORK, limit_text
+from sizing.storage.limits import NETWORK, limit_text, name_of_max
 from sizing.units import percent_text, seconds_text
 
 
@@ -90,8 +90,19 @@ def _obstacle_to_saving(asked: Asked, figures: RunReport, write: Write) -> str:
         share = percent_text(figures.overhead.fraction or 0.0)
         max_stall = seconds_text(max(row.stall_seconds for row in figures.tiers))
         return f"not met at any value; overhead is still {share} and max stall {max_stall}, all tiers included"
-    limit = limit_text("device-to-host" if asked.is_async else write.bottleneck)
+    limit = _longest_wait(write) if asked.is_async else limit_text(write.bottleneck)
     return f"not met at any value; the stall is still {seconds_text(write.stall_seconds)}, limited by {limit}"
+
+
+def _longest_wait(write: Write) -> str:
+    """What an asynchronous save stalls for most."""
+    return name_of_max(
+        {
+            "device-to-host": write.stalled_by_copy_seconds,
+            "planning": write.stalled_by_planning_seconds,
+            "staging": write.stalled_by_staging_seconds,
+        }
+    )
 
 
 def _obstacle_to_goodput(asked: Asked, is_interval: bool, at_interval: float) -> str:

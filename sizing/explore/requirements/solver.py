@@ -154,7 +154,8 @@ def _edge(asked: Asked, question: Question) -> tuple[Status, float | None]:
 
     if meets(np.array([question.worst]))[0]:
         return "any", None
-    return "solved", last_that_meets(meets, good=question.best, bad=question.worst)
+    edge = last_that_meets(meets, good=question.best, bad=question.worst)
+    return "solved", float(asked.whole_interval_seconds(edge)) if question.field == INTERVAL else edge
 
 
 def _binds(requirement: Requirement, among: Sequence[Requirement]) -> bool:

@@ -14,6 +14,7 @@ from typing import Literal
 from sizing.layout.cells import Shards
 from sizing.layout.containers import Container
 from sizing.layout.files import OPTIMIZER, WEIGHTS, File, Plan, WriterClass
+from sizing.layout.formats.planning import Planning
 from sizing.layout.formats.readers import Readers
 from sizing.layout.parallelism import Parallelism, Ranks
 from sizing.layout.saving_ranks import SavingRank
@@ -67,7 +68,7 @@ class CheckpointFormat(ABC):
     `takes`: the fields of a scenario that it knows; the others must keep their default.
     `needs_distributed_optimizer`: its optimizer files are those of a distributed optimizer alone. A format of Megatron
     that takes the field `distributed_optimizer` without needing it saves either.
-    `has_metadata`: rank 0 writes a `.metadata`, for which all ranks plan and which all ranks read.
+    `planning`: how all ranks plan for the `.metadata` that rank 0 writes and all ranks read; None where there is none.
     `assumptions`: what its sizes rest on and the scenario does not state.
     """
 
@@ -81,9 +82,14 @@ class CheckpointFormat(ABC):
     reshards: Reshards
     needs_distributed_optimizer: bool
     container: Container
-    has_metadata: bool
+    planning: Planning | None
     assumptions: tuple[Assumption, ...]
     source: str
+
+    @property
+    def has_metadata(self) -> bool:
+        """Whether rank 0 writes a `.metadata`."""
+        return self.planning is not None
 
     @property
     def gathered_parts(self) -> tuple[PartName, ...]:

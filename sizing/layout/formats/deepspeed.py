@@ -147,7 +147,7 @@ DEEPSPEED = DeepSpeed(
     reshards="nothing",
     needs_distributed_optimizer=False,
     container=CONTAINERS["torch-zip"],
-    has_metadata=False,
+    planning=None,
     assumptions=(),
     source="DeepSpeed, runtime/engine.py, save_checkpoint; measured in published/framework_checkpoints.json",
 )

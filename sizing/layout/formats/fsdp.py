@@ -8,6 +8,7 @@ from itertools import pairwise
 from sizing.layout.containers import CONTAINERS
 from sizing.layout.files import File, Plan, WriterClass, runs, shares
 from sizing.layout.formats.base import CheckpointFormat, RankShare
+from sizing.layout.formats.planning import OF_EVERY_TENSOR
 from sizing.layout.formats.readers import Readers, every_shard_copy
 from sizing.layout.fsdp_shards import fsdp_edges, fsdp_shards
 from sizing.layout.parallelism import Parallelism, Ranks
@@ -76,7 +77,7 @@ FSDP_SHARDED = FsdpSharded(
     reshards="everything",
     needs_distributed_optimizer=False,
     container=CONTAINERS["distcp"],
-    has_metadata=True,
+    planning=OF_EVERY_TENSOR,
     assumptions=(),
     source="PyTorch, torch/distributed/checkpoint with FSDP2; measured in published/framework_checkpoints.json",
 )

@@ -62,7 +62,7 @@ FULL = Full(
     reshards="everything",
     needs_distributed_optimizer=False,
     container=CONTAINERS["torch-zip"],
-    has_metadata=False,
+    planning=None,
     assumptions=(),
     source="PyTorch, get_model_state_dict with full_state_dict, torch.save",
 )

@@ -97,7 +97,7 @@ MEGATRON = Megatron(
     reshards="replicas",
     needs_distributed_optimizer=False,
     container=CONTAINERS["torch-zip"],
-    has_metadata=False,
+    planning=None,
     assumptions=(),
     source="Megatron-LM, megatron/training/checkpointing.py, get_checkpoint_name, save_checkpoint",
 )
@@ -113,7 +113,7 @@ MEGATRON_DISTRIBUTED_OPTIMIZER = MegatronDistributedOptimizer(
     reshards="replicas",
     needs_distributed_optimizer=True,
     container=CONTAINERS["torch-zip"],
-    has_metadata=False,
+    planning=None,
     assumptions=(),
     source="Megatron-LM, core/optimizer/distrib_optimizer.py, save_parameter_state",
 )

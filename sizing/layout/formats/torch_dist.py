@@ -8,6 +8,7 @@ from sizing.layout.cells import unique_content, unique_shards
 from sizing.layout.containers import CONTAINERS
 from sizing.layout.files import WEIGHTS, File, Plan, WriterClass, runs, shares
 from sizing.layout.formats.base import CheckpointFormat, RankShare
+from sizing.layout.formats.planning import OF_A_SHARE
 from sizing.layout.formats.readers import Readers, each_shard_once, every_replica
 from sizing.layout.parallelism import Parallelism, Ranks
 from sizing.layout.saving_ranks import SavingRank
@@ -74,7 +75,7 @@ TORCH_DIST = TorchDist(
     reshards="everything",
     needs_distributed_optimizer=False,
     container=CONTAINERS["distcp"],
-    has_metadata=True,
+    planning=OF_A_SHARE,
     assumptions=(
         Assumption(
             field="layout.rank_classes",

@@ -11,6 +11,7 @@ from sizing.layout import CheckpointSize, LaidOut, Parallelism
 from sizing.layout.size import METADATA
 from sizing.run.demands.readings import STRATEGIES, RestorePlan, RestoreStrategy, restore_plan
 from sizing.run.demands.resharding import amplification
+from sizing.run.demands.save_defaults import AS_SHIPPED, SaveDefaults
 from sizing.state.saved_state import PartName
 from sizing.storage.limits import Demand, Direction
 
@@ -32,11 +33,18 @@ class Demands:
     max_node_bytes: int
     largest_over_mean: float
     node: NodeSpec
+    defaults: SaveDefaults = AS_SHIPPED
 
     @property
     def gpu_link_bytes_per_second(self) -> float | None:
         """Line rate from one GPU to its host, if published."""
         return PCIE_BYTES_PER_SECOND.get(self.node.pcie_generation or 0)
+
+    @property
+    def copy_bytes_per_second(self) -> float | None:
+        """Rate at which one GPU is taken to copy to its host, where the link's line rate is published."""
+        line_rate = self.gpu_link_bytes_per_second
+        return None if line_rate is None else line_rate * self.defaults.copied_fraction
 
     @property
     def network_bytes_per_second(self) -> float | None:
@@ -63,13 +71,18 @@ class Demands:
 
 
 def demands_of(
-    laid_out: LaidOut, parallelism: Parallelism, *, node: ResolvedNode, restored: tuple[LaidOut, Parallelism]
+    laid_out: LaidOut,
+    parallelism: Parallelism,
+    *,
+    node: ResolvedNode,
+    restored: tuple[LaidOut, Parallelism],
+    defaults: SaveDefaults = AS_SHIPPED,
 ) -> Demands:
     """What saving the layout on those nodes, and restoring it into the same or another one, asks of the storage."""
     layout = laid_out.layout
     more = amplification(laid_out.saved_as, parallelism, restored[1])
     demands = Demands(
-        write=_write_demand(laid_out),
+        write=_write_demand(laid_out, defaults),
         restores={name: restore_plan(*restored, strategy=name, amplification=more) for name in STRATEGIES},
         written_bytes=laid_out.size.written_bytes,
         weights_bytes=_weights_bytes(laid_out.size),
@@ -79,6 +92,7 @@ def demands_of(
         max_node_bytes=layout.max_writers_per_node * layout.max_rank_bytes,
         largest_over_mean=layout.largest_over_mean,
         node=node.spec,
+        defaults=defaults,
     )
     nics = node.storage_nics
     return demands.through(nics.node_bytes_per_second) if nics else demands
@@ -91,10 +105,10 @@ def _weights_bytes(size: CheckpointSize) -> int:
     return part_bytes * size.written_bytes // size.total_bytes
 
 
-def _write_demand(laid_out: LaidOut) -> Demand:
+def _write_demand(laid_out: LaidOut, defaults: SaveDefaults) -> Demand:
     """Every writer writes its files at once; where there is a `.metadata`, all ranks plan for it."""
     size, layout = laid_out.size, laid_out.layout
-    metadata_bytes = size.small_state_bytes.get(METADATA, 0)
+    metadata_bytes, planning = size.small_state_bytes.get(METADATA, 0), laid_out.saved_as.planning
     return Demand(
         size.written_bytes,
         layout.num_writers,
@@ -102,4 +116,6 @@ def _write_demand(laid_out: LaidOut) -> Demand:
         size.num_files,
         num_planned_ranks=layout.num_gpus if metadata_bytes else 0,
         metadata_bytes=metadata_bytes,
+        planning_seconds_per_rank=planning.seconds_per_rank if planning and defaults.plans else 0.0,
+        stalling_planning_fraction=0.0 if planning and planning.is_in_background else 1.0,
     )

@@ -10,7 +10,13 @@ import numpy as np
 from pydantic import Field
 
 from sizing.run.figures import Figures
-from sizing.run.goodput.levels import Level, first_order_level_intervals, level_mtbf_seconds
+from sizing.run.goodput.levels import (
+    Level,
+    exposed_drain_seconds,
+    first_order_level_intervals,
+    level_mtbf_seconds,
+    whole_multiples,
+)
 from sizing.run.goodput.multilevel import multilevel_goodput_fraction
 from sizing.run.goodput.single_level import (
     availability_period_seconds,
@@ -154,7 +160,7 @@ def best_levels(levels: Sequence[Level], *, mtbf_seconds: Numbers) -> list[Level
         (main,) = levels
         compute = np.maximum(optimal_seconds(main.stall_seconds, mtbf_seconds=mtbf_seconds), main.drain_seconds)
         return [replace(main, interval_seconds=compute + main.stall_seconds)]
-    intervals = first_order_level_intervals(levels, mtbf_seconds=mtbf_seconds)
+    intervals = whole_multiples(first_order_level_intervals(levels, mtbf_seconds=mtbf_seconds), levels)
     spaced = [replace(level, interval_seconds=t) for level, t in zip(levels, intervals, strict=True)]
     is_better = np.greater_equal(
         goodput_of_levels_fraction(spaced, mtbf_seconds=mtbf_seconds),
@@ -183,7 +189,7 @@ def goodput_of_levels_fraction(levels: Sequence[Level], *, mtbf_seconds: Numbers
         stall_seconds=main.stall_seconds,
         mtbf_seconds=mtbf_seconds,
         recovery_seconds=main.recovery_seconds,
-        drain_seconds=main.drain_seconds,
+        drain_seconds=exposed_drain_seconds(main),
     )
 
 

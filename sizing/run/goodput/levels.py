@@ -24,8 +24,10 @@ class Level:
     """One level of saving: numbers, or arrays that broadcast.
 
     `interval_seconds` from start to start of its saves, a multiple of that of the level before; `stall_seconds` of
-    one; `drain_seconds` until it counts; `recovery_seconds` from a failure until training goes on from it;
-    `used_fraction` of the failures that are recovered from it, as no faster level survives them.
+    one; `drain_seconds` until it counts; `recovery_seconds` from a failure until training goes on from it, of which
+    `waiting_seconds` until it is read; `used_fraction` of the failures that are recovered from it, as no faster level
+    survives them; `outlived_fraction` of these that leave drains going. A drain that goes on counts if it has ended
+    when its level is read, and is given up otherwise.
     """
 
     interval_seconds: Numbers
@@ -33,6 +35,25 @@ class Level:
     drain_seconds: Numbers
     recovery_seconds: Numbers
     used_fraction: Numbers
+    outlived_fraction: Numbers = 0.0
+    waiting_seconds: Numbers = 0.0
+
+
+def exposed_drain_seconds(level: Level) -> Numbers:
+    """Part of a drain in which a failure that needs its level loses the save: D - f min(D, W).
+
+    Args: `level` with drain D, outlived fraction f and waiting time W.
+    Source: of the time X to the next failure, exponential with mean M, save n of period P counts where X >= n P + D, or
+    where X is up to min(D, W) less, the drain outlives the failure and nothing else ends it before it is done:
+    e^(-(n P + D)/M) (1 + f/M times the integral of e^(f u/M) from 0 to min(D, W)) = e^(-(n P + D - f min(D, W))/M).
+    Not counted: drains that end in time because a further failure began the recovery anew.
+
+    >>> exposed_drain_seconds(Level(3600.0, 5.0, 500.0, 700.0, 1.0, outlived_fraction=0.5, waiting_seconds=400.0))
+    300.0
+    """
+    saved = level.outlived_fraction * np.minimum(level.drain_seconds, level.waiting_seconds)
+    exposed: Numbers = level.drain_seconds - saved
+    return exposed
 
 
 def overhead_of_levels_fraction(levels: Sequence[Level]) -> Numbers:
@@ -83,6 +104,23 @@ def first_order_level_intervals(levels: Sequence[Level], *, mtbf_seconds: Number
         needed = level.stall_seconds + level.drain_seconds
         intervals.append(np.maximum(np.maximum(spaced, needed), intervals[-1] if intervals else 0.0))
     return intervals
+
+
+def whole_multiples(intervals: Sequence[Numbers], levels: Sequence[Level]) -> list[Numbers]:
+    """Intervals of levels with each one a whole multiple of the one before, the nearest in which its save drains.
+
+    Source: a slower save drains from a faster one, so both are made at the same moment.
+
+    >>> levels = [Level(60.0, 1.0, 0.0, 0.0, 0.8), Level(600.0, 0.0, 500.0, 0.0, 0.2)]
+    >>> [float(seconds) for seconds in whole_multiples([70.0, 600.0], levels)]
+    [70.0, 630.0]
+    """
+    whole = [intervals[0]]
+    for seconds, level in zip(intervals[1:], levels[1:], strict=True):
+        step, needed = whole[-1], level.stall_seconds + level.drain_seconds
+        number = np.maximum(np.round(np.divide(seconds, step)), np.ceil(np.divide(needed, step) * (1 - 1e-9)))
+        whole.append(np.maximum(number, 1.0) * step)
+    return whole
 
 
 def _together(levels: Sequence[Level], mtbf_seconds: Numbers) -> Numbers:

@@ -7,8 +7,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sizing.run.goodput.levels import MIN_PROBABILITY, Level, overhead_of_levels_fraction
+from sizing.run.goodput.levels import (
+    MIN_PROBABILITY,
+    Level,
+    exposed_drain_seconds,
+    overhead_of_levels_fraction,
+)
 from sizing.storage.transfer import Numbers
+
+_MAX_EXPONENT = 300.0
+"""Of failures expected in one drain: hopeless runs keep finite times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +36,8 @@ def multilevel_goodput_fraction(levels: Sequence[Level], *, mtbf_seconds: Number
     probability p_k that a segment ends before a failure that needs a higher level, and its expected time E_k:
     p_k = q / (1 - u r), E_k = (t + u rho) / (1 - u r), where one attempt succeeds with q = p_(k-1)^n_k, takes t, and
     fails for level k with u; r and rho are probability and time of a recovery. The goodput is the compute time of
-    a segment of level L over E_L. Draining D_k counts as recovery, which is exact for one level and first order in
-    D_k / M for more.
+    a segment of level L over E_L. The work that a failure undoes beside the segment, `undone_drain_seconds`, counts as
+    recovery, which is exact for one level and first order in D_k / M for more.
     Args: `levels`, whose used fractions add up to 1; `mtbf_seconds` M of all failures.
     Source: for one level Daly 2006, equation 20 (`goodput_fraction`); the recursion after Moody et al. 2010, SC10, for
     exponential failures.
@@ -40,14 +48,75 @@ def multilevel_goodput_fraction(levels: Sequence[Level], *, mtbf_seconds: Number
     """
     first, compute = levels[0], _compute_seconds(levels)
     rates = list(_rates(levels, mtbf_seconds))
-    segment = _retried(_stretch(compute + first.stall_seconds, rates[0].total), _recovery(first, rates[0]))
+    done = [replace(first, drain_seconds=exposed_drain_seconds(first))]
+    segment = _retried(_stretch(compute + first.stall_seconds, rates[0].total), _recovery(done[0], rates[0]))
     for index in range(1, len(levels)):
         before, level, here = levels[index - 1], levels[index], rates[index]
         work = _repeated(segment, level.interval_seconds / before.interval_seconds)
-        save = _retried(_stretch(level.stall_seconds, here.total), *_recoveries_of_save(levels[:index], rates[:index]))
-        segment = _retried(_then(work, save), _recovery(level, here))
+        save = _retried(_stretch(level.stall_seconds, here.total), *_recoveries_of_save(done, rates[:index]))
+        attempt = _then(work, save)
+        undone = undone_drain_seconds(
+            levels[: index + 1],
+            mtbf_seconds=mtbf_seconds,
+            needed_per_second=here.from_here,
+            broken_off_fraction=attempt.exit_fraction,
+        )
+        done.append(replace(level, drain_seconds=undone))
+        segment = _retried(attempt, _recovery(done[-1], here))
     goodput: Numbers = compute * (levels[-1].interval_seconds / first.interval_seconds) / segment.seconds
     return goodput
+
+
+def undone_drain_seconds(
+    levels: Sequence[Level],
+    *,
+    mtbf_seconds: Numbers,
+    needed_per_second: Numbers,
+    broken_off_fraction: Numbers,
+) -> Numbers:
+    """Work that a failure undoes of the last of some levels, beside what was done since its last save that counts.
+
+    Failures that a faster level recovers end the drain too, and then the save before is the newest that counts. Let
+    segments of length T end with the probability p before a failure that needs the level, at the rate l, and let the
+    others strike at the rate m, c of them in a drain that they end. Then what is undone is as by a drain of
+    D' + (c + ln(1 - p + p e^(-c v))) / l without them, D' of `exposed_drain_seconds`; where l is small that is D' and
+    e^c - 1 segments. v, with ln p = -(l + m (1 - v)) T, is the probability that none that needs the level strikes while
+    one of the others is made good. A failure within the drain of its own faster level, D_j, is followed by the save
+    once more, so c is the sum over these levels of q_j (1 - f_j) (D - D_j) / M.
+    Args: `levels` up to that one, with q_j and f_j the used and outlived fractions; `mtbf_seconds` M;
+    `needed_per_second` l; `broken_off_fraction` 1 - p.
+    Source: renewal reward theorem on the saves between failures that need the level, which are exponential: with
+    w = e^(-(l D' + c)) a save counts; with r = p (1 - e^(-c v)) its drain ends, and the next save is made before a
+    failure needs one; so a save or one after it counts with the probability w / (1 - r).
+
+    >>> fast, slow = Level(60.0, 1.0, 0.0, 60.0, 0.8), Level(600.0, 0.0, 494.0, 300.0, 0.2)
+    >>> undone = undone_drain_seconds(
+    ...     [fast, slow], mtbf_seconds=1200.0, needed_per_second=0.2 / 1200, broken_off_fraction=0.1
+    ... )
+    >>> round(float(undone), 1)
+    746.5
+    """
+    *faster, level = levels
+    ending = sum((_ended_by(one, level, mtbf_seconds) for one in faster), start=np.float64(0.0))
+    ending = np.minimum(ending, _MAX_EXPONENT)
+    others = sum((one.used_fraction for one in faster), start=np.float64(0.0)) / mtbf_seconds * level.interval_seconds
+    needed = np.multiply(needed_per_second, level.interval_seconds)
+    p = np.maximum(1.0 - broken_off_fraction, MIN_PROBABILITY)
+    struck = np.maximum(0.0, -np.log(p) - needed) / np.where(np.greater(others, 0), others, 1.0)
+    repeated = -np.expm1(-ending * np.maximum(0.0, 1.0 - struck))
+    kept = np.maximum(1.0 - p * repeated, np.exp(-ending))
+    log_kept = np.where(np.less(repeated, 0.5), np.log1p(-p * np.minimum(repeated, 0.5)), np.log(kept))
+    some = np.greater(needed_per_second, 0)
+    more = np.where(some, (ending + log_kept) / np.where(some, needed_per_second, 1.0), 0.0)
+    undone: Numbers = exposed_drain_seconds(level) + more
+    return undone
+
+
+def _ended_by(faster: Level, level: Level, mtbf_seconds: Numbers) -> Numbers:
+    """Expected failures that the faster level recovers and that end a drain of the other for good."""
+    per_second = np.divide(faster.used_fraction * (1.0 - faster.outlived_fraction), mtbf_seconds)
+    ended: Numbers = per_second * np.maximum(0.0, np.subtract(level.drain_seconds, faster.drain_seconds))
+    return ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +200,8 @@ def _retried(attempt: _Attempt, *recoveries: _Recovery) -> _Attempt:
 def _recovery(level: Level, rates: _Rates) -> _Recovery:
     """The reading of a level, and the work of its drain done again.
 
-    Every failure breaks off the reading; the drain only those that need this level or a higher one, as the level
-    below holds what drains.
+    Every failure breaks off the reading; the work only those that need this level or a higher one, as the levels
+    below have copies of it.
     """
     reading = _stretch(level.recovery_seconds, rates.total)
     draining = _stretch(level.drain_seconds, rates.from_here)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,10 +13,12 @@ from sizing.run.demands.demands import Demands
 from sizing.run.evaluation import RunInputs, RunReport, evaluate
 from sizing.run.figures import with_arrays
 from sizing.run.targets import TargetCheck
+from sizing.run.tier import ROUNDING
 from sizing.storage.joint_rates import JointRates, joint_rates
 from sizing.storage.limits import Direction
 from sizing.storage.profile import StorageProfile
 from sizing.storage.rates import DIRECTIONS, RateField
+from sizing.storage.transfer import Numbers
 from sizing.units import MAX_BYTES, MAX_SECONDS
 
 DRAINED = "interval_seconds"
@@ -41,10 +44,11 @@ class Asked:
     demands: Demands
     inputs: RunInputs
 
-    def with_values(self, values: Mapping[str, object]) -> Asked:
-        """The same with some fields set to numbers or arrays."""
+    def with_values(self, values: Mapping[str, Any]) -> Asked:
+        """The same with some fields set to numbers or arrays, the interval to one that goes with the tiers."""
         blocks: dict[str, dict[str, object]] = {}
-        for field, value in values.items():
+        for field, given in values.items():
+            value = self.whole_interval_seconds(given) if field == INTERVAL else given
             block, name = field.rsplit(".", 1)
             blocks.setdefault(block, {})[name] = value
         checkpoint = with_arrays(self.inputs.checkpoint, blocks.get("checkpoint", {}))
@@ -52,6 +56,15 @@ class Asked:
         if rates := blocks.get("storage.profile"):
             profile = with_arrays(profile or StorageProfile.model_validate(dict.fromkeys(rates, 1.0)), rates)
         return Asked(self.demands, dataclasses.replace(self.inputs, checkpoint=checkpoint, profile=profile))
+
+    def whole_interval_seconds(self, seconds: Numbers) -> Numbers:
+        """The interval, or the next longer one that is a whole multiple of that of the tier in front."""
+        front = self.inputs.checkpoint.front_tiers
+        if not front:
+            return seconds
+        step = front[-1].interval_seconds
+        whole: Numbers = np.ceil(np.divide(seconds, step) * (1 - ROUNDING)) * step
+        return whole
 
     def at(self, values: Mapping[str, object]) -> RunReport:
         """The figures with some fields set to numbers or arrays, everything else as asked."""
@@ -65,7 +78,7 @@ class Asked:
             self.inputs.checkpoint if block == "checkpoint" else self.inputs.profile, name, None
         )
         if value is None and self.is_async and field == COPY_RATE:
-            return self.demands.gpu_link_bytes_per_second
+            return self.demands.copy_bytes_per_second
         return value
 
     def check(self, target: str, values: Mapping[str, object]) -> TargetCheck | None:
@@ -100,6 +113,12 @@ class Asked:
         """Whether saves drain in the background."""
         return self.inputs.checkpoint.mode == "async"
 
+    @property
+    def waits_for_room(self) -> bool:
+        """Whether an asynchronous save may stall for the drain, as its share need not fit host memory."""
+        checkpoint = self.inputs.checkpoint
+        return self.is_async and checkpoint.staging_bytes is not None and not checkpoint.front_tiers
+
     def asks(self, target: str) -> bool:
         """Whether the scenario sets a target."""
         return self.is_async if target == DRAINED else getattr(self.inputs.targets, target) is not None
@@ -124,5 +143,6 @@ def interval_bounds(asked: Asked) -> tuple[float, float]:
     """
     checkpoint = asked.inputs.checkpoint
     front, behind = checkpoint.front_tiers, checkpoint.archives
-    low = front[-1].interval_seconds * (1 + 1e-9) if front else 1e-3
-    return low, behind[0].interval_seconds if behind else MAX_SECONDS
+    step = front[-1].interval_seconds if front else 1e-3
+    high = behind[0].interval_seconds if behind else MAX_SECONDS
+    return (2 * step, np.floor(high / step * (1 + ROUNDING)) * step) if front else (step, high)

@@ -48,8 +48,18 @@ def best_interval_seconds(
         found = asked.at(given | {INTERVAL: intervals.ravel()}).interval.goodput_at_interval_fraction
         return np.broadcast_to(np.asarray(found, dtype=np.float64), intervals.size).reshape(intervals.shape)
 
-    best = peak(goodput, low=np.full(num_rows, bounds[0]), high=np.full(num_rows, bounds[1]))
-    return best if shape else float(best[0])
+    near = peak(goodput, low=np.full(num_rows, bounds[0]), high=np.full(num_rows, bounds[1]))
+    tried = np.clip(_whole_intervals_near(asked, near), *bounds)
+    best = np.take_along_axis(tried, np.argmax(np.nan_to_num(goodput(tried), nan=-np.inf), axis=-1)[:, None], axis=-1)
+    return best[:, 0] if shape else float(best[0, 0])
+
+
+def _whole_intervals_near(asked: Asked, seconds: _Array) -> _Array:
+    """The multiples of the interval in front that are next to each, as the goodput is the same between two of them."""
+    step = asked.inputs.checkpoint.front_tiers[-1].interval_seconds
+    whole: _Array = np.asarray(asked.whole_interval_seconds(seconds), dtype=np.float64)
+    near: _Array = whole[:, None] + step * np.arange(-1, 2)
+    return near
 
 
 def best_goodput_fraction(asked: Asked) -> float | None:

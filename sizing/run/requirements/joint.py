@@ -192,7 +192,7 @@ def _at_longer_interval(asked: Asked, targets: tuple[str, ...], read: Solution) 
     if not meets(np.array([longest]))[0]:
         return None
     interval = last_that_meets(meets, good=longest, bad=float(asked.inputs.checkpoint.interval_seconds))
-    return Solution(_floats(rates) | read.values | {INTERVAL: interval})
+    return Solution(_floats(rates) | read.values | {INTERVAL: float(asked.whole_interval_seconds(interval))})
 
 
 def _as_given(asked: Asked, joint: JointRates) -> Values:
@@ -231,11 +231,18 @@ def _at_best_interval(asked: Asked, rates: Values) -> tuple[Values, RunReport]:
     """Rates with the interval of the max goodput, or the longer one that the overhead target needs."""
     figures = asked.at(rates)
     best = best_interval_seconds(asked, figures, rates)
-    wanted = np.clip(np.maximum(best, _min_for_overhead(figures) * _ROUNDING), *interval_bounds(asked))
+    wanted = _whole(asked, np.maximum(best, _min_for_overhead(figures) * _ROUNDING))
     found = asked.at(rates | {INTERVAL: wanted})
     effective = found.interval.effective_interval_seconds
-    every = np.minimum(wanted if effective is None else effective, interval_bounds(asked)[1])
-    return rates | {INTERVAL: every}, found
+    every = _whole(asked, wanted if effective is None else effective)
+    given = rates | {INTERVAL: every}
+    return given, asked.at(given) if asked.inputs.checkpoint.front_tiers else found
+
+
+def _whole(asked: Asked, seconds: Numbers) -> Numbers:
+    """An interval within the bounds that goes with the tiers."""
+    low, high = interval_bounds(asked)
+    return np.minimum(asked.whole_interval_seconds(np.clip(seconds, low, high)), high)
 
 
 def _min_for_overhead(figures: RunReport) -> Numbers:

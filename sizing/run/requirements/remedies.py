@@ -38,16 +38,19 @@ def rates_text(values: Mapping[str, float]) -> str:
 
 
 def _remedy(asked: Asked, target: str) -> str:
-    if asked.is_async and target in ("max_stall_seconds", "max_overhead_fraction"):
+    is_stall = asked.is_async and target in ("max_stall_seconds", "max_overhead_fraction")
+    if is_stall and not asked.waits_for_room:
         return _copy_remedy(asked, target)
     solution = joint_solution(asked, (target,))
     if solution is None or not solution.values:
-        return _ADAPTERS if is_held_by_adapters(asked, target) else _NO_STORAGE
+        if is_held_by_adapters(asked, target):
+            return _ADAPTERS
+        return _copy_remedy(asked, target) if is_stall else _NO_STORAGE
     return f"{rates_text(solution.values)} would meet it"
 
 
 def _copy_remedy(asked: Asked, target: str) -> str:
-    """An asynchronous save stalls for the copy to the host alone."""
+    """Where the share fits host memory, no write rate shortens the stall of an asynchronous save."""
     most = float(MAX_BYTES)
 
     def meets(rates: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
@@ -55,7 +58,7 @@ def _copy_remedy(asked: Asked, target: str) -> str:
         return np.atleast_1d(np.asarray(check.met if check else False))
 
     if not meets(np.array([most]))[0]:
-        return "no rate of the copy from GPU to host meets it: a tier stalls for longer"
+        return "no rate of the copy from GPU to host meets it: what comes beside the copy stalls for longer"
     return f"min GPU-to-host bandwidth {rate_text(last_that_meets(meets, good=most, bad=1.0))} would meet it"
 
 

@@ -130,7 +130,10 @@ class _Runs:
         self.schedule = _Schedule(levels)
         self.drain_seconds = [float(level.drain_seconds) for level in levels]
         self.recovery_seconds = np.array([float(level.recovery_seconds) for level in levels])
-        self.shares = np.cumsum([float(level.used_fraction) for level in levels])
+        self.reading_seconds = self.recovery_seconds - [float(level.waiting_seconds) for level in levels]
+        used = np.array([float(level.used_fraction) for level in levels])
+        self.shares = np.cumsum(used)
+        self.outlived_until = self.shares - used * [1 - float(level.outlived_fraction) for level in levels]
         self.mtbf_seconds, self.random = mtbf_seconds, random
         self.clock, self.wall, self.recovering = np.zeros((3, num_runs))
         self.num_failures = np.zeros(num_runs, np.int64)
@@ -144,26 +147,32 @@ class _Runs:
         self._save(going, work)
         self.wall[going] += work
         needed = self._recover(going)
+        self._count_drained(going, self.wall[going] - self.reading_seconds[needed])
         survives = np.arange(len(self.kept))[:, None] >= needed
         back = np.where(survives, self.kept[:, going], 0.0).max(axis=0)
         self.kept[:, going] = np.where(survives, self.kept[:, going], back)
-        is_broken_off = np.arange(len(self.kept))[:, None] <= needed
-        self.drained_at[:, going] = np.where(is_broken_off, np.inf, self.drained_at[:, going])
+        goes_on = np.arange(len(self.kept))[:, None] > needed
+        self.drained_at[:, going] = np.where(goes_on, self.drained_at[:, going], np.inf)
         self.clock[going] = back
 
     def _save(self, going: Indices, work: Floats) -> None:
         """What each level has drained by the time of the failure, and what it still drains then."""
         began, wall = self.clock[going], self.wall[going]
+        self._count_drained(going, wall + work)
         for level, drain in enumerate(self.drain_seconds):
-            drained_before = self.drained_at[level, going] <= wall + work
-            kept = np.where(drained_before, self.draining[level, going], 0.0)
             drained = self.schedule.saved_at(began + np.maximum(0.0, work - drain), level)
-            kept = np.maximum(kept, np.where(drained > began, drained, 0.0))
+            kept = np.where(drained > began, drained, 0.0)
             self.kept[level, going] = np.maximum(self.kept[level, going], kept)
             last = self.schedule.saved_at(began + work, level)
             is_new = last > began
             self.draining[level, going] = np.where(is_new, last, self.draining[level, going])
             self.drained_at[level, going] = np.where(is_new, wall + last - began + drain, self.drained_at[level, going])
+
+    def _count_drained(self, going: Indices, wall: Floats) -> None:
+        """Keep what has drained by then."""
+        has_drained = self.drained_at[:, going] <= wall
+        kept = np.where(has_drained, self.draining[:, going], 0.0)
+        self.kept[:, going] = np.maximum(self.kept[:, going], kept)
 
     def _recover(self, going: Indices) -> Indices:
         """Pass the time of recovering, again where a failure strikes; the highest level that was needed."""
@@ -178,10 +187,13 @@ class _Runs:
         return needed
 
     def _fail(self, struck: Indices) -> Indices:
-        """The level that each failure needs."""
+        """The level that each failure needs; drains end that do not outlive it."""
         self.num_failures[struck] += 1
         draws = self.random.random(len(struck)) * self.shares[-1]
         needed: Indices = np.searchsorted(self.shares, draws, side="right").clip(0, len(self.shares) - 1)
+        ended = struck[draws >= self.outlived_until[needed]]
+        self._count_drained(ended, self.wall[ended])
+        self.drained_at[:, ended] = np.inf
         return needed
 
     def _until_failure(self, number: int) -> Floats:

@@ -10,11 +10,12 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.errors import InvalidInput
-from sizing.run.evaluation import RunFigures
+from sizing.run.evaluation import RunFigures, RunReport
 from sizing.run.goodput.levels import Level
 from sizing.run.goodput.multilevel import multilevel_goodput_fraction
 from sizing.run.goodput.shares import Shares, shares_of
 from sizing.run.simulation.monte_carlo import SimulatedRuns, simulate
+from sizing.run.tier import ROUNDING
 from sizing.units import SECONDS_PER_DAY, PositiveSeconds, seconds_text
 
 MAX_FAILURES = 200_000_000
@@ -122,16 +123,19 @@ def simulation_report(
         p50_goodput_fraction=float(median),
         p95_goodput_fraction=float(high),
         histogram=_histogram(runs),
-        notes=list(_notes(run.levels, levels)),
+        notes=list(_notes(run.report, levels)),
     )
 
 
 def with_whole_multiples(levels: Sequence[Level]) -> list[Level]:
-    """The levels with each interval lengthened to a whole multiple of that of the level before."""
+    """The levels with each interval lengthened to a whole multiple of that of the level before.
+
+    Only behind a tier that is held up by its own drain they are not so already.
+    """
     whole = [levels[0]]
     for level in levels[1:]:
         before = float(whole[-1].interval_seconds)
-        multiple = np.ceil(float(level.interval_seconds) / before * (1 - 1e-9))
+        multiple = np.ceil(float(level.interval_seconds) / before * (1 - ROUNDING))
         whole.append(replace(level, interval_seconds=float(multiple) * before))
     return whole
 
@@ -167,10 +171,12 @@ def _histogram(runs: SimulatedRuns) -> list[Bin]:
     ]
 
 
-def _notes(asked: Sequence[Level], simulated: Sequence[Level]) -> Iterator[str]:
-    for before, after in zip(asked, simulated, strict=True):
-        if not np.isclose(float(before.interval_seconds), float(after.interval_seconds), rtol=1e-6):
+def _notes(run: RunReport, simulated: Sequence[Level]) -> Iterator[str]:
+    intervals = [row.interval_seconds for row in run.tiers] or [run.interval.interval_seconds]
+    for asked, level in zip(intervals, simulated, strict=False):
+        effective = float(level.interval_seconds)
+        if effective > asked * (1 + ROUNDING):
             yield (
-                f"The interval of {seconds_text(float(before.interval_seconds))} was raised to "
-                f"{seconds_text(float(after.interval_seconds))}, a multiple of the interval of the tier before"
+                f"The interval of {seconds_text(asked)} was raised to {seconds_text(effective)}, as saves must drain "
+                "before the next ones"
             )

@@ -50,7 +50,8 @@ class TierRow(Figures):
         "Null without reliability, and for an object store behind the main storage."
     )
     rework_seconds: float = Field(
-        description="Mean seconds of lost work at such a failure (mean RPO): half an effective interval and the drain."
+        description="Mean seconds of lost work at such a failure (mean RPO): half an effective interval and the drain. "
+        "Drains that other failures have ended before add to it."
     )
     replicas: int = Field(description="Copies of each checkpoint in it.")
     loss_domain: LossDomain = Field(description="Smallest failure that takes its copies with it.")

@@ -18,7 +18,8 @@ from sizing.run.goodput.levels import Level
 from sizing.run.goodput.overhead import overhead_fraction
 from sizing.run.goodput.single_level import effective_interval_seconds
 from sizing.run.restore.restore import Restore
-from sizing.run.tier import ARCHIVE, Tier, TierKind
+from sizing.run.tier import ARCHIVE, ROUNDING, Tier, TierKind
+from sizing.run.tiers.drains import outlived_fraction, share_of_outlived
 from sizing.run.tiers.times import TierTimes, tier_times
 from sizing.run.write import Write
 from sizing.storage.profile import StorageProfile
@@ -61,7 +62,15 @@ def main_times(write: Write | None, restore: Restore) -> TierTimes | None:
 
     Source: `write.write_of` and `restore.restore_of`.
     """
-    return None if write is None else TierTimes(write.stall_seconds, write.drain_seconds, restore.seconds)
+    if write is None:
+        return None
+    return TierTimes(
+        write.stall_seconds,
+        write.drain_seconds,
+        restore.seconds,
+        write.stalled_by_planning_seconds,
+        write.stalled_by_staging_seconds,
+    )
 
 
 def saved_tiers(
@@ -76,16 +85,35 @@ def saved_tiers(
         mode = _mode(tier, checkpoint)
         asked = tier.interval_seconds if tier else checkpoint.interval_seconds
         if tier is None:
-            times = main if mode == "sync" or not saved else replace(main, stall_seconds=0.0)
+            times = main if mode == "sync" or not saved else main.behind_a_tier
         else:
-            times = tier_times(tier, mode, profile, demands=demands, strategy=checkpoint.restore, is_first=not saved)
+            times = tier_times(
+                tier,
+                mode,
+                profile,
+                demands=demands,
+                strategy=checkpoint.restore,
+                staging_bytes=checkpoint.staging_bytes,
+                is_first=not saved,
+            )
         period = effective_interval_seconds(asked, stall_seconds=times.stall_seconds, drain_seconds=times.drain_seconds)
         if saved:
             before = saved[-1]
             in_order = np.greater_equal(asked, before.interval_seconds)
-            period = np.where(in_order, np.maximum(period, before.effective_interval_seconds), np.nan)
+            period = np.where(in_order, _period_behind(before, asked=asked, period=period), np.nan)
         saved.append(SavedTier(tier, mode, asked, period, times))
     return saved
+
+
+def _period_behind(before: SavedTier, *, asked: Numbers, period: Numbers) -> Numbers:
+    """The interval in effect behind another tier: where its own drain has lengthened it, a whole multiple again.
+
+    Behind a tier that is held up itself it is at least as long as that tier's.
+    """
+    step = before.effective_interval_seconds
+    whole = np.ceil(np.divide(period, step) * (1 - ROUNDING)) * step
+    is_lengthened = np.greater(period, asked) & np.less_equal(step, before.interval_seconds)
+    return np.where(is_lengthened, whole, np.maximum(period, step))
 
 
 def _mode(tier: Tier | None, checkpoint: Checkpoint) -> Mode:
@@ -95,26 +123,35 @@ def _mode(tier: Tier | None, checkpoint: Checkpoint) -> Mode:
     return (tier.mode if tier else None) or checkpoint.mode
 
 
-def levels_of(saved: Sequence[SavedTier], reliability: Reliability | None, *, demands: Demands) -> list[Level]:
+def levels_of(
+    saved: Sequence[SavedTier], reliability: Reliability | None, *, checkpoint: Checkpoint, demands: Demands
+) -> list[Level]:
     """What the goodput is computed from: the tiers up to the main storage; none where failures are not known."""
     if reliability is None:
         return []
     levels: list[Level] = []
     recovered: Numbers = 0.0
+    outlived = outlived_fraction(checkpoint, reliability, demands=demands)
     for one in saved:
         if one.tier is not None and one.tier.kind == ARCHIVE:
             break
         fraction = recovered_fraction(one.tier, reliability, index=len(levels), demands=demands)
+        used, reading = np.maximum(0.0, fraction - recovered), _known(one.times.read_seconds)
+        recovery = reliability.recovery_seconds(reading)
         levels.append(
             Level(
                 interval_seconds=one.effective_interval_seconds,
                 stall_seconds=one.times.stall_seconds,
                 drain_seconds=one.times.drain_seconds,
-                recovery_seconds=reliability.recovery_seconds(_known(one.times.read_seconds)),
-                used_fraction=np.maximum(0.0, fraction - recovered),
+                recovery_seconds=recovery,
+                used_fraction=used,
+                outlived_fraction=share_of_outlived(outlived, begins=recovered, used=used),
+                waiting_seconds=np.maximum(0.0, recovery - reading),
             )
         )
         recovered = np.maximum(recovered, fraction)
+    if checkpoint.drain_survives is None and not demands.defaults.loses_drains:
+        return [*(replace(level, outlived_fraction=1.0, waiting_seconds=0.0) for level in levels[:-1]), *levels[-1:]]
     return levels
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 from sizing.errors import InvalidInput
 from sizing.layout.formats import Mode
 from sizing.run.demands.demands import Demands
 from sizing.run.demands.readings import RestoreStrategy
 from sizing.run.restore.exchange import exchange_of
+from sizing.run.stall import staging_wait_seconds
 from sizing.run.tier import NODE_KINDS, Tier
 from sizing.run.write import copy_bytes_per_second
 from sizing.storage.limits import transfer
@@ -19,11 +21,23 @@ from sizing.storage.transfer import Numbers
 
 @dataclass(frozen=True, slots=True)
 class TierTimes:
-    """Seconds for which a save stalls training, and drains after it; of a restore, None where not known."""
+    """Seconds for which a save stalls training, and drains after it; of a restore, None where not known.
+
+    Of the stall `planning_seconds` are spent on plans, and `staging_seconds` on waiting for room in host memory.
+    """
 
     stall_seconds: Numbers
     drain_seconds: Numbers
     read_seconds: Numbers | None
+    planning_seconds: Numbers = 0.0
+    staging_seconds: Numbers = 0.0
+
+    @property
+    def behind_a_tier(self) -> Self:
+        """Of a save that drains from the tier in front: training waits for its plans alone."""
+        return replace(
+            self, stall_seconds=self.planning_seconds, drain_seconds=self.drain_seconds + self.staging_seconds
+        )
 
 
 def tier_times(
@@ -33,18 +47,22 @@ def tier_times(
     *,
     demands: Demands,
     strategy: RestoreStrategy,
+    staging_bytes: Numbers | None,
     is_first: bool,
 ) -> TierTimes:
     """The times of a tier.
 
-    The first tier that is saved to asynchronously stalls training for the copy to host memory; the others drain from
-    the one before. A tier in the nodes is read back once, by the nodes that wrote it, and passed on; the adapters for
-    storage do not limit it.
+    The first tier that is saved to asynchronously stalls training for the copy to host memory, and for what must wait
+    for room there; the others drain from the one before. A tier in the nodes is read back once, by the nodes that
+    wrote it, and passed on; the adapters for storage do not limit it. Tiers take whole states of ranks, so there is
+    nothing to plan.
     Raises InvalidInput where a rate is missing.
     """
     demands = demands.through(None) if tier.kind in NODE_KINDS else demands
     profile = _profile(tier, main, demands)
-    stall, drain = _save_seconds(tier, mode, profile, main, demands=demands, is_first=is_first)
+    stall, drain = _save_seconds(
+        tier, mode, profile, main, demands=demands, staging_bytes=staging_bytes if is_first else None, is_first=is_first
+    )
     plan = demands.own_restore if tier.kind in NODE_KINDS else demands.restores[strategy]
     moved = transfer(profile, plan.demands, direction="read")
     reading = None if moved is None else moved.seconds + exchange_of(plan, demands)
@@ -52,13 +70,22 @@ def tier_times(
 
 
 def _save_seconds(
-    tier: Tier, mode: Mode, profile: StorageProfile, main: StorageProfile | None, *, demands: Demands, is_first: bool
+    tier: Tier,
+    mode: Mode,
+    profile: StorageProfile,
+    main: StorageProfile | None,
+    *,
+    demands: Demands,
+    staging_bytes: Numbers | None,
+    is_first: bool,
 ) -> tuple[Numbers, Numbers]:
     if tier.kind == "host-memory":
         return _copy_seconds(main, demands), 0.0
     if mode == "async":
         profile = profile.model_copy(update={"device_to_host_bytes_per_second": None})
-    demand = replace(demands.write, total_bytes=demands.written_bytes * _copies_sent(tier))
+    demand = replace(
+        demands.write, total_bytes=demands.written_bytes * _copies_sent(tier), planning_seconds_per_rank=0.0
+    )
     moved = transfer(profile, [demand], direction="write")
     if moved is None:
         raise InvalidInput.of(
@@ -69,7 +96,8 @@ def _save_seconds(
         )
     if mode == "sync":
         return moved.seconds, 0.0
-    return (_copy_seconds(main, demands) if is_first else 0.0), moved.seconds
+    waiting = staging_wait_seconds(moved.shared_seconds, staging_bytes=staging_bytes, demands=demands)
+    return (_copy_seconds(main, demands) if is_first else 0.0) + waiting, moved.seconds - waiting
 
 
 def _copy_seconds(main: StorageProfile | None, demands: Demands) -> Numbers:

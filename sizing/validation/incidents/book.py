@@ -17,6 +17,9 @@ RECKONED = Source("arithmetic", "Incidents: figures that the reports reckon them
 WITHIN = 0.2
 """Reports round, and name one of several runs."""
 
+NO_PLANS = {"planning_seconds_per_rank": 0.0}
+"""Of torchsnapshot and of levanter, whose ranks do not wait for a plan of rank 0 as PyTorch's DCP does."""
+
 GIB: int = parse_bytes("1 GiB")
 
 
@@ -74,7 +77,7 @@ def stall_seconds(report: SizingReport) -> float:
     return report.write.stall_seconds
 
 
-def planning_seconds(report: SizingReport) -> float | None:
-    """What planning takes of the save; None where the model gives it no time."""
-    limits = report.write.limits if report.write else []
-    return next((limit.seconds for limit in limits if limit.resource == "planning"), None)
+def planning_seconds(report: SizingReport) -> float:
+    """What planning takes of the save, of a format that plans."""
+    assert report.write is not None  # noqa: S101  likewise
+    return next(limit.seconds for limit in report.write.limits if limit.resource == "planning")

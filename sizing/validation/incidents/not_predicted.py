@@ -10,6 +10,7 @@ from sizing.validation.incidents.book import MEASURED, REPORTED, measured, repor
 
 _STORAGE = "the rate of its storage is not published"
 _ALL = "bytes, ranks and storage are not published"
+_ASSUMED = "it is the lower end of the planning time that is assumed"
 _DATA = "the model does not reckon what the data loader does"
 _EXPORT = "the model lacks an export beside the checkpoint"
 _SECOND_HAND = Source("tool", "Incidents that are known at second hand alone")
@@ -17,7 +18,7 @@ _SECOND_HAND = Source("tool", "Incidents that are known at second hand alone")
 _REPORTED = (
     ("marin-8514", "stall_seconds", "704 processes stalled, seconds", "the rate of that run's upload is not published"),
     ("marin-8469", "save_seconds", "5.36 TB saved by 64 GPUs, seconds", _STORAGE),
-    ("pytorch-149785", "seconds_after", "the same with plans cached, seconds", "the model has no cached plans"),
+    ("pytorch-149785", "seconds_after", "the same with plans cached, seconds", _ASSUMED),
     ("tnt-1064", "save_minutes", "397B saved, minutes", "ranks and storage are not published"),
     ("verl-7348", "seconds_before", "weights updated, seconds", "weights go from actor to rollout, not to storage"),
     ("verl-2860", "save_seconds", "saved by Megatron, seconds", _ALL),

@@ -8,7 +8,16 @@ from typing import Any
 from sizing.report import SizingReport, answer
 from sizing.scenario import scenario_from
 from sizing.validation.comparison import Comparison
-from sizing.validation.incidents.book import MEASURED, REPORTED, held, measured, reported, sharded, write_seconds
+from sizing.validation.incidents.book import (
+    MEASURED,
+    NO_PLANS,
+    REPORTED,
+    held,
+    measured,
+    reported,
+    sharded,
+    write_seconds,
+)
 
 _FIXED = "a save has a fixed time as well, which one size does not show: the more GPUs, the more it weighs"
 
@@ -49,7 +58,7 @@ def _torchsnapshot_replicated() -> Iterator[Comparison]:
         one_gpu, one_node, *more = rows
         rate = total / one_node["torchsnapshot_seconds"]
         for row in more:
-            profile = {"node_write_bytes_per_second": rate}
+            profile = {"node_write_bytes_per_second": rate} | NO_PLANS
             report = sharded(total, num_nodes=row["nodes"], gpus_per_node=row["gpus_per_node"], profile=profile)
             fact = f"torchsnapshot, {storage}: 20 GB by {row['nodes']} nodes at the rate of one, seconds"
             yield held(MEASURED, fact, write_seconds(report), row["torchsnapshot_seconds"], lacks=_FIXED)
@@ -66,7 +75,8 @@ def _torchsnapshot_sharded() -> Iterator[Comparison]:
     """7.8 GB in shards: the smallest run shows the rate of one writer."""
     facts = measured("torchsnapshot")["fsdp"]
     total, (fewest, *more) = facts["model_gb"] * 1e9, facts["rows"]
-    profile = {"writer_write_bytes_per_second": total / fewest["gpus"] / fewest["torchsnapshot_seconds"]}
+    rate = total / fewest["gpus"] / fewest["torchsnapshot_seconds"]
+    profile = {"writer_write_bytes_per_second": rate} | NO_PLANS
     for row in more:
         report = sharded(total, num_nodes=1, gpus_per_node=row["gpus"], profile=profile)
         fact = f"torchsnapshot, FSDP: 7.8 GB by {row['gpus']} GPUs at the rate of {fewest['gpus']}, seconds"

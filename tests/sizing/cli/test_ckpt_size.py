@@ -71,7 +71,7 @@ def test_yaml_is_read_and_flags_are_set_over_it(tmp_path: Path) -> None:
     path = write(
         tmp_path / "scenario.yaml",
         "model: {preset: megatron-1t}\nparallelism: {tensor: 8, pipeline: 64, data: 6}\n"
-        "storage: {profile: {write_bytes_per_second: 273 GB/s}}\n",
+        "checkpoint: {format: megatron}\nstorage: {profile: {write_bytes_per_second: 273 GB/s}}\n",
     )
     report = json.loads(ckpt_size(path, "--model", "gpt3-175b", "--pipeline", "8", "--json").stdout)
     assert report["model"]["name"] == "gpt3-175b"
@@ -80,7 +80,8 @@ def test_yaml_is_read_and_flags_are_set_over_it(tmp_path: Path) -> None:
 
 
 def test_a_number_with_an_exponent_is_a_number_in_yaml_too(tmp_path: Path) -> None:
-    scenario = "model: {preset: gpt2}\nstorage: {profile: {write_bytes_per_second: 1e9}}\n"
+    storage = "storage: {profile: {write_bytes_per_second: 1e9}}\n"
+    scenario = f"model: {{preset: gpt2}}\ncheckpoint: {{format: megatron}}\n{storage}"
     report = json.loads(ckpt_size(write(tmp_path / "scenario.yaml", scenario), "--json").stdout)
     assert report["write"]["bytes_per_second"] == pytest.approx(1e9)
 

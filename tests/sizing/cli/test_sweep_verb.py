@@ -42,8 +42,8 @@ def test_json_is_the_document_of_the_library_by_flags_or_by_file(tmp_path: Path)
 
 
 def test_csv_has_every_row_and_on_standard_error_what_has_no_answer() -> None:
-    flags = "--model gpt3-175b --tensor 7,8 --write-bandwidth 100GB/s,1TB/s --figure write.seconds --csv".split()
-    found = sweep_verb(*flags)
+    flags = "--model gpt3-175b --tensor 7,8 --write-bandwidth 100GB/s,1TB/s --figure write.seconds --csv"
+    found = sweep_verb(*flags.split(), "--format", "megatron")
     rows = list(csv.DictReader(io.StringIO(found.stdout)))
     assert [row["storage.profile.write_bytes_per_second"] for row in rows] == ["100000000000.0", "1000000000000.0"]
     assert float(rows[0]["write.seconds"]) == pytest.approx(10 * float(rows[1]["write.seconds"]))

@@ -16,7 +16,7 @@ def report_of(**changes: object) -> ClusterReport:
     return cluster_report(cluster_scenario_from(document(**changes)))  # type: ignore[arg-type]  # fields by name
 
 
-def profile(**rates: str) -> dict[str, dict[str, str]]:
+def profile(**rates: str | int) -> dict[str, dict[str, str | int]]:
     return {"profile": {"write_bytes_per_second": "40 GB/s", "read_bytes_per_second": "80 GB/s"} | rates}
 
 
@@ -117,7 +117,7 @@ COPY_SECONDS = CHECKPOINT_BYTES / (8 * 10e9)
 
 
 def test_asynchronous_jobs_stall_for_the_copy_alone_however_many_drain() -> None:
-    storage = profile(device_to_host_bytes_per_second="10 GB/s")
+    storage = profile(device_to_host_bytes_per_second="10 GB/s", planning_seconds_per_rank=0)
     report = report_of(num_jobs=500, checkpoint=ASYNC, storage=storage, horizon_seconds="2d")
     job = report.jobs[0]
     assert job.stall_alone_seconds == job.mean_stall_seconds == pytest.approx(COPY_SECONDS)
@@ -127,7 +127,8 @@ def test_asynchronous_jobs_stall_for_the_copy_alone_however_many_drain() -> None
 
 
 def test_a_drain_that_outlasts_the_interval_makes_the_next_save_wait() -> None:
-    storage = {"profile": {"write_bytes_per_second": "20 MB/s", "device_to_host_bytes_per_second": "10 GB/s"}}
+    rates = {"write_bytes_per_second": "20 MB/s", "device_to_host_bytes_per_second": "10 GB/s"}
+    storage = {"profile": rates | {"planning_seconds_per_rank": 0}}
     job = report_of(checkpoint=ASYNC, storage=storage, horizon_seconds="5d", compute_jitter_fraction=0.0).jobs[0]
     drain = CHECKPOINT_BYTES / 20e6
     assert job.mean_stall_seconds is None

@@ -139,7 +139,7 @@ def test_in_every_mode_and_with_tiers_what_is_met_as_given_is_what_the_answer_me
 ) -> None:
     fractions = sorted(tier["recovered_fraction"] for tier in front)
     tiers = [
-        tier | {"interval_seconds": interval / (3 - number), "recovered_fraction": fractions[number]}
+        tier | {"interval_seconds": interval / (4 - 2 * number), "recovered_fraction": fractions[number]}
         for number, tier in enumerate(front)
     ]
     asked = document(
@@ -191,7 +191,7 @@ def test_an_asynchronous_save_must_drain_in_its_interval_and_stalls_for_the_copy
         checkpoint={"mode": "async", "format": "torch-dist", "interval_seconds": 600, "observed_bytes": "13.8 TB"},
         targets={"max_stall_seconds": 3},
     )
-    asked["storage"]["profile"]["device_to_host_bytes_per_second"] = "10 GB/s"
+    asked["storage"]["profile"] |= {"device_to_host_bytes_per_second": "10 GB/s", "planning_seconds_per_rank": 0}
     report = requirements(asked)
     share = 13.8e12 / 3072
     drained = of(report, WRITE, "interval_seconds")
@@ -279,7 +279,7 @@ def test_with_tiers_the_main_storage_is_written_between_them() -> None:
         if requirement.value is not None:
             met, found = met_and_found(asked, requirement)
             assert met or requirement.target == "interval_seconds"
-            if met:
+            if met and requirement.field != INTERVAL:
                 assert found == pytest.approx(requirement.wanted, rel=1e-9)
     longest = of(report, INTERVAL, "min_goodput_fraction", "max").value
     assert longest is None or 600 < longest <= 12 * 3600
@@ -296,7 +296,9 @@ def test_with_tiers_a_goodput_just_below_the_highest_is_reached(below: float) ->
         requirement = of(report, INTERVAL, "min_goodput_fraction", sense)
         assert requirement.status in ("solved", "any")
         if requirement.value is not None:
-            assert goodput_at(asked, requirement.value) == pytest.approx(highest - below, abs=1e-9)
+            assert goodput_at(asked, requirement.value) >= highest - below
+            beyond = requirement.value + (-600 if sense == "min" else 600)
+            assert beyond <= 600 or goodput_at(asked, beyond) < highest - below
     above = requirements(tiered(min_goodput_fraction=highest + 1e-4))
     faster = of(above, INTERVAL, "min_goodput_fraction")
     assert faster.status == "none" or WRITE in faster.together_with
@@ -309,9 +311,9 @@ def goodput_at(asked: dict[str, Any], interval: float) -> float:
 
 
 def highest_goodput(asked: dict[str, Any]) -> float:
-    """Of many intervals, by the functions that answer."""
+    """Of every interval that goes with the tiers, by the functions that answer."""
     scenario = scenario_from(asked)
-    intervals = np.geomspace(601, 43_200, 100_001)
+    intervals = np.arange(1200, 43_201, 600)
     figures = evaluate(sized(scenario).demands, with_arrays(scenario, {INTERVAL: intervals}).run_inputs).report
     return float(np.max(np.asarray(figures.interval.goodput_at_interval_fraction)))
 
@@ -433,10 +435,56 @@ def test_what_drains_in_the_background_is_not_named_for_the_stall() -> None:
         checkpoint={"mode": "async", "format": "torch-dist", "interval_seconds": 600},
         targets={"max_stall_seconds": 0.1},
     )
-    asked["storage"]["profile"] |= {"planning_seconds_per_rank": 0.01, "device_to_host_bytes_per_second": "10 GB/s"}
+    asked["storage"]["profile"] |= {
+        "commit_seconds": 30,
+        "planning_seconds_per_rank": 0,
+        "device_to_host_bytes_per_second": "10 GB/s",
+    }
     report = requirements(asked)
-    assert answer(scenario_from(with_field(asked, WRITE, 1e21))).write.bottleneck == "planning"  # type: ignore[union-attr]  # it has a rate
+    assert answer(scenario_from(with_field(asked, WRITE, 1e21))).write.bottleneck == "commit"  # type: ignore[union-attr]  # it has a rate
     assert of(report, WRITE, "max_stall_seconds").reason.endswith("limited by device-to-host")
+
+
+def test_plans_that_training_waits_for_are_named_for_the_stall() -> None:
+    asked = document(
+        checkpoint={"mode": "async", "format": "torch-dist", "interval_seconds": 600},
+        targets={"max_stall_seconds": 0.1},
+    )
+    asked["storage"]["profile"] |= {"planning_seconds_per_rank": 0.01, "device_to_host_bytes_per_second": "10 GB/s"}
+    assert of(requirements(asked), WRITE, "max_stall_seconds").reason.endswith("limited by planning")
+
+
+def test_a_staging_budget_makes_the_stall_a_question_of_the_write_rate() -> None:
+    asked = document(
+        checkpoint={
+            "mode": "async",
+            "format": "torch-dist",
+            "interval_seconds": 3600,
+            "staging_bytes": "1 GB",
+            "observed_bytes": "13.8 TB",
+        },
+        targets={"max_stall_seconds": 30},
+    )
+    asked["storage"]["profile"] |= {"planning_seconds_per_rank": 0, "device_to_host_bytes_per_second": "10 GB/s"}
+    found = of(requirements(asked), WRITE, "max_stall_seconds").value
+    share = 13.8e12 / 3072
+    assert found == pytest.approx(13.8e12 * (1 - 1e9 / share) / (30 - share / 10e9), rel=1e-3)
+
+
+def test_the_interval_to_take_is_a_whole_multiple_of_the_tier_in_front() -> None:
+    tiers = [{"kind": "host-memory", "interval_seconds": 70, "recovered_fraction": 0.5}]
+    asked = document(
+        checkpoint={"mode": "async", "format": "torch-dist", "interval_seconds": 700, "tiers": tiers},
+        reliability={"mtbf_seconds": "3h"},
+        targets={"min_goodput_fraction": 0.8, "max_overhead_fraction": 0.3},
+    )
+    report = requirements(asked)
+    intervals = [row.value for row in report.requirements if row.field == INTERVAL and row.value is not None]
+    assert report.at_free_interval is not None
+    assert intervals
+    for seconds in (report.at_free_interval.interval_seconds, *intervals):
+        assert seconds / 70 == pytest.approx(round(seconds / 70), rel=1e-9)
+        answer(scenario_from(with_field(asked, INTERVAL, seconds)))
 
 
 def test_a_copy_that_the_link_of_the_gpu_is_too_slow_for_is_not_met_as_given() -> None:
@@ -445,9 +493,10 @@ def test_a_copy_that_the_link_of_the_gpu_is_too_slow_for_is_not_met_as_given() -
             checkpoint={"mode": "async", "format": "torch-dist", "interval_seconds": "1h"},
             targets={"max_stall_seconds": stall},
         )
+        asked["storage"]["profile"] |= {"planning_seconds_per_rank": 0}
         report = requirements(asked)
         copy_rate = of(report, COPY, "max_stall_seconds")
-        assert copy_rate.given == 31.5e9
+        assert copy_rate.given == 0.47 * 31.5e9
         assert report.met_as_given is copy_rate.met_as_given is is_met
         assert all(check.met for check in answer(scenario_from(asked)).targets) is is_met
 
@@ -467,12 +516,12 @@ def test_a_tier_that_holds_up_the_main_storage_is_what_is_named() -> None:
     assert effective is not None
     assert effective > 1000
     assert found.write is not None
-    assert found.write.seconds < 60
+    assert found.write.drain_seconds < 60
     assert any(warning.startswith("A burst buffer (tier in front) drains longer") for warning in found.warnings)
     assert not any(warning.startswith("A save drains for") for warning in found.warnings)
     report = requirements(asked)
     drained = of(report, WRITE, "interval_seconds")
-    assert drained.together_with[INTERVAL] == pytest.approx(effective)
+    assert effective <= drained.together_with[INTERVAL] < effective + 300
     assert report.at_free_interval is not None
     assert report.at_free_interval.interval_seconds >= effective
 

@@ -63,7 +63,7 @@ STAGE_FILES = StageFiles(
     reshards="everything",
     needs_distributed_optimizer=False,
     container=CONTAINERS["safetensors"],
-    has_metadata=False,
+    planning=None,
     assumptions=(),
     source="an example for this project's documentation",
 )

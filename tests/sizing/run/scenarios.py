@@ -18,6 +18,7 @@ ASYNC: dict[str, Any] = {
             "write_bytes_per_second": "100 GB/s",
             "read_bytes_per_second": "400 GB/s",
             "device_to_host_bytes_per_second": "20 GB/s",
+            "planning_seconds_per_rank": 0,
         }
     },
     "reliability": {"failures_per_node_day": 0.0038, "detection_seconds": "1min", "relaunch_seconds": "5min"},

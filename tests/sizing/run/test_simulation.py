@@ -67,9 +67,13 @@ def test_the_same_seed_gives_the_same_runs() -> None:
     assert again.goodput_fraction != other.goodput_fraction
 
 
-def test_intervals_that_do_not_divide_are_lengthened_and_noted() -> None:
-    report = simulated(tiered(PEERS | {"interval_seconds": 70}, NVME))
-    assert any("The interval of 10.0 min was raised to 10.5 min" in note for note in report.notes)
+def test_intervals_behind_a_tier_that_is_held_up_are_lengthened_and_noted() -> None:
+    slow = {"profile": {"node_write_bytes_per_second": "30 MB/s", "node_read_bytes_per_second": "1 GB/s"}}
+    report = simulated(tiered(NVME | {"interval_seconds": 60, "storage": slow}))
+    assert [note.partition(" was")[0] for note in report.notes] == [
+        "The interval of 60.00 s",
+        "The interval of 60.0 min",
+    ]
     levels = [Level(70.0, 1.0, 0.0, 0.0, 0.5), Level(600.0, 1.0, 0.0, 0.0, 0.5)]
     assert [level.interval_seconds for level in with_whole_multiples(levels)] == [70, 630]
 

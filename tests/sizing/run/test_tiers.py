@@ -139,6 +139,12 @@ def test_three_tiers_as_published_need_an_average_rate() -> None:
     [
         ([NVME, PEERS], "must have tiers in the order of their intervals"),
         ([PEERS | {"interval_seconds": "1h"}], "not below the 3600 s of the main storage"),
+        (
+            [PEERS | {"interval_seconds": 70}],
+            "checkpoint has an interval of 3600 s behind a tier with one of 70 s, of which it is no whole multiple, .*"
+            "give it 3570 s or 3640 s",
+        ),
+        ([PEERS, NVME | {"interval_seconds": 90}], "interval of 90 s behind a tier with one of 60 s.*: give it 120 s"),
         ([ARCHIVE, PEERS], "has a tier after an object-store.*put object stores last"),
         ([ARCHIVE | {"interval_seconds": 60}], "interval of 60 s, below the 3600 s of the main storage"),
         ([PEERS, NVME | {"recovered_fraction": 0.5}], "survives fewer failures than the tier before it"),
@@ -215,8 +221,9 @@ def test_the_required_write_rate_of_a_sweep_is_that_of_each_answer() -> None:
 
 
 def test_the_required_copy_rate_is_for_the_tier_that_copies() -> None:
-    scenario = tiered(PEERS, storage={"profile": {"write_bytes_per_second": "1 TB/s"}})
+    rates = {"write_bytes_per_second": "1 TB/s", "planning_seconds_per_rank": 0}
+    scenario = tiered(PEERS, storage={"profile": rates})
     rate = report(scenario).required.device_to_host_bytes_per_second
     assert rate == pytest.approx(BYTES / 16_384 / (0.05 * 60), rel=1e-6)
-    profile = {"write_bytes_per_second": "1 TB/s", "device_to_host_bytes_per_second": rate}
+    profile = rates | {"device_to_host_bytes_per_second": rate}
     assert report(scenario, storage={"profile": profile}).overhead.fraction == pytest.approx(0.05, rel=1e-6)

@@ -25,7 +25,13 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "all missed": LLAMA
     | {
         "checkpoint": {"format": "torch-dist", "interval_seconds": "30s"},
-        "storage": {"profile": {"write_bytes_per_second": "50 GB/s", "read_bytes_per_second": "50 GB/s"}},
+        "storage": {
+            "profile": {
+                "write_bytes_per_second": "50 GB/s",
+                "read_bytes_per_second": "50 GB/s",
+                "planning_seconds_per_rank": 0,
+            }
+        },
         "reliability": {"mtbf_seconds": "5min", "detection_seconds": 0, "relaunch_seconds": 30},
         "targets": {"min_goodput_fraction": 0.9, "max_stall_seconds": 1, "recovery_seconds": 10},
     },
@@ -57,7 +63,13 @@ SCENARIOS: dict[str, dict[str, Any]] = {
                 }
             ],
         },
-        "storage": {"profile": {"write_bytes_per_second": "50 GB/s", "read_bytes_per_second": "50 GB/s"}},
+        "storage": {
+            "profile": {
+                "write_bytes_per_second": "50 GB/s",
+                "read_bytes_per_second": "50 GB/s",
+                "planning_seconds_per_rank": 0,
+            }
+        },
         "retention": {"keep_last": 3, "free_fraction": 0.2, "redundancy_fraction": 0.25},
         "costs": {"per_terabyte": 200, "per_gigabyte_per_second": 5000, "per_lost_gpu_hour": 2.5, "run_seconds": "54d"},
     },
