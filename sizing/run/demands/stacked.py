@@ -62,6 +62,7 @@ def stacked(rows: Sequence[tuple[Demands, RestoreStrategy]]) -> StackedDemands:
         max_node_bytes=column(lambda row: row.max_node_bytes),
         largest_over_mean=column(lambda row: row.largest_over_mean),
         node=layouts[0].node,
+        defaults=layouts[0].defaults,
         gpu_links=column(lambda row: row.gpu_link_bytes_per_second),
         networks=column(lambda row: row.network_bytes_per_second, unknown=np.inf),
         own=_plan([row.own_restore for row in layouts]),
