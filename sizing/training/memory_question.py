@@ -28,8 +28,6 @@ RECOMPUTATIONS: tuple[Recomputation, ...] = get_args(Recomputation)
 HEADROOM_FRACTION = 0.1
 """Of a GPU's memory, kept for what is not counted, where no other share is asked for."""
 
-UNKNOWN_ACTIVATIONS = "Activations not counted: only a number of parameters is given. Give the model's architecture"
-
 
 class MemoryQuestion:
     """A model and how it is trained, in which format it is saved, on which nodes."""
@@ -63,7 +61,7 @@ class MemoryQuestion:
         """
         model = self.model(tensor=parallelism.tensor)
         inventory = trained_inventory(model.inventory, self.training)
-        num_layers = model.architecture.num_layers if model.architecture else 0
+        num_layers = model.num_layers
         cells = cells_of(stage_spans(inventory, parallelism, num_layers=num_layers), parallelism, ())
         sharding = self.sharding(parallelism)
         for recomputation in recomputations:

@@ -14,8 +14,9 @@ from sizing.layout.degrees import DegreeSearch, degrees_text
 from sizing.layout.formats import formats_of
 from sizing.layout.sharding import ZERO_STAGE_OF_WEIGHTS, has_distributed_optimizer, zero_stage_of
 from sizing.state.training import Recomputation
+from sizing.training.activations import uncounted_activations
 from sizing.training.gpu_memory import GpuMemory
-from sizing.training.memory_question import HEADROOM_FRACTION, RECOMPUTATIONS, UNKNOWN_ACTIVATIONS, MemoryQuestion
+from sizing.training.memory_question import HEADROOM_FRACTION, RECOMPUTATIONS, MemoryQuestion
 from sizing.units import decimal_bytes_text, percent_text
 
 MAX_TRIED = 100
@@ -28,7 +29,7 @@ _EXPERT_FACTORS = (1, 2, 4, 8)
 def memory_warnings(memory: GpuMemory, question: MemoryQuestion, given: Parallelism) -> Iterator[str]:
     """What a reader must know before believing that the layout runs."""
     if question.training.micro_batch_size is not None and memory.total_bytes is None:
-        yield UNKNOWN_ACTIVATIONS
+        yield from filter(None, [uncounted_activations(question.model(tensor=given.tensor))])
     if memory.runs is not False:
         yield from _gathered(memory, question, given)
         return
@@ -129,8 +130,7 @@ def _by_distance(question: MemoryQuestion, given: Parallelism) -> Iterator[Paral
 
 def _experts(question: MemoryQuestion, given: Parallelism) -> list[int]:
     """The given expert degree and some multiples."""
-    architecture = question.model(tensor=given.tensor).architecture
-    num_experts = (architecture.num_experts if architecture else None) or given.expert
+    num_experts = question.model(tensor=given.tensor).num_experts or given.expert
     return [given.expert * factor for factor in _EXPERT_FACTORS if num_experts % (given.expert * factor) == 0]
 
 
