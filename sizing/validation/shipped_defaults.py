@@ -13,6 +13,7 @@ from sizing.validation.comparison import EXACT, Comparison, Source
 _SHIPPED = Source("tool", "Defaults that frameworks ship, read from their source code (1 is yes, 0 is no)")
 
 _NUM_GPUS = 16
+"""Two nodes: enough that writers of one node, of one replica and of all ranks are different numbers."""
 
 
 def shipped_defaults() -> Iterator[Comparison]:

@@ -183,6 +183,6 @@ def _warnings(asked: Asked, found: Sequence[Requirement], *, has_solution: bool)
     low, high = (_value(found, INTERVAL, sense) for sense in ("min", "max"))
     if low is not None and high is not None and low > high:
         yield (
-            f"No interval meets all targets: the min interval of {seconds_text(low)} is longer than the max interval "
-            f"of {seconds_text(high)}. Raise the write bandwidth or relax a target"
+            f"At the bandwidths given no interval meets all targets: the min interval of {seconds_text(low)} is longer "
+            f"than the max interval of {seconds_text(high)}. Raise the write bandwidth or relax a target"
         )

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from sizing.run.failures import seconds_before_reading
 from sizing.run.requirements.asked import COPY_RATE, INTERVAL, READ_RATE, WRITE_RATE, Asked
 from sizing.run.requirements.edge import last_that_meets
 from sizing.run.requirements.joint import is_held_by_adapters, joint_solution
@@ -41,6 +42,9 @@ def _remedy(asked: Asked, target: str) -> str:
     is_stall = asked.is_async and target in ("max_stall_seconds", "max_overhead_fraction")
     if is_stall and not asked.waits_for_room:
         return _copy_remedy(asked, target)
+    before = seconds_before_reading(asked.inputs.reliability)
+    if target == "recovery_seconds" and before >= (asked.inputs.targets.recovery_seconds or 0.0):
+        return f"no storage meets it: detection and relaunch alone take {seconds_text(float(before))}"
     solution = joint_solution(asked, (target,))
     if solution is None or not solution.values:
         if is_held_by_adapters(asked, target):

@@ -557,7 +557,7 @@ def test_a_goodput_target_without_failures_is_said_to_be_unanswered() -> None:
 def test_targets_that_contradict_each_other_are_named() -> None:
     wanted = {"max_overhead_fraction": 0.001, "min_goodput_fraction": 0.9}
     assert any(
-        "No interval meets all targets" in warning for warning in requirements(document(targets=wanted)).warnings
+        "no interval meets all targets" in warning for warning in requirements(document(targets=wanted)).warnings
     )
 
 
