@@ -81,7 +81,7 @@ def _models() -> Iterable[Entry]:
     for model in catalog().values():
         whole = counted(model)
         origin = "published" if model.num_parameters == whole.num_parameters else "computed"
-        cells = (model.name, model.architecture.family, f"{whole.num_parameters:,}", origin, model.source)
+        cells = (model.name, model.family, f"{whole.num_parameters:,}", origin, model.source)
         yield Entry(model.name, cells, _document(whole))
 
 

@@ -68,6 +68,8 @@ _CATALOGS: dict[str, Callable[[], Iterable[str]]] = {
 FLAGS = (
     Flag("--model", "model.preset", "NAME", "megatron-1t", alone=True),
     Flag("--parameters", "model.num_parameters", "N", "70B", alone=True),
+    Flag("--active", "model.num_active_parameters", "N", "32B"),
+    Flag("--experts", "model.num_experts"),
     Flag("--framework", "training.framework", "NAME"),
     Flag("--precision", "training.precision", "NAME"),
     Flag("--optimizer", "training.optimizer", "NAME"),

@@ -90,8 +90,7 @@ class DegreeSearch:
         return kept
 
     def _stages(self) -> Iterator[int]:
-        architecture = self.model.architecture
-        num_layers = architecture.num_layers if architecture else MAX_STAGES_OF_A_COUNT
+        num_layers = self.model.num_layers or MAX_STAGES_OF_A_COUNT
         return (p for p in range(1, num_layers + 1) if not self.even_stages or num_layers % p == 0)
 
     def _with_experts(self, degrees: dict[str, int]) -> Iterator[dict[str, int]]:
@@ -104,7 +103,7 @@ class DegreeSearch:
     def _expert_degrees(self) -> Sequence[int]:
         if self.experts is not None:
             return self.experts
-        num_experts = self.model.architecture.num_experts if self.model.architecture else None
+        num_experts = self.model.num_experts
         return divisors(num_experts) if num_experts and "expert" in self.saved_as.takes else (1,)
 
     def _with_sharding(self, degrees: dict[str, int]) -> Iterator[dict[str, int]]:

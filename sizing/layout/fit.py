@@ -9,6 +9,7 @@ from sizing.errors import InvalidInput
 from sizing.layout.parallelism import Parallelism
 from sizing.model import ResolvedModel
 from sizing.model.architecture import Architecture
+from sizing.model.inventory import Inventory
 
 
 def check_fit(model: ResolvedModel, parallelism: Parallelism, cluster: Cluster) -> None:
@@ -24,14 +25,17 @@ def check_fit(model: ResolvedModel, parallelism: Parallelism, cluster: Cluster) 
             value=expected,
             remedy="change a degree or num_gpus",
         )
-    if model.architecture is None:
+    if not model.num_layers:
         _check_count(parallelism, model.num_parameters)
-        return
-    for field, degree, name, size in _divisions(parallelism, model.architecture):
+    for field, degree, name, size in _divisions(parallelism, model):
         if size % degree:
             raise _does_not_divide(field, degree, name, size)
-    _check_heads(parallelism.tensor, model.architecture)
-    _check_layers(parallelism, model.architecture.num_layers)
+    if model.architecture is not None:
+        _check_heads(parallelism.tensor, model.architecture)
+    else:
+        _check_parts(parallelism.tensor, model.inventory)
+    if model.num_layers:
+        _check_layers(parallelism, model.num_layers)
 
 
 def _check_count(parallelism: Parallelism, num_parameters: int) -> None:
@@ -42,23 +46,49 @@ def _check_count(parallelism: Parallelism, num_parameters: int) -> None:
             value=parallelism.model_parallel_size,
             remedy="lower tensor or pipeline",
         )
-    if parallelism.expert > 1:
-        raise _no_experts(parallelism.expert)
 
 
-def _divisions(p: Parallelism, a: Architecture) -> Iterator[tuple[str, int, str, int]]:
+def _divisions(p: Parallelism, model: ResolvedModel) -> Iterator[tuple[str, int, str, int]]:
     """Field, degree, and the name and size that it must divide."""
+    if model.architecture is not None:
+        yield from _widths(p, model.architecture)
+    else:
+        yield from _parts(p, model.inventory)
+    if model.num_experts is not None:
+        yield "expert", p.expert, "num_experts", model.num_experts
+    elif p.expert > 1:
+        raise _no_experts(p.expert)
+
+
+def _widths(p: Parallelism, a: Architecture) -> Iterator[tuple[str, int, str, int]]:
     yield "tensor", p.tensor, "num_attention_heads", a.num_attention_heads
     if a.dense_layers:
         yield "tensor", p.tensor, "the feed-forward width", a.ffn_width
     if a.num_experts is None:
-        if p.expert > 1:
-            raise _no_experts(p.expert)
         return
-    yield "expert", p.expert, "num_experts", a.num_experts
     yield "expert_tensor", p.expert_tensor_degree, "expert_ffn_hidden_size", a.expert_width
     if a.shared_expert_width:
         yield "tensor", p.tensor, "the shared experts' width", a.shared_expert_width
+
+
+def _parts(p: Parallelism, inventory: Inventory) -> Iterator[tuple[str, int, str, int]]:
+    """What is cut by its inputs is summed over the ranks, so that each must hold a share of its own."""
+    for group in inventory:
+        if group.cut and group.placement == "layers":
+            degree = p.expert_tensor_degree if group.experts else p.tensor
+            yield "expert_tensor" if group.experts else "tensor", degree, f"the parts of {group.name},", group.pieces
+
+
+def _check_parts(tensor: int, inventory: Inventory) -> None:
+    """Of other tensors several ranks may hold the same part, if all parts are held by as many."""
+    for group in inventory:
+        if group.placement == "layers" and not group.experts and group.pieces % tensor and tensor % group.pieces:
+            raise InvalidInput.of(
+                "parallelism.tensor",
+                f"must divide the parts of {group.name}, {group.pieces}, or be a multiple of them",
+                value=tensor,
+                remedy=f"the nearest valid degrees are {_nearest_divisors(group.pieces, tensor)}",
+            )
 
 
 def _check_heads(tensor: int, a: Architecture) -> None:

@@ -102,8 +102,7 @@ def _plan(
     files_per_rank: int | None,
 ) -> Plan:
     parts = saved_parts(training, has_weights_beside_master=saved_as.has_weights_beside_master(parallelism))
-    num_layers = model.architecture.num_layers if model.architecture else 0
-    spans = stage_spans(inventory, parallelism, num_layers=num_layers)
+    spans = stage_spans(inventory, parallelism, num_layers=model.num_layers)
     return Plan(
         spans=spans,
         cells=cells_of(spans, parallelism, parts),
@@ -111,13 +110,8 @@ def _plan(
         parts=parts,
         precision=training.precision,
         files_per_rank=files_per_rank or 1,
-        experts_per_rank=_experts_per_rank(model, parallelism),
+        experts_per_rank=(model.num_experts or 0) // parallelism.expert,
     )
-
-
-def _experts_per_rank(model: ResolvedModel, parallelism: Parallelism) -> int:
-    num_experts = model.architecture.num_experts if model.architecture else None
-    return (num_experts or 0) // parallelism.expert
 
 
 def trained_inventory(inventory: Inventory, training: Training) -> Inventory:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from sizing.layout.parallelism import Parallelism
-from sizing.model.inventory import Inventory, TensorGroup
+from sizing.model.inventory import Inventory, TensorGroup, layers_between
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class StageSpan:
 
     stages: range
     layers: range
-    expert_layers: range
+    expert_layers: Sequence[int]
     holdings: tuple[Holding, ...]
 
 
@@ -98,9 +98,28 @@ def _edges(inventory: Inventory, stages: _LayerSplit) -> list[int]:
     for group in inventory:
         if group.placement == "spread":
             edges.add(group.tensor_parameters % stages.count)
-        for layer in {group.layers.start, group.layers.stop} - {0, stages.num_layers}:
-            edges |= {stages.stage_of(layer), stages.stage_of(layer) + 1}
+    for layers in {group.layers for group in inventory if group.layers}:
+        edges |= _edges_of_run(layers, stages) if _is_run(layers) else _edges_of_pattern(layers, stages)
     return sorted(edges)
+
+
+def _is_run(layers: Sequence[int]) -> bool:
+    return layers[-1] - layers[0] == len(layers) - 1
+
+
+def _edges_of_run(layers: Sequence[int], stages: _LayerSplit) -> set[int]:
+    """Both ends of consecutive layers stand on stages of their own."""
+    ends = (stages.stage_of(layer) for layer in {layers[0], layers[-1] + 1} - {0, stages.num_layers})
+    return {edge for stage in ends for edge in (stage, stage + 1)}
+
+
+def _edges_of_pattern(layers: Sequence[int], stages: _LayerSplit) -> set[int]:
+    """Stages that differ from the one before in which of their layers belong to a pattern."""
+    chunks = [stages.layers_on(stage) for stage in range(stages.count)]
+    patterns = [
+        [layer - chunk.start for layer in layers_between(layers, chunk.start, chunk.stop)] for chunk in chunks
+    ]
+    return {stage + 1 for stage, (left, right) in enumerate(pairwise(patterns)) if left != right}
 
 
 def _span(inventory: Inventory, stages: _LayerSplit, first: int, past: int) -> StageSpan:
@@ -111,13 +130,18 @@ def _span(inventory: Inventory, stages: _LayerSplit, first: int, past: int) -> S
     return StageSpan(range(first, past), layers, _expert_layers(inventory, stages, first, layers), holdings)
 
 
-def _expert_layers(inventory: Inventory, stages: _LayerSplit, stage: int, layers: range) -> range:
-    """The layers of a stage that hold routed experts; they are its last ones."""
+def _expert_layers(inventory: Inventory, stages: _LayerSplit, stage: int, layers: range) -> Sequence[int]:
+    """The layers of a stage that hold routed experts; where only counts are known, the stage is one."""
     routed = [group for group in inventory if group.experts]
-    first = min((group.layers.start for group in routed if group.placement == "layers"), default=layers.stop)
+    if any(group.placement == "spread" for group in routed):
+        return range(1)
+    in_layers = {group.layers for group in routed if group.placement == "layers"}
+    held = [layers_between(each, layers.start, layers.stop) for each in in_layers]
+    found = held[0] if len(held) == 1 else sorted({layer for each in held for layer in each})
     num_modules = min((group.count for group in routed if group.placement == "last-stage"), default=0)
-    past = layers.stop + (num_modules if stage == stages.count - 1 else 0)
-    return range(max(layers.start, min(first, layers.stop)), past) if routed else range(layers.stop, layers.stop)
+    if not num_modules or stage < stages.count - 1:
+        return found
+    return (*found, *range(layers.stop, layers.stop + num_modules))
 
 
 def _held(group: TensorGroup, *, stage: int, num_stages: int, layers: range) -> Iterator[Holding]:
@@ -126,8 +150,7 @@ def _held(group: TensorGroup, *, stage: int, num_stages: int, layers: range) -> 
     shape, pieces, count, is_copy = group.shape, group.pieces, group.count, False
     match group.placement:
         case "layers":
-            common = range(max(layers.start, group.layers.start), min(layers.stop, group.layers.stop))
-            count *= len(common)
+            count *= len(layers_between(group.layers, layers.start, layers.stop))
         case "first-stage":
             count *= is_first
         case "last-stage":

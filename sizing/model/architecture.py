@@ -49,7 +49,11 @@ class Architecture(BaseModel):
     max_positions: Width | None = Field(
         None, description="Rows of the learned position table, only in families that learn one. Default: the family's."
     )
-    tied_embeddings: bool = Field(True, description="Whether the output head uses the weights of the embedding.")
+    tied_embeddings: bool | None = Field(
+        None,
+        description="Whether the output head uses the weights of the embedding. "
+        "Default: the family's. Required with qwen2 and qwen3, whose small models tie them and whose large ones do not.",
+    )
     attention_bias: bool | None = Field(
         None, description="Whether all projections of attention have biases. Default: the family's."
     )
@@ -130,6 +134,11 @@ class Architecture(BaseModel):
                 f"has max_positions, but {self.family} models learn no position table",
                 "remove max_positions",
             )
+        if self.tied_embeddings is None and self.traits.tied is None:
+            yield (
+                f"is a {self.family} without tied_embeddings",
+                "give true where the output head uses the embedding's weights, else false",
+            )
         yield from self._expert_contradictions()
         yield from self._latent_contradictions()
 
@@ -173,6 +182,11 @@ class Architecture(BaseModel):
     def traits(self) -> Traits:
         """What the family determines."""
         return TRAITS[self.family]
+
+    @property
+    def ties_embeddings(self) -> bool:
+        """Whether the output head uses the weights of the embedding."""
+        return bool(self.traits.tied if self.tied_embeddings is None else self.tied_embeddings)
 
     @property
     def kv_heads(self) -> int:

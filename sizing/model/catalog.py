@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import functools
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, JsonValue, model_validator
 
 from sizing.catalog_file import CatalogEntry, entries, entry_named
+from sizing.errors import require_one_of
 from sizing.model.architecture import Architecture
-from sizing.model.inventory import inventory_of, num_parameters
+from sizing.model.composed import Composition
+from sizing.model.huggingface import model_from
+from sizing.model.inventory import Inventory, inventory_of, num_parameters
 
 
 class CatalogModel(CatalogEntry):
@@ -22,7 +26,35 @@ class CatalogModel(CatalogEntry):
     num_parameters_source: str | None = Field(
         None, description="Publication that states the same count. Null when there is none."
     )
-    architecture: Architecture = Field(description="Layers, widths and heads as published.")
+    architecture: Architecture | None = Field(
+        None, description="Layers, widths and heads as published. Null where huggingface_config says them."
+    )
+    huggingface_config: dict[str, JsonValue] | None = Field(
+        None,
+        description="Fields of the published config.json that tell the tensors. Null where architecture says them.",
+    )
+
+    @model_validator(mode="after")
+    def _one_description(self) -> Self:
+        require_one_of(self, ("architecture", "huggingface_config"))
+        return self
+
+    @property
+    def described(self) -> Architecture | Composition:
+        """What it is."""
+        return self.architecture or model_from(self.huggingface_config or {})
+
+    @property
+    def inventory(self) -> Inventory:
+        """Its tensors."""
+        described = self.described
+        return inventory_of(described) if isinstance(described, Architecture) else described.inventory
+
+    @property
+    def family(self) -> str:
+        """What it is built like: a family of Architecture, or a model_type."""
+        described = self.described
+        return described.family if isinstance(described, Architecture) else described.model_type
 
 
 @functools.cache
@@ -33,7 +65,7 @@ def catalog() -> dict[str, CatalogModel]:
 
 def counted(model: CatalogModel) -> CatalogModel:
     """The same with the parameters of its tensors, counted."""
-    return model.model_copy(update={"num_parameters": num_parameters(inventory_of(model.architecture))})
+    return model.model_copy(update={"num_parameters": num_parameters(model.inventory)})
 
 
 def model_named(name: str) -> CatalogModel:

@@ -34,7 +34,8 @@ class Traits:
     `norm_tensors` is 2 for LayerNorm (weight and bias), 1 for RMSNorm. `max_positions` is the family's habit
     where learned positions are used and the architecture does not say. `has_experts`: the family may have a
     mixture of experts; `latent_attention`: multi-head latent attention (DeepSeek-AI 2024, arXiv 2405.04434).
-    `dropout`: published runs were trained with it.
+    `dropout`: published runs were trained with it. `tied`: whether its models use the embedding as output head, None
+    where some do and others do not.
     """
 
     norm_tensors: Literal[1, 2]
@@ -52,6 +53,7 @@ class Traits:
     shared_expert_gate: bool = False
     latent_attention: bool = False
     dropout: bool = False
+    tied: bool | None = False
 
     @property
     def learned_positions(self) -> bool:
@@ -62,18 +64,18 @@ class Traits:
 _BIASES = {"qkv_bias": True, "attention_output_bias": True, "ffn_bias": True}
 
 TRAITS: dict[Family, Traits] = {
-    "gpt2": Traits(2, **_BIASES, max_positions=1024, dropout=True),
-    "opt": Traits(2, **_BIASES, max_positions=2048, unused_positions=2, dropout=True),
-    "bloom": Traits(2, **_BIASES, embedding_norm=True),
+    "gpt2": Traits(2, **_BIASES, max_positions=1024, dropout=True, tied=True),
+    "opt": Traits(2, **_BIASES, max_positions=2048, unused_positions=2, dropout=True, tied=True),
+    "bloom": Traits(2, **_BIASES, embedding_norm=True, tied=True),
     "gpt-j": Traits(2, ffn_bias=True, head_bias=True, norms_per_layer=1),
     "gpt-neox": Traits(2, **_BIASES),
     "llama": Traits(1, gated_ffn=True),
     "mixtral": Traits(1, gated_ffn=True, has_experts=True),
-    "qwen2": Traits(1, gated_ffn=True, qkv_bias=True, has_experts=True, shared_expert_gate=True),
-    "qwen3": Traits(1, gated_ffn=True, query_key_norms=True, has_experts=True),
+    "qwen2": Traits(1, gated_ffn=True, qkv_bias=True, has_experts=True, shared_expert_gate=True, tied=None),
+    "qwen3": Traits(1, gated_ffn=True, query_key_norms=True, has_experts=True, tied=None),
     "deepseek": Traits(1, gated_ffn=True, has_experts=True, latent_attention=True),
-    "gemma": Traits(1, gated_ffn=True),
-    "gemma2": Traits(1, gated_ffn=True, norms_per_layer=4),
+    "gemma": Traits(1, gated_ffn=True, tied=True),
+    "gemma2": Traits(1, gated_ffn=True, norms_per_layer=4, tied=True),
     "phi3": Traits(1, gated_ffn=True),
-    "falcon": Traits(2, norms_per_layer=1),
+    "falcon": Traits(2, norms_per_layer=1, tied=True),
 }

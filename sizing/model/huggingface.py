@@ -1,24 +1,35 @@
-"""From a Hugging Face `config.json` to an Architecture: one row of `huggingface.toml` per model_type.
+"""From a Hugging Face `config.json` to a model: by a row of `huggingface.toml`, or composed of pieces.
 
-Nothing is guessed: an unknown model_type, a missing field or a value that would change the count in a way not
-known here is refused by name.
+A row of `huggingface.toml` says which Architecture the config of a model_type describes; other model_types are
+composed of pieces (`composed`). Nothing is guessed: an unknown model_type, a missing field or a value that would change
+the count in a way not known here is refused by name.
 """
 
 from __future__ import annotations
 
 import functools
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import resources
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from sizing.errors import InvalidInput, Problem, explain, unknown_name
+from sizing.errors import InvalidInput, Problem, explain
 from sizing.model.architecture import Architecture
+from sizing.model.composed import Composition, composed_types, composition_of
 from sizing.model.families import Family
+from sizing.provenance import Assumption
+from sizing.spelling import nearest
 
 Config = Mapping[str, JsonValue]
 FIELD = "model.huggingface_config"
+OTHER_WAYS = "give model.architecture, or model.num_parameters where only a count is known"
+"""For a model of which no config is known here."""
+
+_TEXT_TYPES = {"emu3": "emu3_text_model", "llava": "llama", "mistral3": "mistral"}
+"""model_type of a text_config that does not say its own, where it is not that of the whole with `_text`."""
+_OTHER_TOWERS = ("vision_config", "audio_config", "vq_config", "encoder_config")
+_MULTI_TOKEN_PREDICTION = ("num_nextn_predict_layers", "num_mtp_modules", "num_mtp_layers", "mtp_num_hidden_layers")
 
 _MAY_BE_ABSENT = {"ffn_hidden_size", "num_kv_heads", "head_dim", "attention_bias", "ffn_bias", "q_lora_rank"}
 
@@ -48,15 +59,75 @@ class ConfigClass(BaseModel):
 def config_classes() -> dict[str, ConfigClass]:
     """Every model_type that is known."""
     text = resources.files(__package__).joinpath("huggingface.toml").read_text(encoding="utf-8")
-    return {name: ConfigClass.model_validate(row) for name, row in tomllib.loads(text).items()}
+    rows = tomllib.loads(text)
+    whole = {name: rows[row.pop("like")] | row if "like" in row else row for name, row in rows.items()}
+    return {name: ConfigClass.model_validate(row) for name, row in whole.items()}
 
 
-def architecture_from(config: Config) -> Architecture:
-    """The Architecture that a `config.json` describes.
+def known_model_types() -> list[str]:
+    """Every model_type whose config is understood."""
+    return sorted({*config_classes(), *composed_types()})
+
+
+def model_from(config: Config) -> Architecture | Composition:
+    """The model that a `config.json` describes; of one that also sees or hears the language model.
 
     Raises InvalidInput for an unknown model_type, a missing or contradicting field.
     """
-    kind = _config_class(config)
+    config = _of_language_model(config)
+    model_type = config.get("model_type")
+    if not isinstance(model_type, str):
+        raise InvalidInput.of(
+            f"{FIELD}.model_type", "must be text", value=model_type, remedy="give the whole config.json"
+        )
+    if model_type in config_classes():
+        return _architecture_from(config, config_classes()[model_type])
+    if model_type in composed_types():
+        return composition_of(config)
+    known = known_model_types()
+    close = ", ".join(nearest(model_type, known, max_names=3))
+    near = f"the nearest of the {len(known)} model_types are {close}" if close else f"{len(known)} model_types are known"
+    raise InvalidInput.of(
+        f"{FIELD}.model_type",
+        "must be a model_type that is counted here",
+        value=model_type,
+        remedy=f"{near}; for another model {OTHER_WAYS}",
+    )
+
+
+def left_out(config: Config) -> Iterator[Assumption]:
+    """What a config describes beside the model that is counted."""
+    text = config.get("text_config")
+    if isinstance(text, dict):
+        others = [name for name in config if name.endswith("_config") and name in _OTHER_TOWERS]
+        yield Assumption(
+            field=FIELD,
+            value=str(_of_language_model(config).get("model_type")),
+            reason=f"the language model of text_config alone; {', '.join(others) or 'other parts'} not counted",
+        )
+    for name, modules in _of_language_model(config).items():
+        if name in _MULTI_TOKEN_PREDICTION and isinstance(modules, int) and modules > 0:
+            yield Assumption(
+                field=f"{FIELD}.{name}",
+                value=modules,
+                reason="multi-token-prediction modules are not counted, as transformers leaves them out; "
+                "model.architecture.num_mtp_layers counts those of the deepseek family",
+            )
+
+
+def _of_language_model(config: Config) -> Config:
+    """The part of a config that describes the language model: all of it, or its `text_config`."""
+    text = config.get("text_config")
+    if not isinstance(text, dict):
+        return config
+    whole = str(config.get("model_type"))
+    inherited = {"model_type": _TEXT_TYPES.get(whole, f"{whole}_text")}
+    if "tie_word_embeddings" in config:
+        inherited["tie_word_embeddings"] = config["tie_word_embeddings"]
+    return inherited | text
+
+
+def _architecture_from(config: Config, kind: ConfigClass) -> Architecture:
     _check_model_class(config, kind)
     _check_must_equal(config, kind)
     fields = _mapped(config, kind) | _particulars(config)
@@ -64,18 +135,6 @@ def architecture_from(config: Config) -> Architecture:
         return Architecture.model_validate({"family": kind.family} | fields)
     except ValidationError as error:
         raise _in_the_words_of_the_config(explain(error, Architecture), kind) from None
-
-
-def _config_class(config: Config) -> ConfigClass:
-    model_type = config.get("model_type")
-    if not isinstance(model_type, str):
-        raise InvalidInput.of(
-            f"{FIELD}.model_type", "must be text", value=model_type, remedy="give the whole config.json"
-        )
-    known = config_classes()
-    if model_type not in known:
-        raise unknown_name(f"{FIELD}.model_type", model_type, known=known)
-    return known[model_type]
 
 
 def _check_model_class(config: Config, kind: ConfigClass) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -28,14 +29,14 @@ class TensorGroup:
 
     `shape` is that of the whole, uncut tensor; `pieces` the number of equal indivisible parts that tensor
     parallelism may deal out along dimension `cut`. `experts` is the number of routed experts that have such a
-    tensor, 0 where it is none of an expert's. Tensors that are not trained have no optimizer state.
+    tensor, 0 where it is none of an expert's. `layers` are sorted. Tensors that are not trained have no optimizer state.
     """
 
     name: str
     shape: tuple[int, ...]
     pieces: int
     placement: Placement = "layers"
-    layers: range = range(0)
+    layers: Sequence[int] = range(0)
     count: int = 1
     experts: int = 0
     cut: int = 0
@@ -64,6 +65,15 @@ class TensorGroup:
 
 
 Inventory = tuple[TensorGroup, ...]
+
+
+def layers_between(layers: Sequence[int], first: int, past: int) -> Sequence[int]:
+    """Those of some sorted layers from `first` to before `past`.
+
+    >>> layers_between(range(3, 48, 4), 8, 16)
+    range(11, 19, 4)
+    """
+    return layers[bisect_left(layers, first) : bisect_left(layers, past)]
 
 
 def num_parameters(inventory: Inventory) -> int:
@@ -110,14 +120,18 @@ def inventory_of(architecture: Architecture) -> Inventory:
     return (*_before_layers(architecture), *_layers(architecture), *_after_layers(architecture))
 
 
-def inventory_of_count(count: int) -> Inventory:
-    """A model of which only the number of parameters is known: one tensor, evenly cut everywhere."""
-    return (TensorGroup("parameters", (count,), pieces=count, placement="spread"),)
+def inventory_of_count(count: int, *, expert: int = 0, num_experts: int = 0) -> Inventory:
+    """A model of which only numbers of parameters are known: tensors evenly cut everywhere, `expert` of each expert."""
+    dense = count - expert * num_experts
+    parameters = TensorGroup("parameters", (dense,), pieces=dense, placement="spread")
+    if not num_experts:
+        return (parameters,)
+    return (parameters, TensorGroup("expert", (expert,), pieces=expert, placement="spread", experts=num_experts))
 
 
 def _before_layers(a: Architecture) -> Iterator[TensorGroup]:
     embedding = TensorGroup("embedding", (a.vocab_size, a.hidden_size), a.vocab_size, "first-stage")
-    yield replace(embedding, placement="first-and-last-stage") if a.tied_embeddings else embedding
+    yield replace(embedding, placement="first-and-last-stage") if a.ties_embeddings else embedding
     if a.position_rows:
         yield TensorGroup("positions", (a.position_rows, a.hidden_size), 1, "first-stage")
     if a.traits.embedding_norm:
@@ -135,7 +149,7 @@ def _layers(a: Architecture) -> Iterator[TensorGroup]:
 
 def _after_layers(a: Architecture) -> Iterator[TensorGroup]:
     yield TensorGroup("final_norm", (a.hidden_size,), 1, "last-stage", count=a.traits.norm_tensors)
-    if not a.tied_embeddings:
+    if not a.ties_embeddings:
         yield TensorGroup("output_head", (a.vocab_size, a.hidden_size), a.vocab_size, "last-stage")
     if a.traits.head_bias:
         yield TensorGroup("output_head.bias", (a.vocab_size,), a.vocab_size, "last-stage")

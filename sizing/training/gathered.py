@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from sizing.model.inventory import Inventory
 
 NUM_GATHERED = 3
@@ -29,13 +31,12 @@ def gathered_by_fsdp(inventory: Inventory, *, value_bytes: int) -> Gathered:
     >>> gathered_by_fsdp((TensorGroup("w", (4, 3), 4, layers=range(2)),), value_bytes=2).num_bytes
     72
     """
-    in_layers = [group for group in inventory if group.placement == "layers"]
-    layers = [
-        sum(group.num_parameters // len(group.layers) for group in in_layers if first in group.layers)
-        for first in {group.layers.start for group in in_layers}
-    ]
+    in_layers = [group for group in inventory if group.placement == "layers" and group.layers]
+    layers = np.zeros(max((group.layers[-1] + 1 for group in in_layers), default=1))
+    for group in in_layers:
+        layers[np.asarray(group.layers)] += group.num_parameters // len(group.layers)
     text = "FSDP gathers the weights of two layers and the gradients of one at a time"
-    return Gathered(NUM_GATHERED * value_bytes * max(layers, default=0), text)
+    return Gathered(NUM_GATHERED * value_bytes * int(layers.max()), text)
 
 
 def gathered_by_zero3(inventory: Inventory, *, value_bytes: int, tensor: int) -> Gathered:

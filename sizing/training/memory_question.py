@@ -63,7 +63,7 @@ class MemoryQuestion:
         """
         model = self.model(tensor=parallelism.tensor)
         inventory = trained_inventory(model.inventory, self.training)
-        num_layers = model.architecture.num_layers if model.architecture else 0
+        num_layers = model.num_layers
         cells = cells_of(stage_spans(inventory, parallelism, num_layers=num_layers), parallelism, ())
         sharding = self.sharding(parallelism)
         for recomputation in recomputations:

@@ -129,8 +129,7 @@ def _by_distance(question: MemoryQuestion, given: Parallelism) -> Iterator[Paral
 
 def _experts(question: MemoryQuestion, given: Parallelism) -> list[int]:
     """The given expert degree and some multiples."""
-    architecture = question.model(tensor=given.tensor).architecture
-    num_experts = (architecture.num_experts if architecture else None) or given.expert
+    num_experts = question.model(tensor=given.tensor).num_experts or given.expert
     return [given.expert * factor for factor in _EXPERT_FACTORS if num_experts % (given.expert * factor) == 0]
 
 

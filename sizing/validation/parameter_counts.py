@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from sizing.model import catalog, num_parameters
 from sizing.model.catalog import CatalogModel
-from sizing.model.inventory import inventory_of
 from sizing.published import published
 from sizing.validation.comparison import EXACT, Comparison, Source
 
@@ -38,7 +37,7 @@ def parameter_counts() -> Iterator[Comparison]:
 
 def megatron_table() -> Iterator[Comparison]:
     """The paper's table, by its formula and by inventory."""
-    by_shape = {(m.architecture.hidden_size, m.architecture.num_layers): m for m in catalog().values()}
+    by_shape = {(a.hidden_size, a.num_layers): m for m in catalog().values() if (a := m.architecture) is not None}
     for row in published("megatron_table1")["rows"]:
         hidden, layers, by_formula = row["hidden_size"], row["num_layers"], row["num_parameters_by_formula"]
         label = f"{row['printed_billion_parameters']}B"
@@ -71,4 +70,4 @@ def _source(model: CatalogModel) -> Source:
 
 
 def _count(model: CatalogModel) -> int:
-    return num_parameters(inventory_of(model.architecture))
+    return num_parameters(model.inventory)

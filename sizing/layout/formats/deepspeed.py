@@ -51,7 +51,7 @@ class DeepSpeed(CheckpointFormat):
             layers = saving.writer.span.expert_layers
             num_experts = file.count // len(layers)
             layer, expert = divmod(number, num_experts)
-            parts["L"] = str(layers.start + saving.layers_before + layer)
+            parts["L"] = str(layers[layer] + saving.layers_before)
             parts["E"] = str(saving.outer % saving.parallelism.expert * num_experts + expert)
         return parts
 

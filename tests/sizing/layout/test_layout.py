@@ -205,6 +205,7 @@ def test_expert_ranks_hold_what_a_walk_over_every_expert_finds(
 ) -> None:
     architecture = UNEVEN | {
         "family": "qwen3",
+        "tied_embeddings": True,
         "num_attention_heads": 4,
         "num_kv_heads": 2,
         "num_experts": 8,

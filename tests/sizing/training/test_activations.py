@@ -237,6 +237,7 @@ def test_the_nearest_is_sought_among_few_whatever_could_be_tried(monkeypatch: py
     width = 5_040 * 256
     shape = {
         "family": "qwen3",
+        "tied_embeddings": True,
         "hidden_size": 1024,
         "num_layers": 10_000,
         "num_attention_heads": 256,

@@ -1,0 +1,96 @@
+"""The model_types that are composed of pieces: one row of `model_types.toml` each, and the defaults of their classes."""
+
+from __future__ import annotations
+
+import functools
+import json
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+Expression = str | bool | int
+"""Text is an expression over the names of the config and of `values`; `i` is the layer, from 0."""
+
+
+class DeclaredTensor(BaseModel):
+    """A tensor that no kind of piece has."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(description="Name of the tensor.")
+    shape: tuple[Expression, ...] = Field(description="Its dimensions.")
+    pieces: Expression = Field(1, description="Equal parts that tensor ranks may hold; 1: each holds the whole.")
+    count: Expression = Field(1, description="Equal tensors of that name in a layer.")
+    placement: Literal["first-stage", "last-stage"] = Field("last-stage", description="Where it is outside the layers.")
+
+
+class PieceRow(BaseModel):
+    """A piece: the kind, the layers that have it, and fields of the kind that differ from the values of that name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    prefix: str = Field("", description="What stands before the names of its tensors.")
+    kind: str | None = Field(None, description="Name in `KINDS`. Null where only tensors are declared.")
+    where: Expression = Field(True, description="Whether layer i has it.")
+    fields: dict[str, Expression] = Field(default_factory=dict, description="Fields of the kind.")
+    tensors: tuple[DeclaredTensor, ...] = Field((), description="Tensors that no kind has.")
+
+
+class ModelType(BaseModel):
+    """How the config of a model_type reads."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model_class: str | None = Field(
+        None, description="Only entry that `architectures` of the config may have. Null where it is a template."
+    )
+    undeclared: tuple[str, ...] = Field(
+        (), description="Names that the configuration class reads although it does not declare them."
+    )
+    values: dict[str, Expression] = Field(description="Names that pieces and other values read.")
+    pieces: dict[str, PieceRow] = Field(description="The pieces of a layer.")
+    outside: tuple[DeclaredTensor, ...] = Field((), description="Tensors before and after the layers.")
+    refused: dict[str, str] = Field(
+        default_factory=dict, description="Expressions that must be false, as they change the count, with the reason."
+    )
+
+
+class Defaults(BaseModel):
+    """What the configuration class of a model_type takes where the config does not have a name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    values: dict[str, JsonValue] = Field(description="Values by name.")
+    required: tuple[str, ...] = Field(description="Names that a config must have, however the class fills them in.")
+    other_names: dict[str, str] = Field(description="Other spellings of a name, with the name.")
+
+
+@functools.cache
+def model_types() -> dict[str, ModelType]:
+    """Every model_type, with what it inherits from the row that it is `like`."""
+    rows = tomllib.loads(_text("model_types.toml"))
+    return {name: ModelType.model_validate(_inherited(name, rows)) for name in rows if "model_class" in rows[name]}
+
+
+@functools.cache
+def defaults() -> dict[str, Defaults]:
+    """The defaults of every model_type."""
+    return {name: Defaults.model_validate(row) for name, row in json.loads(_text("defaults.json"))["types"].items()}
+
+
+def _text(file: str) -> str:
+    return resources.files(__package__).joinpath(file).read_text(encoding="utf-8")
+
+
+def _inherited(name: str, rows: Mapping[str, Any]) -> dict[str, Any]:
+    row = dict(rows[name])
+    like = row.pop("like", None if name == "decoder" else "decoder")
+    return row if like is None else _merged(_inherited(like, rows), row)
+
+
+def _merged(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    both = {key: _merged(base[key], own[key]) for key in base.keys() & own.keys() if isinstance(base[key], dict)}
+    return base | own | both

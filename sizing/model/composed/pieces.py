@@ -1,0 +1,199 @@
+"""The pieces of a layer: each kind says which tensors it has. Its fields are numbers, as a config gives them.
+
+Sources: the published code of the models, as `transformers` builds it; each kind is proven by building every model_type
+that has it on the meta device. Tensor parallelism cuts them as Megatron-LM does (core/transformer, core/ssm).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from sizing.model.layer_tensors import Tensor
+
+
+class Piece(Protocol):
+    """What a layer is made of."""
+
+    def tensors(self) -> Iterator[Tensor]:
+        """The tensors of one layer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Norms:
+    """Norms of the hidden state; `norm_tensors` is 1 for RMSNorm, 2 for LayerNorm, 0 for one without weights."""
+
+    hidden: int
+    norms: int
+    norm_tensors: int
+
+    def tensors(self) -> Iterator[Tensor]:
+        """One of each, or weight and bias."""
+        yield Tensor("norm", (self.hidden,), pieces=1, count=self.norms * self.norm_tensors)
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Heads in groups that share keys and values.
+
+    `head_norms`: tensors of width head_dim that norm queries, and as many that norm keys; `wide_norms`: the same over
+    all heads at once. `gate_rows`: rows of a projection that gates attention's output, dealt out with the heads.
+    `sinks`: one number per head.
+    """
+
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    value_dim: int
+    query_bias: bool
+    key_value_bias: bool
+    output_bias: bool
+    head_norms: int
+    wide_norms: int
+    gate_rows: int
+    sinks: bool
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Projections, biases, norms."""
+        yield from self._projections()
+        yield from self._biases()
+        yield from self._norms()
+        if self.gate_rows:
+            yield Tensor("attention.gate", (self.gate_rows, self.hidden), pieces=self.heads)
+        if self.sinks:
+            yield Tensor("attention.sinks", (self.heads,), pieces=self.heads)
+
+    def _projections(self) -> Iterator[Tensor]:
+        hidden, heads, kv_heads = self.hidden, self.heads, self.kv_heads
+        yield Tensor("attention.query", (heads * self.head_dim, hidden), pieces=heads)
+        yield Tensor("attention.key", (kv_heads * self.head_dim, hidden), pieces=kv_heads)
+        yield Tensor("attention.value", (kv_heads * self.value_dim, hidden), pieces=kv_heads)
+        yield Tensor("attention.output", (hidden, heads * self.value_dim), pieces=heads, cut=1)
+
+    def _biases(self) -> Iterator[Tensor]:
+        if self.query_bias:
+            yield Tensor("attention.query.bias", (self.heads * self.head_dim,), pieces=self.heads)
+        if self.key_value_bias:
+            yield Tensor("attention.key.bias", (self.kv_heads * self.head_dim,), pieces=self.kv_heads)
+            yield Tensor("attention.value.bias", (self.kv_heads * self.value_dim,), pieces=self.kv_heads)
+        if self.output_bias:
+            yield Tensor("attention.output.bias", (self.hidden,), pieces=1)
+
+    def _norms(self) -> Iterator[Tensor]:
+        if self.head_norms:
+            yield Tensor("attention.query_key_norm", (self.head_dim,), pieces=1, count=2 * self.head_norms)
+        if self.wide_norms:
+            widths = (("query", self.heads), ("key", self.kv_heads))
+            for name, heads in widths:
+                shape = (heads * self.head_dim,)
+                yield Tensor(f"attention.{name}_norm", shape, pieces=heads, count=self.wide_norms)
+
+
+@dataclass(frozen=True, slots=True)
+class LatentAttention:
+    """Multi-head latent attention, DeepSeek-AI 2024, arXiv 2405.04434, section 2.1; queries compressed if given a rank.
+
+    `latent_bias`: the projections into the latents and attention's output have biases.
+    """
+
+    hidden: int
+    heads: int
+    query_rank: int
+    key_value_rank: int
+    nope_dim: int
+    rope_dim: int
+    value_dim: int
+    latent_bias: bool
+
+    def tensors(self) -> Iterator[Tensor]:
+        """The projections down are whole on every tensor rank, those up are dealt out by heads."""
+        hidden, heads, latent = self.hidden, self.heads, self.key_value_rank
+        yield from self._queries(self.nope_dim + self.rope_dim)
+        yield Tensor("attention.key_value_down", (latent + self.rope_dim, hidden), pieces=1)
+        yield Tensor("attention.key_value_norm", (latent,), pieces=1)
+        yield Tensor("attention.key_value_up", (heads * (self.nope_dim + self.value_dim), latent), pieces=heads)
+        yield Tensor("attention.output", (hidden, heads * self.value_dim), pieces=heads, cut=1)
+        if self.latent_bias:
+            yield Tensor("attention.key_value_down.bias", (latent + self.rope_dim,), pieces=1)
+            yield Tensor("attention.output.bias", (hidden,), pieces=1)
+
+    def _queries(self, width: int) -> Iterator[Tensor]:
+        if not self.query_rank:
+            yield Tensor("attention.query", (self.heads * width, self.hidden), pieces=self.heads)
+            return
+        yield Tensor("attention.query_down", (self.query_rank, self.hidden), pieces=1)
+        yield Tensor("attention.query_norm", (self.query_rank,), pieces=1)
+        yield Tensor("attention.query_up", (self.heads * width, self.query_rank), pieces=self.heads)
+        if self.latent_bias:
+            yield Tensor("attention.query_down.bias", (self.query_rank,), pieces=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Indexer:
+    """Chooses the keys that each query attends to: DeepSeek-V3.2-Exp, lightning indexer. Whole on every rank."""
+
+    hidden: int
+    query_rank: int
+    index_heads: int
+    index_dim: int
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Queries from the latent of attention's, one key for all heads, and a weight per head."""
+        yield Tensor("indexer.query", (self.index_heads * self.index_dim, self.query_rank), pieces=1)
+        yield Tensor("indexer.key", (self.index_dim, self.hidden), pieces=1)
+        yield Tensor("indexer.key_norm", (self.index_dim,), pieces=1, count=2)
+        yield Tensor("indexer.weights", (self.index_heads, self.hidden), pieces=1)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedForward:
+    """Up (with a gate: twice) and down."""
+
+    hidden: int
+    ffn_width: int
+    gated: bool
+    ffn_bias: bool
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Up is cut by columns, down by rows."""
+        yield from _ffn("ffn", self.hidden, self.ffn_width, gated=self.gated, bias=self.ffn_bias)
+
+
+@dataclass(frozen=True, slots=True)
+class Experts:
+    """Routed experts, their router, and experts that every token passes through; routed ones may have a width of their own."""
+
+    hidden: int
+    experts: int
+    expert_hidden: int
+    expert_width: int
+    expert_gated: bool
+    expert_bias: bool
+    router_bias: bool
+    shared_width: int
+    shared_bias: bool
+    shared_gate: bool
+
+    def tensors(self) -> Iterator[Tensor]:
+        """The router is whole on every rank."""
+        yield Tensor("router", (self.experts, self.hidden), pieces=1)
+        if self.router_bias:
+            yield Tensor("router.bias", (self.experts,), pieces=1)
+        of_expert = {"gated": self.expert_gated, "bias": self.expert_bias}
+        yield from _ffn("expert", self.expert_hidden, self.expert_width, experts=self.experts, **of_expert)
+        if self.shared_width:
+            shared = {"gated": self.expert_gated, "bias": self.shared_bias}
+            yield from _ffn("shared_expert", self.hidden, self.shared_width, **shared)
+        if self.shared_gate:
+            yield Tensor("shared_expert.gate", (1, self.hidden), pieces=1)
+
+
+def _ffn(name: str, hidden: int, width: int, *, gated: bool, bias: bool, experts: int = 0) -> Iterator[Tensor]:
+    ups = 2 if gated else 1
+    yield Tensor(f"{name}.up", (width, hidden), pieces=width, count=ups, experts=experts)
+    yield Tensor(f"{name}.down", (hidden, width), pieces=width, experts=experts, cut=1)
+    if bias:
+        yield Tensor(f"{name}.up.bias", (width,), pieces=width, count=ups, experts=experts)
+        yield Tensor(f"{name}.down.bias", (hidden,), pieces=1, experts=experts)
