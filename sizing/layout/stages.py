@@ -116,9 +116,7 @@ def _edges_of_run(layers: Sequence[int], stages: _LayerSplit) -> set[int]:
 def _edges_of_pattern(layers: Sequence[int], stages: _LayerSplit) -> set[int]:
     """Stages that differ from the one before in which of their layers belong to a pattern."""
     chunks = [stages.layers_on(stage) for stage in range(stages.count)]
-    patterns = [
-        [layer - chunk.start for layer in layers_between(layers, chunk.start, chunk.stop)] for chunk in chunks
-    ]
+    patterns = [[layer - chunk.start for layer in layers_between(layers, chunk.start, chunk.stop)] for chunk in chunks]
     return {stage + 1 for stage, (left, right) in enumerate(pairwise(patterns)) if left != right}
 
 

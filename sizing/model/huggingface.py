@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from sizing.errors import InvalidInput, Problem, explain
 from sizing.model.architecture import Architecture
-from sizing.model.composed import Composition, composed_types, composition_of
+from sizing.model.composed import Composition, check_model_class, composed_types, composition_of, uncounted_types
 from sizing.model.families import Family
 from sizing.provenance import Assumption
 from sizing.spelling import nearest
@@ -84,15 +84,21 @@ def model_from(config: Config) -> Architecture | Composition:
         return _architecture_from(config, config_classes()[model_type])
     if model_type in composed_types():
         return composition_of(config)
-    known = known_model_types()
-    close = ", ".join(nearest(model_type, known, max_names=3))
-    near = f"the nearest of the {len(known)} model_types are {close}" if close else f"{len(known)} model_types are known"
     raise InvalidInput.of(
         f"{FIELD}.model_type",
         "must be a model_type that is counted here",
         value=model_type,
-        remedy=f"{near}; for another model {OTHER_WAYS}",
+        remedy=f"{_why_not(model_type)}; {OTHER_WAYS}",
     )
+
+
+def _why_not(model_type: str) -> str:
+    """What a model_type has that is not counted here, or which known ones are like it."""
+    if model_type in uncounted_types():
+        return f"its models have {uncounted_types()[model_type]}"
+    known = known_model_types()
+    close = ", ".join(nearest(model_type, known, max_names=3))
+    return f"the nearest of {len(known)} are {close}" if close else f"none of {len(known)} is like it"
 
 
 def left_out(config: Config) -> Iterator[Assumption]:
@@ -128,24 +134,13 @@ def _of_language_model(config: Config) -> Config:
 
 
 def _architecture_from(config: Config, kind: ConfigClass) -> Architecture:
-    _check_model_class(config, kind)
+    check_model_class(config, kind.model_class)
     _check_must_equal(config, kind)
     fields = _mapped(config, kind) | _particulars(config)
     try:
         return Architecture.model_validate({"family": kind.family} | fields)
     except ValidationError as error:
         raise _in_the_words_of_the_config(explain(error, Architecture), kind) from None
-
-
-def _check_model_class(config: Config, kind: ConfigClass) -> None:
-    classes = config.get("architectures")
-    if classes and classes != [kind.model_class]:
-        raise InvalidInput.of(
-            f"{FIELD}.architectures",
-            f"must be ['{kind.model_class}'] for this model_type",
-            value=classes,
-            remedy="give the config of the language model itself",
-        )
 
 
 def _check_must_equal(config: Config, kind: ConfigClass) -> None:

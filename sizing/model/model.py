@@ -106,8 +106,8 @@ class Model(BaseModel):
 class ResolvedModel:
     """A model as the calculation needs it.
 
-    `architecture` is None where the model is composed of pieces or only a count is known; `num_layers` is 0 where only
-    a count is known.
+    `architecture` is None where the model is composed of pieces, `composition` where it is not; both are None, and
+    `num_layers` is 0, where only counts are known.
     """
 
     name: str
@@ -118,6 +118,7 @@ class ResolvedModel:
     num_layers: int = 0
     num_experts: int | None = None
     num_experts_per_token: int | None = None
+    composition: Composition | None = None
 
     @property
     def num_active_parameters(self) -> int:
@@ -180,6 +181,7 @@ def _of_composition(name: str, composition: Composition, multiple: int | None) -
         num_layers=composition.num_layers,
         num_experts=composition.num_experts,
         num_experts_per_token=composition.num_experts_per_token,
+        composition=replace(composition, vocab_size=padded),
     )
 
 

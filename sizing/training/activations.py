@@ -7,11 +7,16 @@ by the same rule.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sizing.layout import Parallelism
 from sizing.layout.stages import StageSpan
-from sizing.model import Architecture
+from sizing.model import Architecture, ResolvedModel
+from sizing.model.composed import Composition, dense_pieces, sparse_pieces
+from sizing.model.composed.pieces import Attention, Experts, FeedForward, LatentAttention, Norms, Piece
+from sizing.model.inventory import layers_between
 from sizing.state import Training
 from sizing.training.execution import Execution, value_bytes
 
@@ -38,75 +43,122 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """How one tensor rank runs a layer; `mask_bytes` are those of a dropout mask, per value."""
+
+    parallelism: Parallelism
+    value_bytes: int
+    mask_bytes: int = 0
+    experts_per_token: int = 0
+
+
+class NoFormula(Exception):
+    """A layer has a piece whose activations nobody here has counted."""
+
+
+def kept_by(piece: Piece, cut: Cut) -> Kept:
+    """What a piece of a layer keeps.
+
+    Raises NoFormula for a piece that is not of attention, a feed-forward block, experts or norms.
+    """
+    formula = _FORMULAS.get(type(piece))
+    if formula is None:
+        raise NoFormula
+    return formula(piece, cut)
+
+
+def _norms(norms: Norms, cut: Cut) -> Kept:
+    """Inputs of the norms, and of the projections that follow; with one norm both blocks share theirs."""
+    inputs = cut.value_bytes * norms.hidden * (norms.norms + min(2, norms.norms))
+    return Kept(whole=inputs + 2 * cut.mask_bytes * norms.hidden)
+
+
+def _scores(heads: float, cut: Cut) -> Kept:
+    """Attention's scores, and with dropout a mask and what is left."""
+    dropped = cut.mask_bytes + cut.value_bytes if cut.mask_bytes else 0
+    return Kept(scores=(cut.value_bytes + dropped) * heads)
+
+
+def _attention(attention: Attention, cut: Cut) -> Kept:
+    """Queries, keys, values and attention's output; again what is normed, and what is gated with its gate."""
+    tensor = cut.parallelism.tensor
+    heads = attention.heads / tensor
+    kv_heads = max(attention.kv_heads / tensor, 1.0)
+    values = (heads + kv_heads) * (attention.head_dim + attention.value_dim)
+    if attention.head_norms or attention.wide_norms:
+        values += (heads + kv_heads) * attention.head_dim
+    values += 2 * attention.gate_rows / tensor
+    return Kept(split=cut.value_bytes * values) + _scores(heads, cut)
+
+
+def _latent(attention: LatentAttention, cut: Cut) -> Kept:
+    """The same, and the latents before and after their norms."""
+    heads = attention.heads / cut.parallelism.tensor
+    latents = 2 * attention.query_rank + 2 * attention.key_value_rank + attention.rope_dim
+    widths = attention.nope_dim + attention.rope_dim + attention.value_dim
+    kept = Kept(split=cut.value_bytes * heads * 2 * widths, whole=cut.value_bytes * latents)
+    return kept + _scores(heads, cut)
+
+
+def _ffn(ffn: FeedForward, cut: Cut) -> Kept:
+    """What goes into the activation function and into the projection down; with a gate, both its factors."""
+    return _inner(ffn.ffn_width, cut, gated=ffn.gated)
+
+
+def _inner(width: int, cut: Cut, *, gated: bool) -> Kept:
+    return Kept(split=cut.value_bytes * (3 if gated else 2) * width / cut.parallelism.tensor)
+
+
+def _experts(experts: Experts, cut: Cut) -> Kept:
+    """The same of the experts that a token passes through, with their own copies of inputs and outputs."""
+    ranks_with_token = cut.parallelism.expert_tensor_degree / cut.parallelism.tensor
+    copies = 2 * cut.value_bytes * experts.expert_hidden * ranks_with_token
+    one = copies + _inner(experts.expert_width, cut, gated=experts.expert_gated).split
+    routed = Kept(split=cut.experts_per_token * one)
+    return _inner(experts.shared_width, cut, gated=experts.expert_gated) + routed
+
+
+_FORMULAS: dict[type[Piece], Callable[[Any, Cut], Kept]] = {
+    Norms: _norms,
+    Attention: _attention,
+    LatentAttention: _latent,
+    FeedForward: _ffn,
+    Experts: _experts,
+}
+
+
+@dataclass(frozen=True, slots=True)
 class LayerShape:
-    """A model's layers as one tensor rank runs them."""
+    """An architecture's layers as one tensor rank runs them."""
 
     architecture: Architecture
     parallelism: Parallelism
     value_bytes: int
 
     @property
+    def cut(self) -> Cut:
+        """How the rank runs a layer."""
+        a = self.architecture
+        mask_bytes = MASK_BYTES if a.traits.dropout else 0
+        return Cut(self.parallelism, self.value_bytes, mask_bytes, a.num_experts_per_token or 0)
+
+    @property
     def dense(self) -> Kept:
         """A layer with a dense feed-forward block."""
-        return self._norms() + self._attention() + self._ffn(self.architecture.ffn_width)
+        return self._kept(dense_pieces(self.architecture))
 
     @property
     def sparse(self) -> Kept:
         """A layer with experts, among which the tokens are taken to spread evenly."""
-        return self._norms() + self._attention() + self._ffn(self.architecture.shared_expert_width) + self._experts()
+        return self._kept(sparse_pieces(self.architecture))
 
     @property
     def hidden_bytes(self) -> int:
         """The hidden state of one token."""
         return self.value_bytes * self.architecture.hidden_size
 
-    @property
-    def mask_bytes(self) -> int:
-        """The mask of a dropout of one token's hidden state."""
-        return MASK_BYTES * self.architecture.hidden_size if self.architecture.traits.dropout else 0
-
-    def _norms(self) -> Kept:
-        """Inputs of the norms, and of the projections that follow; with one norm both blocks share theirs."""
-        num_norms = self.architecture.layer_norms
-        return Kept(whole=self.hidden_bytes * (num_norms + min(2, num_norms)) + 2 * self.mask_bytes)
-
-    def _attention(self) -> Kept:
-        a = self.architecture
-        heads = a.num_attention_heads / self.parallelism.tensor
-        scores = self.value_bytes * heads
-        if a.traits.dropout:
-            scores += (MASK_BYTES + self.value_bytes) * heads
-        return (self._latent(a, heads) if a.traits.latent_attention else self._grouped(a, heads)) + Kept(scores=scores)
-
-    def _grouped(self, a: Architecture, heads: float) -> Kept:
-        """Queries, keys, values and attention's output."""
-        kv_heads = max(a.kv_heads / self.parallelism.tensor, 1.0)
-        values = 2 * heads + 2 * kv_heads
-        if a.traits.query_key_norms:
-            values += heads + kv_heads
-        return Kept(split=self.value_bytes * a.head_width * values)
-
-    def _latent(self, a: Architecture, heads: float) -> Kept:
-        """The same, and the latents before and after their norms."""
-        nope, rope, value = a.qk_nope_head_dim or 0, a.qk_rope_head_dim or 0, a.v_head_dim or 0
-        latents = 2 * (a.q_lora_rank or 0) + 2 * (a.kv_lora_rank or 0) + rope
-        return Kept(
-            split=self.value_bytes * heads * 2 * (nope + rope + value),
-            whole=self.value_bytes * latents,
-        )
-
-    def _ffn(self, width: int) -> Kept:
-        """What goes into the activation function and into the projection down; with a gate, both its factors."""
-        inner = 3 if self.architecture.traits.gated_ffn else 2
-        return Kept(split=self.value_bytes * inner * width / self.parallelism.tensor)
-
-    def _experts(self) -> Kept:
-        """The same of the experts that a token passes through, with their own copies of inputs and outputs."""
-        a, per_token = self.architecture, self.architecture.num_experts_per_token or 0
-        ranks_with_token = self.parallelism.expert_tensor_degree / self.parallelism.tensor
-        copies = Kept(split=2 * self.hidden_bytes * ranks_with_token)
-        one = copies + self._ffn(a.expert_width)
-        return Kept(split=per_token * one.split)
+    def _kept(self, pieces: Iterable[Piece]) -> Kept:
+        return sum((kept_by(piece, self.cut) for piece in pieces), Kept())
 
 
 def layer_activation_bytes(kept: Kept, *, hidden_bytes: int, execution: Execution) -> tuple[float, float]:
@@ -134,17 +186,74 @@ def layer_activation_bytes(kept: Kept, *, hidden_bytes: int, execution: Executio
             return tokens * hidden_bytes / sharing, without_scores
 
 
+@dataclass(frozen=True, slots=True)
+class LayerKind:
+    """Layers of one kind, and what each of them keeps."""
+
+    layers: Sequence[int]
+    kept: Kept
+
+
+@dataclass(frozen=True, slots=True)
+class ModelActivations:
+    """What the parts of a model keep on one tensor rank; multi-token-prediction modules are layers of the last kind."""
+
+    kinds: tuple[LayerKind, ...]
+    hidden_bytes: int
+    mask_bytes: int
+    vocab_size: int
+    num_modules: int = 0
+
+
+def activations_of(model: ResolvedModel, training: Training, parallelism: Parallelism) -> ModelActivations | None:
+    """What the parts of a model keep. None where nobody here has counted it: `uncounted_activations` says why."""
+    try:
+        if model.architecture is not None:
+            return _of_architecture(LayerShape(model.architecture, parallelism, value_bytes(training)))
+        if model.composition is not None:
+            width, per_token = value_bytes(training), model.num_experts_per_token or 0
+            return _of_composition(model.composition, Cut(parallelism, width, experts_per_token=per_token))
+    except NoFormula:
+        pass
+    return None
+
+
+def uncounted_activations(model: ResolvedModel) -> str | None:
+    """Why the activations of a model are not counted, as a sentence. None where they are."""
+    if activations_of(model, Training(), Parallelism()) is not None:
+        return None
+    if model.composition is not None:
+        return f"Activations not counted: no formula for all layers of a {model.composition.model_type}"
+    return "Activations not counted: only a number of parameters is given. Give the model's architecture"
+
+
+def _of_architecture(shape: LayerShape) -> ModelActivations:
+    a = shape.architecture
+    kinds = [LayerKind(range(a.dense_layers), shape.dense)] if a.dense_layers else []
+    if a.num_experts is not None and a.dense_layers < a.num_layers:
+        kinds.append(LayerKind(range(a.dense_layers, a.num_layers), shape.sparse))
+    mask_bytes = shape.cut.mask_bytes * a.hidden_size
+    return ModelActivations(tuple(kinds), shape.hidden_bytes, mask_bytes, a.vocab_size, a.num_mtp_layers or 0)
+
+
+def _of_composition(composition: Composition, cut: Cut) -> ModelActivations:
+    kept = [kept_by(placed.piece, cut) for placed in composition.placed]
+    members = [frozenset(placed.layers) for placed in composition.placed]
+    kinds: dict[tuple[int, ...], list[int]] = {}
+    for layer in range(composition.num_layers):
+        kinds.setdefault(tuple(i for i, layers in enumerate(members) if layer in layers), []).append(layer)
+    found = (LayerKind(layers, sum((kept[i] for i in numbers), Kept())) for numbers, layers in kinds.items())
+    return ModelActivations(tuple(found), cut.value_bytes * composition.hidden_size, 0, composition.vocab_size)
+
+
 class StageActivations:
     """What the stages of a pipeline keep; layers of one kind are counted once."""
 
-    def __init__(
-        self, architecture: Architecture, training: Training, *, parallelism: Parallelism, execution: Execution
-    ) -> None:
-        self._architecture = architecture
+    def __init__(self, model: ModelActivations, *, parallelism: Parallelism, execution: Execution) -> None:
+        self._model = model
+        self._tensor = parallelism.tensor
         self._execution = execution
-        self._shape = LayerShape(architecture, parallelism, value_bytes(training))
-        self._dense = self._layer(self._shape.dense)
-        self._sparse = self._layer(self._shape.sparse) if architecture.num_experts else (0.0, 0.0)
+        self._kinds = [(kind.layers, self._layer(kind.kept)) for kind in model.kinds]
 
     def stage_bytes(self, span: StageSpan) -> float:
         """Bytes on a GPU of the first of a span's stages, which holds the max of them.
@@ -159,37 +268,38 @@ class StageActivations:
         >>> gpt3, degrees = catalog()["gpt3-175b"].architecture, Parallelism(tensor=8, pipeline=8)
         >>> step = Execution(2048, 1, 64, 8, 1, "1f1b", "selective", num_sharing=8)
         >>> first = stage_spans(inventory_of(gpt3), degrees, num_layers=96)[0]
-        >>> found = StageActivations(gpt3, Training(), parallelism=degrees, execution=step).stage_bytes(first)
+        >>> whole = _of_architecture(LayerShape(gpt3, degrees, 2))
+        >>> found = StageActivations(whole, parallelism=degrees, execution=step).stage_bytes(first)
         >>> found == 8 * (12 * 34 + 1) * 2048 * 12288 / 8
         True
         """
         stage = span.stages.start
+        is_last = span.stages.stop == self._execution.num_stages
         in_flight = self._execution.in_flight_microbatches(stage)
-        dense, sparse = self._num_layers(span)
-        layers = dense * self._dense[0] + sparse * self._sparse[0]
-        recomputed = max(self._dense[1] if dense else 0.0, self._sparse[1] if sparse else 0.0)
+        held = list(self._held(span, num_modules=self._model.num_modules if is_last else 0))
+        layers = sum(number * kept for number, (kept, _) in held)
+        recomputed = max((again for number, (_, again) in held if number), default=0.0)
         at_once = in_flight if self._execution.schedule == "gpipe" else 1.0
         return (
             in_flight * (layers + (self._embedding() if stage == 0 else 0.0))
             + recomputed
-            + (at_once * self._head() if span.stages.stop == self._execution.num_stages else 0.0)
+            + (at_once * self._head() if is_last else 0.0)
         )
 
     def _layer(self, kept: Kept) -> tuple[float, float]:
-        return layer_activation_bytes(kept, hidden_bytes=self._shape.hidden_bytes, execution=self._execution)
+        return layer_activation_bytes(kept, hidden_bytes=self._model.hidden_bytes, execution=self._execution)
 
-    def _num_layers(self, span: StageSpan) -> tuple[int, int]:
-        """Layers of a stage without and with experts; multi-token-prediction modules are layers of the last."""
-        is_last = span.stages.stop == self._execution.num_stages
-        modules = (self._architecture.num_mtp_layers or 0) if is_last else 0
-        sparse = len(span.expert_layers)
-        return len(span.layers) + modules - sparse, sparse
+    def _held(self, span: StageSpan, *, num_modules: int) -> Iterator[tuple[int, tuple[float, float]]]:
+        """How many layers of each kind a stage has, and what each keeps."""
+        for number, (layers, kept) in enumerate(self._kinds, 1):
+            on_stage = len(layers_between(layers, span.layers.start, span.layers.stop))
+            yield on_stage + (num_modules if number == len(self._kinds) else 0), kept
 
     def _embedding(self) -> float:
-        return self._execution.num_tokens * self._shape.mask_bytes / self._execution.num_sharing
+        return self._execution.num_tokens * self._model.mask_bytes / self._execution.num_sharing
 
     def _head(self) -> float:
         """Of the head, and again of each multi-token-prediction module."""
-        inputs = 2 * self._shape.hidden_bytes / self._execution.num_sharing
-        logits = LOGIT_BYTES * self._architecture.vocab_size / self._shape.parallelism.tensor
-        return self._execution.num_tokens * (inputs + logits) * (1 + (self._architecture.num_mtp_layers or 0))
+        inputs = 2 * self._model.hidden_bytes / self._execution.num_sharing
+        logits = LOGIT_BYTES * self._model.vocab_size / self._tensor
+        return self._execution.num_tokens * (inputs + logits) * (1 + self._model.num_modules)

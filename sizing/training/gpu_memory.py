@@ -13,7 +13,7 @@ from sizing.layout.sharding import Sharding
 from sizing.model import ResolvedModel
 from sizing.state import Training
 from sizing.state.training import Recomputation
-from sizing.training.activations import StageActivations
+from sizing.training.activations import StageActivations, activations_of
 from sizing.training.execution import execution_of
 from sizing.training.state_memory import StateRule
 
@@ -110,9 +110,10 @@ def gpu_memory(
     if execution is None:
         return state
     step = {"num_microbatches": execution.num_microbatches, "bubble_fraction": execution.bubble_fraction}
-    if model.architecture is None:
+    activations = activations_of(model, training, parallelism)
+    if activations is None:
         return state.model_copy(update=step)
-    kept = StageActivations(model.architecture, training, parallelism=parallelism, execution=execution)
+    kept = StageActivations(activations, parallelism=parallelism, execution=execution)
     fullest, needed, kept_bytes = _fullest(cells, rule, kept)
     stage = fullest.span.stages.start
     return state.model_copy(

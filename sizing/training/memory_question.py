@@ -28,8 +28,6 @@ RECOMPUTATIONS: tuple[Recomputation, ...] = get_args(Recomputation)
 HEADROOM_FRACTION = 0.1
 """Of a GPU's memory, kept for what is not counted, where no other share is asked for."""
 
-UNKNOWN_ACTIVATIONS = "Activations not counted: only a number of parameters is given. Give the model's architecture"
-
 
 class MemoryQuestion:
     """A model and how it is trained, in which format it is saved, on which nodes."""

@@ -14,8 +14,9 @@ from sizing.layout.degrees import DegreeSearch, degrees_text
 from sizing.layout.formats import formats_of
 from sizing.layout.sharding import ZERO_STAGE_OF_WEIGHTS, has_distributed_optimizer, zero_stage_of
 from sizing.state.training import Recomputation
+from sizing.training.activations import uncounted_activations
 from sizing.training.gpu_memory import GpuMemory
-from sizing.training.memory_question import HEADROOM_FRACTION, RECOMPUTATIONS, UNKNOWN_ACTIVATIONS, MemoryQuestion
+from sizing.training.memory_question import HEADROOM_FRACTION, RECOMPUTATIONS, MemoryQuestion
 from sizing.units import decimal_bytes_text, percent_text
 
 MAX_TRIED = 100
@@ -28,7 +29,7 @@ _EXPERT_FACTORS = (1, 2, 4, 8)
 def memory_warnings(memory: GpuMemory, question: MemoryQuestion, given: Parallelism) -> Iterator[str]:
     """What a reader must know before believing that the layout runs."""
     if question.training.micro_batch_size is not None and memory.total_bytes is None:
-        yield UNKNOWN_ACTIVATIONS
+        yield from filter(None, [uncounted_activations(question.model(tensor=given.tensor))])
     if memory.runs is not False:
         yield from _gathered(memory, question, given)
         return

@@ -67,7 +67,7 @@ def _scores() -> Iterator[Comparison]:
     """The scores of attention, 5 a s/h beside 34, are what selective recomputation saves."""
     checks = published("training_techniques")["activation_bytes_per_layer"]["checks"]
     for preset, name, key in (("gpt3-175b", "gpt3", "gpt3"), ("megatron-530b", "mt-nlg", "mtnlg_530b")):
-        architecture = catalog()[preset].architecture
+        (architecture,) = filter(None, [catalog()[preset].architecture])
         kept = LayerShape(architecture, Parallelism(), 2).dense
         scores = 2_048 * kept.scores
         ratio = scores / architecture.hidden_size

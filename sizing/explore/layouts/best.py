@@ -15,6 +15,7 @@ from sizing.layout.resolved import resolved_model
 from sizing.provenance import Assumption
 from sizing.scenario import Scenario, scenario_from
 from sizing.state import Training
+from sizing.training.activations import uncounted_activations
 from sizing.units import counted_text, decimal_bytes_text
 
 ASSUMED_MICRO_BATCH = 1
@@ -68,10 +69,10 @@ def _in_best_layout(asked: Scenario, *, kept: tuple[SearchedDegree, ...]) -> tup
 def _with_batch(scenario: Scenario) -> Training:
     """The training with a batch, so that activations count, where the model's architecture is known."""
     training = scenario.training
-    architecture = resolved_model(scenario.model, training, scenario.parallelism).architecture
-    if architecture is None or training.micro_batch_size is not None:
+    model = resolved_model(scenario.model, training, scenario.parallelism)
+    if training.micro_batch_size is not None or uncounted_activations(model):
         return training
-    longest = architecture.max_positions or ASSUMED_SEQUENCE_LENGTH
+    longest = (model.architecture.max_positions if model.architecture else None) or ASSUMED_SEQUENCE_LENGTH
     batch = {
         "micro_batch_size": ASSUMED_MICRO_BATCH,
         "sequence_length": min(ASSUMED_SEQUENCE_LENGTH, longest),

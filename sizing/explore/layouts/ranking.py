@@ -11,7 +11,7 @@ from sizing.explore.layouts.layouts_request import MAX_HEADROOM_FRACTION, Layout
 from sizing.explore.layouts.objectives import ranking
 from sizing.explore.layouts.search import Search, Tally
 from sizing.layout.degrees import SEARCHED_DEGREES, degrees_text
-from sizing.training.memory_question import UNKNOWN_ACTIVATIONS
+from sizing.training.activations import uncounted_activations
 from sizing.units import decimal_bytes_text
 
 Progress = Callable[[float], None]
@@ -73,8 +73,8 @@ def _left_out(search: Search) -> Iterator[str]:
     """What the search does not count, and what of the scenario it does not keep."""
     if search.scenario.training.micro_batch_size is None:
         yield "Activations not counted: give training.micro_batch_size and sequence_length"
-    elif search.question.model(tensor=1).architecture is None:
-        yield UNKNOWN_ACTIVATIONS
+    elif uncounted := uncounted_activations(search.question.model(tensor=1)):
+        yield uncounted
     given = search.scenario.parallelism
     searched = [name for name in SEARCHED_DEGREES if name not in search.degrees.kept]
     dropped = [f"{name} {degree:,}" for name in searched if (degree := getattr(given, name)) > 1]

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from sizing.errors import InvalidInput
+from sizing.errors import InvalidInput, Problem
 from sizing.model.composed import pieces, recurrent_pieces
 from sizing.model.composed.expressions import evaluated, names_in
 from sizing.model.composed.model_types import DeclaredTensor, Expression, ModelType, PieceRow, defaults, model_types
@@ -91,6 +91,18 @@ def _composed(config: str) -> Composition:
     return reading.composition()
 
 
+def check_model_class(config: Config, model_class: str) -> None:
+    """Refuse a config of a class with another head, or of more than the language model."""
+    classes = config.get("architectures")
+    if classes and classes != [model_class]:
+        raise InvalidInput.of(
+            f"{FIELD}.architectures",
+            f"must be ['{model_class}'] for this model_type",
+            value=classes,
+            remedy="give the config of the language model itself",
+        )
+
+
 class _Reading:
     """A config, read by the row of its model_type."""
 
@@ -106,6 +118,10 @@ class _Reading:
 
     def check(self) -> None:
         """Refuse what would be counted wrong."""
+        check_model_class(self._config, str(self._row.model_class))
+        missing = [name for name in self._defaults.required if self._stated(name) is None]
+        if missing:
+            raise InvalidInput(Problem(f"{FIELD}.{name}", "is required", "", "add it") for name in missing)
         for expression, reason in self._row.refused.items():
             if self._value(expression):
                 raise InvalidInput.of(
@@ -281,7 +297,7 @@ def _read(expression: str, values: Mapping[str, Expression]) -> Iterator[str]:
             yield from _read(own, {other: value for other, value in values.items() if other != name})
 
 
-_OTHER_WAYS = "describe the model by model.architecture or model.num_parameters"
+_OTHER_WAYS = "give model.num_parameters"
 
 
 def _group(tensor: Tensor, prefix: str, layers: Sequence[int]) -> TensorGroup:

@@ -1,6 +1,7 @@
 """Expressions over the names of a config: what `model_types.toml` says of widths, switches and layers.
 
-Numbers, text, names, `+ - * // %`, comparisons, `in`, `and`, `or`, `not`, `a if b else c`, `list[i]`, `len`, `max` and `int`.
+Numbers, text, names, `+ - * // %`, comparisons, `in`, `and`, `or`, `not`, `a if b else c`, `list[i]`, `len`, `max`, `int` and
+`each`: the value of layer i, of a field that is one number or a list of them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,13 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.NotIn: lambda one, many: one not in many,
 }
 _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {ast.Not: operator.not_, ast.USub: operator.neg}
-_FUNCTIONS: dict[str, Callable[..., Any]] = {"len": len, "max": max, "int": int}
+
+
+def _each(value: Any, layer: int) -> Any:
+    return value[layer] if isinstance(value, (list, tuple)) else value
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {"len": len, "max": max, "int": int, "each": _each}
 
 
 @functools.cache

@@ -81,6 +81,13 @@ def defaults() -> dict[str, Defaults]:
     return {name: Defaults.model_validate(row) for name, row in json.loads(_text("defaults.json"))["types"].items()}
 
 
+@functools.cache
+def uncounted_types() -> dict[str, str]:
+    """The model_types of transformers that are not counted, with what they have that no piece has."""
+    groups = tomllib.loads(_text("uncounted.toml"))["group"]
+    return {name: group["reason"] for group in groups for name in group["model_types"]}
+
+
 def _text(file: str) -> str:
     return resources.files(__package__).joinpath(file).read_text(encoding="utf-8")
 
