@@ -13,6 +13,9 @@ _COUNTED = {
     "Hugging Face safetensors total": Source(
         "observation", "Parameters in published files: the hub's safetensors totals, from public copies"
     ),
+    "Ollama general.parameter_count": Source(
+        "observation", "Parameters in published files: Ollama's general.parameter_count, from public copies"
+    ),
     "PyPI keras-hub": Source("tool", "Parameters that keras-hub 0.32.0 lists for its presets"),
     "a published table": Source("tool", "A published table of parameter counts, from a public copy"),
 }
