@@ -52,7 +52,7 @@ class Architecture(BaseModel):
     tied_embeddings: bool | None = Field(
         None,
         description="Whether the output head uses the weights of the embedding. "
-        "Default: the family's. Required with qwen2 and qwen3, whose small models tie them and whose large ones do not.",
+        "Default: the family's. Required with qwen2 and qwen3, whose small models tie them and large ones do not.",
     )
     attention_bias: bool | None = Field(
         None, description="Whether all projections of attention have biases. Default: the family's."

@@ -127,7 +127,7 @@ def _of_language_model(config: Config) -> Config:
     if not isinstance(text, dict):
         return config
     whole = str(config.get("model_type"))
-    inherited = {"model_type": _TEXT_TYPES.get(whole, f"{whole}_text")}
+    inherited: dict[str, JsonValue] = {"model_type": _TEXT_TYPES.get(whole, f"{whole}_text")}
     if "tie_word_embeddings" in config:
         inherited["tie_word_embeddings"] = config["tie_word_embeddings"]
     return inherited | text

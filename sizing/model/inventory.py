@@ -29,7 +29,8 @@ class TensorGroup:
 
     `shape` is that of the whole, uncut tensor; `pieces` the number of equal indivisible parts that tensor
     parallelism may deal out along dimension `cut`. `experts` is the number of routed experts that have such a
-    tensor, 0 where it is none of an expert's. `layers` are sorted. Tensors that are not trained have no optimizer state.
+    tensor, 0 where it is none of an expert's. `layers` are sorted. Tensors that are not trained have no optimizer
+    state.
     """
 
     name: str

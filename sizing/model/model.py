@@ -201,10 +201,8 @@ def _multiple_of(vocabulary: int, multiple: int | None) -> int:
 
 
 def _padding(given: int, padded: int) -> Assumption:
-    if padded == given:
-        reason = "not padded; Megatron pads to a multiple of 128 x tensor"
-    else:
-        reason = f"padded from {given}"
+    unpadded = "not padded; Megatron pads to a multiple of 128 x tensor"
+    reason = unpadded if padded == given else f"padded from {given}"
     return Assumption(field="model.architecture.vocab_size", value=padded, reason=reason)
 
 

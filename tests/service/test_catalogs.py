@@ -5,7 +5,6 @@ import pytest
 
 from sizing.cluster import node_catalog
 from sizing.model import catalog, num_parameters
-from sizing.model.inventory import inventory_of
 from sizing.run.failure_rates import published_rates
 from sizing.training.techniques import Technique, techniques
 from sizing.validation import ValidationReport, validation
@@ -30,7 +29,7 @@ def test_a_catalog_lists_all_its_entries_with_their_sources(client: httpx.Client
 def test_a_listed_model_has_the_parameters_of_its_tensors(client: httpx.Client) -> None:
     for entry in client.get("/v1/models").json():
         model = catalog()[entry["name"]]
-        assert entry["num_parameters"] == num_parameters(inventory_of(model.architecture))
+        assert entry["num_parameters"] == num_parameters(model.inventory)
         assert entry["num_parameters"] == (model.num_parameters or entry["num_parameters"])
 
 

@@ -15,7 +15,7 @@ from sizing.errors import InvalidInput, Problem
 from sizing.model.composed import pieces, recurrent_pieces
 from sizing.model.composed.expressions import evaluated, names_in
 from sizing.model.composed.model_types import DeclaredTensor, Expression, ModelType, PieceRow, defaults, model_types
-from sizing.model.inventory import Inventory, TensorGroup
+from sizing.model.inventory import Inventory, Placement, TensorGroup
 from sizing.model.layer_tensors import Tensor
 
 Config = Mapping[str, JsonValue]
@@ -196,7 +196,7 @@ class _Reading:
 
     def _before(self) -> Iterator[TensorGroup]:
         vocab, width = self._size("vocab"), self._size("embedding_width")
-        placement = "first-and-last-stage" if self._value("tied") else "first-stage"
+        placement: Placement = "first-and-last-stage" if self._value("tied") else "first-stage"
         yield TensorGroup("embedding", (vocab, width), vocab, placement)
         if rows := self._value("positions"):
             yield TensorGroup("positions", (_size_of("positions", rows), width), 1, "first-stage")
@@ -239,7 +239,7 @@ class _Reading:
             raise self._contradiction(expression) from None
 
     def _named(self, name: str) -> Any:
-        """The value of a name: of the row's values, of the config, or the default of its class; None if nothing has it."""
+        """The value of a name: of the row's values, of the config, or its class's default; None if nothing has it."""
         if name == "i":
             return self._layer
         own = self._row.values.get(name)

@@ -1,7 +1,7 @@
 """Expressions over the names of a config: what `model_types.toml` says of widths, switches and layers.
 
-Numbers, text, names, `+ - * // %`, comparisons, `in`, `and`, `or`, `not`, `a if b else c`, `list[i]`, `len`, `max`, `int` and
-`each`: the value of layer i, of a field that is one number or a list of them.
+Numbers, text, names, `+ - * // %`, comparisons, `in`, `and`, `or`, `not`, `a if b else c`, `list[i]`, `len`, `max`,
+`int`, and `each(x, i)`: the value of layer i, of a field that is one number or a list of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The model_types that are composed of pieces: one row of `model_types.toml` each, and the defaults of their classes."""
+"""The model_types that are composed of pieces: one row of `model_types.toml` each, and their classes' defaults."""
 
 from __future__ import annotations
 

@@ -163,7 +163,10 @@ class FeedForward:
 
 @dataclass(frozen=True, slots=True)
 class Experts:
-    """Routed experts, their router, and experts that every token passes through; routed ones may have a width of their own."""
+    """Routed experts, their router, and experts that every token passes through.
+
+    `expert_hidden`: the width that routed experts read and write, where it is not that of the hidden state.
+    """
 
     hidden: int
     experts: int

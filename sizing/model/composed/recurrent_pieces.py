@@ -13,7 +13,7 @@ from sizing.model.layer_tensors import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Mamba:
-    """Selective state space, Gu and Dao 2023, arXiv 2312.00752; `ssm_norms`: norms of step, input and output (Jamba)."""
+    """Selective state space, Gu and Dao 2023, arXiv 2312.00752; `ssm_norms`: of step, input and output (Jamba)."""
 
     hidden: int
     ssm_inner: int

@@ -88,7 +88,9 @@ def test_a_text_config_is_counted_as_the_language_model(model_type: str) -> None
 
 
 @pytest.mark.parametrize(("model_type", "fields"), VARIED, ids=lambda each: each if isinstance(each, str) else "")
-def test_patterns_of_layers_and_switches_count_what_transformers_builds(model_type: str, fields: dict[str, Any]) -> None:
+def test_patterns_of_layers_and_switches_count_what_transformers_builds(
+    model_type: str, fields: dict[str, Any]
+) -> None:
     if model_type == "kimi_linear":
         fields = fields | {"mlp_layer_types": ["dense", "sparse"]}
     config = config_of(model_type, **fields)
@@ -105,7 +107,9 @@ def test_defaults_are_those_of_the_configuration_classes() -> None:
         assert defaults()[model_type].model_dump(mode="json") == defaults_of(model_type), model_type
 
 
-@pytest.mark.parametrize("model_type", ["qwen3_next", "jamba", "gpt_oss", "deepseek_v32", "nemotron_h", "granitemoehybrid"])
+@pytest.mark.parametrize(
+    "model_type", ["qwen3_next", "jamba", "gpt_oss", "deepseek_v32", "nemotron_h", "granitemoehybrid"]
+)
 @pytest.mark.parametrize("pipeline", [1, 2, 3, 4])
 def test_the_stages_of_a_pipeline_hold_every_layer_once(model_type: str, pipeline: int) -> None:
     model = composed(model_type)
@@ -126,7 +130,10 @@ def test_the_stages_of_a_pipeline_hold_every_layer_once(model_type: str, pipelin
     [
         ({"hidden_size": None}, "huggingface_config.hidden_size is required: add it."),
         ({"num_hidden_layers": 10**6}, "huggingface_config must give 0 to 10000 as num_hidden_layers, got 1000000"),
-        ({"num_attention_heads": "many"}, "must allow to compute 'hidden // heads' for model_type olmo2: give or correct"),
+        (
+            {"num_attention_heads": "many"},
+            "must allow to compute 'hidden // heads' for model_type olmo2: give or correct",
+        ),
         ({"num_attention_heads": 0}, "give or correct hidden_size, num_attention_heads"),
         ({"intermediate_size": 2.5}, "must give a whole number as ffn_width, got 2.5"),
         ({"intermediate_size": -8}, "must give 0 to 1000000000 as ffn_width, got -8"),
@@ -141,7 +148,7 @@ def test_a_config_that_does_not_describe_a_model_is_refused_by_name(changed: dic
 
 
 def test_a_list_shorter_than_the_layers_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="give or correct .*layer_types"):
+    with pytest.raises(InvalidInput, match=r"give or correct .*layer_types"):
         composed("qwen3_next", layer_types=["full_attention"])
 
 
@@ -159,7 +166,7 @@ def test_an_expression_takes_numbers_only_into_arithmetic() -> None:
 
 @pytest.mark.long(minutes=4)
 def test_transformers_builds_what_is_counted_of_all_its_types_and_of_500_varied_configs() -> None:
-    transformers.logging.set_verbosity_error()
+    transformers.logging.set_verbosity(transformers.logging.ERROR)  # type: ignore[no-untyped-call]  # as above
     exact = [model_type for model_type in causal_types() if _builds_as_counted(model_type)]
     assert len(exact) >= 128
     drawn = random.Random(0)  # noqa: S311 - draws examples

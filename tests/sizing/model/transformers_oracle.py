@@ -148,10 +148,12 @@ def _read(expression: Expression, values: Mapping[str, Expression]) -> Iterator[
 def _write(path: Path, types: dict[str, Any]) -> None:
     document = {"source": f"transformers {transformers.__version__}", "types": types}
     lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in types.items())
-    path.write_text(f'{{\n "source": {json.dumps(document["source"])},\n "types": {{\n{lines}\n }}\n}}\n', encoding="utf-8")
+    path.write_text(
+        f'{{\n "source": {json.dumps(document["source"])},\n "types": {{\n{lines}\n }}\n}}\n', encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":
-    transformers.logging.set_verbosity_error()
+    transformers.logging.set_verbosity(transformers.logging.ERROR)  # type: ignore[no-untyped-call]  # as above
     _write(DEFAULTS, {name: defaults_of(name) for name in sorted(model_types())})
     _write(GOLDEN, {name: golden_of(name) for name in known_model_types() if name in causal_types()})

@@ -23,8 +23,17 @@ from sizing.training.schedules import bubble_fraction, in_flight_microbatches
 FACTS = published("training_techniques")
 BY_SCHEDULE = {row["schedule"]: row for row in FACTS["pipeline_schedules"]}
 PER_LAYER = FACTS["activation_bytes_per_layer"]["formulas"]
-GPT3, MT_NLG = (catalog()[name].architecture for name in ("gpt3-175b", "megatron-530b"))
-LLAMA, MIXTRAL = (catalog()[name].architecture for name in ("llama-3.1-8b", "mixtral-8x7b"))
+
+
+def architecture(name: str) -> Architecture:
+    found = catalog()[name].architecture
+    assert found is not None
+    return found
+
+
+GPT3, MT_NLG, LLAMA, MIXTRAL, DEEPSEEK = map(
+    architecture, ("gpt3-175b", "megatron-530b", "llama-3.1-8b", "mixtral-8x7b", "deepseek-v3")
+)
 
 
 def evaluated(formula: str, **symbols: float) -> float:
@@ -92,11 +101,11 @@ def test_latent_attention_keeps_its_latents_and_full_heads() -> None:
     latents = 2 * 1_536 + 2 * 512 + 64
     heads = 128 * (2 * (128 + 64) + 2 * 128)
     experts = 3 * 2_048 + 8 * (3 * 2_048 + 2 * 7_168)
-    assert layer_bytes(catalog()["deepseek-v3"].architecture) == 2 * 2 * 2048 * (4 * 7_168 + latents + heads + experts)
+    assert layer_bytes(DEEPSEEK) == 2 * 2 * 2048 * (4 * 7_168 + latents + heads + experts)
 
 
 def test_a_module_that_predicts_further_tokens_is_a_layer_with_a_head_on_the_last_stage() -> None:
-    a = catalog()["deepseek-v3"].architecture
+    a = DEEPSEEK
     kept = []
     for num_modules in (None, 1):
         model = {"architecture": a.model_copy(update={"num_mtp_layers": num_modules}).model_dump()}

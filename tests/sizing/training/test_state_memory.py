@@ -10,7 +10,6 @@ from sizing.layout import Parallelism
 from sizing.layout.sharding import sharding_of
 from sizing.layout.shards import Content
 from sizing.model import catalog
-from sizing.model.inventory import inventory_of
 from sizing.published import published
 from sizing.report import answer
 from sizing.scenario import scenario_from
@@ -110,7 +109,7 @@ def test_a_headroom_too_small_for_what_fsdp_gathers_is_said() -> None:
 
 def test_experts_are_gathered_with_their_layer() -> None:
     """DeepSeek-V3 has 256 experts of 3 x 7,168 x 2,048 in a layer."""
-    inventory = inventory_of(catalog()["deepseek-v3"].architecture)
+    inventory = catalog()["deepseek-v3"].inventory
     assert gathered_by_fsdp(inventory, value_bytes=2).num_bytes == pytest.approx(6 * 256 * 3 * 7_168 * 2_048, rel=0.03)
 
 
