@@ -93,7 +93,7 @@ class Model(BaseModel):
             yield from self._contradicting_counts(self.num_parameters, self.num_active_parameters, self.num_experts)
 
     def _contradicting_counts(self, whole: int, active: int, num_experts: int) -> Iterator[tuple[str, str]]:
-        per_token = experts_per_token(self)
+        per_token = _experts_per_token(self)
         if per_token > num_experts:
             yield f"has num_experts_per_token {per_token} of num_experts {num_experts}", "give at most num_experts"
         least = -(-whole * per_token // num_experts)
@@ -215,7 +215,7 @@ def _of_count(count: int) -> ResolvedModel:
     return ResolvedModel(f"{count:,} parameters", None, inventory_of_count(count), count, (assumption,))
 
 
-def experts_per_token(model: Model) -> int:
+def _experts_per_token(model: Model) -> int:
     """Experts of a token, where only counts are known."""
     if model.num_experts_per_token is not None:
         return model.num_experts_per_token
@@ -238,7 +238,7 @@ def routed_parameters(whole: int, active: int, *, num_experts: int, per_token: i
 
 def _of_mixture(model: Model) -> ResolvedModel:
     whole, active, num_experts = model.num_parameters or 0, model.num_active_parameters or 0, model.num_experts or 0
-    per_token = experts_per_token(model)
+    per_token = _experts_per_token(model)
     routed = routed_parameters(whole, active, num_experts=num_experts, per_token=per_token)
     expert = min(routed // num_experts, (whole - 1) // num_experts)
     estimates = [

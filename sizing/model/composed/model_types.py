@@ -20,8 +20,8 @@ class DeclaredTensor(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str = Field(description="Name of the tensor.")
-    shape: tuple[Expression, ...] = Field(description="Its dimensions.")
+    name: str = Field(description="How reports and manifests call the tensor.")
+    shape: tuple[Expression, ...] = Field(description="Dimensions of the whole tensor, outputs first.")
     pieces: Expression = Field(1, description="Equal parts that tensor ranks may hold; 1: each holds the whole.")
     count: Expression = Field(1, description="Equal tensors of that name in a layer.")
     placement: Literal["first-stage", "last-stage"] = Field("last-stage", description="Where it is outside the layers.")
@@ -35,8 +35,10 @@ class PieceRow(BaseModel):
     prefix: str = Field("", description="What stands before the names of its tensors.")
     kind: str | None = Field(None, description="Name in `KINDS`. Null where only tensors are declared.")
     where: Expression = Field(True, description="Whether layer i has it.")
-    fields: dict[str, Expression] = Field(default_factory=dict, description="Fields of the kind.")
-    tensors: tuple[DeclaredTensor, ...] = Field((), description="Tensors that no kind has.")
+    fields: dict[str, Expression] = Field(
+        default_factory=dict, description="What the kind needs and another value than that of the same name gives."
+    )
+    tensors: tuple[DeclaredTensor, ...] = Field((), description="What a layer has beside the kinds of pieces.")
 
 
 class ModelType(BaseModel):
@@ -51,7 +53,9 @@ class ModelType(BaseModel):
         (), description="Names that the configuration class reads although it does not declare them."
     )
     values: dict[str, Expression] = Field(description="Names that pieces and other values read.")
-    pieces: dict[str, PieceRow] = Field(description="The pieces of a layer.")
+    pieces: dict[str, PieceRow] = Field(
+        description="What a layer is made of, each under a name by which other rows change it."
+    )
     outside: tuple[DeclaredTensor, ...] = Field((), description="Tensors before and after the layers.")
     refused: dict[str, str] = Field(
         default_factory=dict, description="Expressions that must be false, as they change the count, with the reason."
@@ -63,9 +67,13 @@ class Defaults(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    values: dict[str, JsonValue] = Field(description="Values by name.")
+    values: dict[str, JsonValue] = Field(
+        description="Default of each field of the config that is read and that may be left out."
+    )
     required: tuple[str, ...] = Field(description="Names that a config must have, however the class fills them in.")
-    other_names: dict[str, str] = Field(description="Other spellings of a name, with the name.")
+    other_names: dict[str, str] = Field(
+        description="Spellings that a config may have instead, each with the field that it is."
+    )
 
 
 @functools.cache

@@ -154,6 +154,6 @@ def _write(path: Path, types: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    transformers.logging.set_verbosity(transformers.logging.ERROR)  # type: ignore[no-untyped-call]  # as above
+    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # transformers has no type for it
     _write(DEFAULTS, {name: defaults_of(name) for name in sorted(model_types())})
     _write(GOLDEN, {name: golden_of(name) for name in known_model_types() if name in causal_types()})
