@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from sizing.errors import InvalidInput, Problem
 from sizing.model.composed import pieces, recurrent_pieces
 from sizing.model.composed.expressions import evaluated, names_in
-from sizing.model.composed.model_types import DeclaredTensor, Expression, ModelType, PieceRow, defaults, model_types
+from sizing.model.composed.model_types import Expression, ModelType, PieceRow, defaults, model_types
 from sizing.model.inventory import Inventory, Placement, TensorGroup
 from sizing.model.layer_tensors import Tensor
 
@@ -52,7 +52,7 @@ class PlacedPiece:
     def groups(self) -> Iterator[TensorGroup]:
         """Its tensors, in these layers."""
         for tensor in self.piece.tensors():
-            if tensor.count:
+            if tensor.count and all(tensor.shape):
                 yield _group(tensor, self.prefix, self.layers)
 
 
@@ -135,6 +135,7 @@ class _Reading:
         groups = (group for each in placed for group in each.groups())
         declared = (group for row in self._row.pieces.values() for group in self._declared(row, num_layers))
         inventory = (*self._before(), *groups, *declared, *self._after())
+        _check_parts(inventory)
         experts = [each.piece for each in placed if isinstance(each.piece, pieces.Experts)]
         return Composition(
             model_type=self._model_type,
@@ -155,31 +156,29 @@ class _Reading:
             names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]  # every kind is a dataclass
             expressions = {name: row.fields.get(name, name) for name in names}
             for fields, layers in self._by_layers(row, expressions.values(), num_layers):
-                yield PlacedPiece(kind(*map(_size_of, expressions, fields)), layers, row.prefix)
+                yield PlacedPiece(kind(*fields), layers, row.prefix)
 
     def _declared(self, row: PieceRow, num_layers: int) -> Iterator[TensorGroup]:
         for declared in row.tensors:
             expressions = (declared.pieces, declared.count, *declared.shape)
             for (parts, count, *shape), layers in self._by_layers(row, expressions, num_layers):
-                if count:
-                    yield TensorGroup(
-                        declared.name, _shape_of(declared, shape), int(parts), layers=layers, count=int(count)
-                    )
+                if count and parts and all(shape):
+                    yield TensorGroup(declared.name, tuple(shape), parts, layers=layers, count=count)
 
     def _by_layers(
         self, row: PieceRow, expressions: Iterable[Expression], num_layers: int
-    ) -> Iterator[tuple[tuple[Any, ...], Sequence[int]]]:
-        """The values of some expressions, with the layers that have a piece with these."""
+    ) -> Iterator[tuple[tuple[int, ...], Sequence[int]]]:
+        """The sizes that some expressions give, with the layers that have a piece with these."""
         texts = tuple(expressions)
         layers = self._layers_where(row.where, num_layers)
         if not layers or not any(map(self._depends_on_layer, texts)):
             if layers:
-                yield tuple(map(self._value, texts)), layers
+                yield tuple(map(self._sized, texts)), layers
             return
-        found: dict[tuple[Any, ...], list[int]] = {}
+        found: dict[tuple[int, ...], list[int]] = {}
         for layer in layers:
             self._layer = layer
-            found.setdefault(tuple(map(self._value, texts)), []).append(layer)
+            found.setdefault(tuple(map(self._sized, texts)), []).append(layer)
         self._layer = None
         for values, some in found.items():
             yield values, _progression(some)
@@ -198,29 +197,28 @@ class _Reading:
         vocab, width = self._size("vocab"), self._size("embedding_width")
         placement: Placement = "first-and-last-stage" if self._value("tied") else "first-stage"
         yield TensorGroup("embedding", (vocab, width), vocab, placement)
-        if rows := self._value("positions"):
-            yield TensorGroup("positions", (_size_of("positions", rows), width), 1, "first-stage")
-        if count := self._value("embedding_norms"):
+        if rows := self._sized("positions"):
+            yield TensorGroup("positions", (rows, width), 1, "first-stage")
+        if count := self._sized("embedding_norms"):
             yield TensorGroup("embedding_norm", (width,), 1, "first-stage", count=count)
         yield from self._outside("first-stage")
 
     def _after(self) -> Iterator[TensorGroup]:
         vocab, width = self._size("vocab"), self._size("embedding_width")
-        if count := self._value("final_norms") * self._value("norm_tensors"):
+        if count := self._sized("final_norms") * self._sized("norm_tensors"):
             yield TensorGroup("final_norm", (self._size("hidden"),), 1, "last-stage", count=count)
         if not self._value("tied"):
             rows = self._size("head_rows")
             yield TensorGroup("output_head", (rows, width), rows, "last-stage")
-        if count := int(self._value("head_bias") or 0):
+        if count := self._sized("head_bias"):
             yield TensorGroup("output_head.bias", (vocab,), vocab, "last-stage", count=count)
         yield from self._outside("last-stage")
 
     def _outside(self, placement: str) -> Iterator[TensorGroup]:
         for declared in self._row.outside:
-            count = self._value(declared.count)
-            if declared.placement == placement and count:
-                shape = _shape_of(declared, map(self._value, declared.shape))
-                parts = int(self._value(declared.pieces))
+            shape = tuple(map(self._sized, declared.shape))
+            parts, count = self._sized(declared.pieces), self._sized(declared.count)
+            if declared.placement == placement and count and all(shape):
                 yield TensorGroup(declared.name, shape, parts, declared.placement, count=count)
 
     def _size(self, name: str, *, most: int = MAX_SIZE) -> int:
@@ -228,7 +226,11 @@ class _Reading:
         if value is None:
             (missing, *_) = sorted(names_in(str(self._row.values.get(name, name))) or {name})
             raise InvalidInput.of(f"{FIELD}.{missing}", "is required", value=None, remedy="add it")
-        return _size_of(str(self._row.values.get(name, name)), value, most=most)
+        return _size_of(str(self._row.values.get(name, name)), value, least=1, most=most)
+
+    def _sized(self, expression: Expression) -> int:
+        own = self._row.values.get(expression, expression) if isinstance(expression, str) else expression
+        return _size_of(str(own), self._value(expression))
 
     def _value(self, expression: Expression) -> Any:
         if not isinstance(expression, str):
@@ -312,17 +314,26 @@ def _group(tensor: Tensor, prefix: str, layers: Sequence[int]) -> TensorGroup:
     )
 
 
-def _shape_of(declared: DeclaredTensor, sizes: Iterable[Any]) -> tuple[int, ...]:
-    return tuple(_size_of(declared.name, size) for size in sizes)
+def _check_parts(inventory: Inventory) -> None:
+    """Refuse heads or groups that do not divide the width that they share."""
+    for group in inventory:
+        size = group.shape[group.cut]
+        if size % group.pieces:
+            raise InvalidInput.of(
+                FIELD,
+                f"must give {group.pieces} equal parts of {group.name}, {size}",
+                value=None,
+                remedy="correct its heads, groups or widths",
+            )
 
 
-def _size_of(name: str, value: Any, *, most: int = MAX_SIZE) -> int:
+def _size_of(name: str, value: Any, *, least: int = 0, most: int = MAX_SIZE) -> int:
     """A size, or a switch."""
     if not isinstance(value, (int, float, type(None))) or (isinstance(value, float) and value % 1):
         raise InvalidInput.of(FIELD, f"must give a whole number as {name}", value=value, remedy="correct it")
     size = int(value or 0)
-    if not 0 <= size <= most:
-        raise InvalidInput.of(FIELD, f"must give 0 to {most} as {name}", value=size, remedy="correct it")
+    if not least <= size <= most:
+        raise InvalidInput.of(FIELD, f"must give {least} to {most} as {name}", value=size, remedy="correct it")
     return size
 
 

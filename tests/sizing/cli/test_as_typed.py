@@ -167,7 +167,7 @@ def test_a_catalog_is_listed_whole_as_json(word: str) -> None:
         (["storage", "yanrong"], ["mlperf-v3-yanrong-f9000x"]),
         (["formats", "DEEPSPEED"], ["deepspeed"]),
         (["techniques", "8-bit Adam"], ["8-bit Adam"]),
-        (["models", "deepseek"], ["deepseek-v2-lite", "deepseek-v2", "deepseek-v3", "deepseek-r1"]),
+        (["models", "deepseek"], ["deepseek-v2-lite", "deepseek-v2", "deepseek-v3", "deepseek-r1", "deepseek-v3.2"]),
         (["nodes", "azure"], ["azure-nd-h100-v5", "azure-nd-a100-v4"]),
     ],
 )

@@ -89,6 +89,8 @@ def test_a_number_with_an_exponent_is_a_number_in_yaml_too(tmp_path: Path) -> No
 VALUES = {
     "--model": "mixtral-8x7b",
     "--parameters": "1e9",
+    "--active": "33e9",
+    "--experts": "256",
     "--framework": "deepspeed",
     "--precision": "fp16-mixed",
     "--optimizer": "lion",
@@ -109,10 +111,17 @@ VALUES = {
 """Where 1 is no value that the flag takes."""
 
 
+def document_for(flag: Flag) -> dict[str, Any]:
+    """A model, where the flag does not say which."""
+    if flag.name in ("--active", "--experts"):
+        return {"model": {"num_parameters": "1T", "num_active_parameters": "32B", "num_experts": 384}}
+    return {} if flag.field.startswith("model.") else {"model": {"preset": "gpt2"}}
+
+
 @pytest.mark.parametrize("flag", FLAGS, ids=lambda flag: flag.name)
 def test_every_flag_takes_a_value_and_sets_its_field(flag: Flag) -> None:
     text = VALUES.get(flag.name, "1 B/s" if flag.field.endswith("_bytes_per_second") else "1")
-    model: dict[str, Any] = {} if flag.field.startswith("model.") else {"model": {"preset": "gpt2"}}
+    model = document_for(flag)
     if flag.name in ("--restart", "--relaunch", "--detection"):
         model["reliability"] = {"mtbf_seconds": 3600}
     if flag.name == "--io":
@@ -128,7 +137,7 @@ def test_every_flag_takes_a_value_and_sets_its_field(flag: Flag) -> None:
 
 @pytest.mark.parametrize("flag", [flag for flag in FLAGS if flag.example], ids=lambda flag: flag.name)
 def test_the_example_in_the_help_is_a_value_of_the_field(flag: Flag) -> None:
-    document: dict[str, Any] = {} if flag.field.startswith("model.") else {"model": {"preset": "gpt2"}}
+    document = document_for(flag)
     if flag.name in ("--restart", "--relaunch", "--detection"):
         document["reliability"] = {"mtbf_seconds": 3600}
     assert scenario_from(with_flags(document, {flag.parameter: flag.example}))

@@ -1,5 +1,6 @@
 """Every model_type counts what transformers builds: recorded, and asked again in the long test."""
 
+import contextlib
 import json
 import random
 from itertools import groupby
@@ -8,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import transformers
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
 from sizing.layout import Parallelism
@@ -129,14 +132,15 @@ def test_the_stages_of_a_pipeline_hold_every_layer_once(model_type: str, pipelin
     ("changed", "sentence"),
     [
         ({"hidden_size": None}, "huggingface_config.hidden_size is required: add it."),
-        ({"num_hidden_layers": 10**6}, "huggingface_config must give 0 to 10000 as num_hidden_layers, got 1000000"),
+        ({"num_hidden_layers": 10**6}, "huggingface_config must give 1 to 10000 as num_hidden_layers, got 1000000"),
         (
             {"num_attention_heads": "many"},
-            "must allow to compute 'hidden // heads' for model_type olmo2: give or correct",
+            "must give a whole number as num_attention_heads, got 'many': correct it",
         ),
         ({"num_attention_heads": 0}, "give or correct hidden_size, num_attention_heads"),
-        ({"intermediate_size": 2.5}, "must give a whole number as ffn_width, got 2.5"),
-        ({"intermediate_size": -8}, "must give 0 to 1000000000 as ffn_width, got -8"),
+        ({"intermediate_size": 2.5}, "must give a whole number as intermediate_size, got 2.5"),
+        ({"intermediate_size": -8}, "must give 0 to 1000000000 as intermediate_size, got -8"),
+        ({"vocab_size": 0}, "must give 1 to 1000000000 as vocab_size, got 0"),
         ({"vocab_size": [1]}, "must give a whole number as vocab_size, got [1]"),
         ({"architectures": ["Olmo2ForSequenceClassification"]}, "must be ['Olmo2ForCausalLM'] for this model_type"),
     ],
@@ -153,6 +157,8 @@ def test_a_list_shorter_than_the_layers_is_refused() -> None:
 
 
 def test_what_would_be_counted_wrong_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"must give 7 equal parts of ssm.in, 8192: correct its heads, groups or"):
+        composed("bamba", mamba_n_heads=7)
     with pytest.raises(InvalidInput, match=r"must not have experts of cross-domain mixtures \(is_moe\)"):
         composed("doge", is_moe=True)
 
@@ -201,3 +207,17 @@ def _counts_a_change(model_type: str, drawn: random.Random) -> bool:
         return False
     assert num_parameters(inventory) == whole, f"{model_type}: {name} {other}"
     return True
+
+
+JSON = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+VALUES = JSON | st.lists(JSON, max_size=4) | st.dictionaries(st.text(max_size=3), JSON, max_size=2)
+
+
+@given(st.sampled_from(sorted(RECORDED)), st.data())
+@settings(max_examples=300)
+def test_no_value_of_a_field_gets_more_than_a_sentence(model_type: str, data: st.DataObject) -> None:
+    config = RECORDED[model_type]["config"]
+    name = data.draw(st.sampled_from(sorted(config.keys() - {"model_type"})))
+    with contextlib.suppress(InvalidInput):
+        inventory = inventory_from(config | {name: data.draw(VALUES)})
+        assert all(group.num_parameters > 0 and group.pieces > 0 for group in inventory)
