@@ -41,6 +41,27 @@ TIED: dict[str, Any] = {
     "tied_embeddings": True,
 }
 """Fewer heads for keys and values than tensor ranks, and an embedding that two stages of a pipeline hold."""
+HYBRID: dict[str, Any] = {
+    "model_type": "qwen3_next",
+    "hidden_size": 40,
+    "num_hidden_layers": 7,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "vocab_size": 101,
+    "intermediate_size": 36,
+    "moe_intermediate_size": 12,
+    "shared_expert_intermediate_size": 12,
+    "num_experts": 8,
+    "num_experts_per_tok": 2,
+    "mlp_only_layers": [0, 3, 4],
+    "full_attention_interval": 3,
+    "linear_num_key_heads": 4,
+    "linear_num_value_heads": 8,
+    "linear_key_head_dim": 6,
+    "linear_value_head_dim": 4,
+}
+"""Attention in every third layer, experts in layers 1, 2, 5 and 6."""
 
 OPTIMIZERS = get_args(Optimizer)
 DIVISORS = (1, 2, 3, 4, 6, 8)
@@ -66,16 +87,16 @@ def training(saved_as: CheckpointFormat, framework: Framework, **fields: Any) ->
 
 @st.composite
 def documents(draw: st.DrawFn, saved_as: CheckpointFormat, framework: Framework) -> dict[str, Any]:
-    """Scenarios in that format, of two models, any optimizer and nodes of some sizes."""
-    architecture = draw(st.sampled_from([MIXTURE, TIED]))
+    """Scenarios in that format, of three models, any optimizer and nodes of some sizes."""
+    model = draw(st.sampled_from([{"architecture": MIXTURE}, {"architecture": TIED}, {"huggingface_config": HYBRID}]))
     checkpoint: dict[str, Any] = {"format": saved_as.name}
     if "files_per_rank" in saved_as.takes:
         checkpoint["files_per_rank"] = draw(st.sampled_from([None, 1, 2]))
     return document(
         saved_as,
         framework,
-        draw(degrees(saved_as, has_experts="num_experts" in architecture)),
-        model={"architecture": architecture},
+        draw(degrees(saved_as, has_experts=model != {"architecture": TIED})),
+        model=model,
         training=training(
             saved_as,
             framework,
