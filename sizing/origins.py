@@ -85,6 +85,10 @@ _CONTAINERS = Origin(
 
 
 def _model(model: Model) -> Origin:
+    if model.num_experts is not None:
+        return Origin(
+            kind="assumed", source="model.num_parameters; routed experts estimated from the active parameters"
+        )
     if model.num_parameters is not None:
         return Origin(kind="given", source="model.num_parameters")
     if model.preset is not None:

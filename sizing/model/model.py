@@ -249,8 +249,8 @@ def _of_mixture(model: Model) -> ResolvedModel:
         )
     ]
     if model.num_experts_per_token is None:
-        source = plausible_range("model.num_experts_per_token").source
-        estimates.append(Assumption(field="model.num_experts_per_token", value=per_token, reason=f"default: {source}"))
+        reason = plausible_range("model.num_experts_per_token").reason
+        estimates.append(Assumption(field="model.num_experts_per_token", value=per_token, reason=reason))
     return ResolvedModel(
         f"{whole:,} parameters, {active:,} active",
         None,

@@ -268,7 +268,7 @@ class _Reading:
         return isinstance(expression, str) and _depends_on_layer(self._model_type, expression)
 
     def _contradiction(self, expression: str) -> InvalidInput:
-        names = sorted(_config_names(self._model_type, expression))
+        names = sorted(_config_names(self._model_type, expression) - {"i"})
         return InvalidInput.of(
             FIELD,
             f"must allow to compute {expression!r} for model_type {self._model_type}",

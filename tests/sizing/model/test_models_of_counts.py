@@ -31,6 +31,8 @@ def test_counts_with_experts_divide_into_dense_and_routed_parameters() -> None:
     assert report.model.num_routed_expert_parameters == pytest.approx((10**12 - 32e9) / (1 - 8 / 384), abs=384)
     fields = assumed(report)
     assert fields["model.num_experts_per_token"] == 8
+    (origin,) = [origin for origin in report.provenance if "model" in origin.figures]
+    assert origin.kind == "assumed"
     assert fields["model.num_routed_expert_parameters"] == report.model.num_routed_expert_parameters
 
 
