@@ -23,10 +23,11 @@ from sizing.model.inventory import (
     num_parameters,
 )
 from sizing.provenance import Assumption
-from sizing.ranges import plausible_range
 from sizing.units import parse_count
 
 _WAYS = ("preset", "architecture", "huggingface_config", "num_parameters")
+EXPERTS_PER_TOKEN = 8
+"""Where only counts are known: DeepSeek-V3, arXiv 2412.19437, section 4.2, and most mixtures since."""
 _OF_A_MIXTURE = ("num_active_parameters", "num_experts", "num_experts_per_token")
 
 
@@ -70,7 +71,7 @@ class Model(BaseModel):
     num_experts_per_token: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
         None,
         description="Routed experts that each token passes through, where only counts are known. "
-        "Default: the middle of what is published, 8, at most num_experts.",
+        "Default: 8, or num_experts where that is less.",
     )
 
     @model_validator(mode="after")
@@ -219,7 +220,7 @@ def _experts_per_token(model: Model) -> int:
     """Experts of a token, where only counts are known."""
     if model.num_experts_per_token is not None:
         return model.num_experts_per_token
-    return min(round(plausible_range("model.num_experts_per_token").midpoint), model.num_experts or 1)
+    return min(EXPERTS_PER_TOKEN, model.num_experts or 1)
 
 
 def routed_parameters(whole: int, active: int, *, num_experts: int, per_token: int) -> int:
@@ -249,7 +250,7 @@ def _of_mixture(model: Model) -> ResolvedModel:
         )
     ]
     if model.num_experts_per_token is None:
-        reason = plausible_range("model.num_experts_per_token").reason
+        reason = "default: as in DeepSeek-V3, arXiv 2412.19437"
         estimates.append(Assumption(field="model.num_experts_per_token", value=per_token, reason=reason))
     return ResolvedModel(
         f"{whole:,} parameters, {active:,} active",

@@ -10,6 +10,7 @@ _TEXTS = (
     ("bytes_per_second", rate_text),
     ("bytes_per_day", lambda value: f"{decimal_bytes_text(value)} a day"),
     ("bytes", decimal_bytes_text),
+    ("seconds_per_rank", seconds_text),
     ("seconds", seconds_text),
     ("fraction", percent_text),
 )
@@ -18,6 +19,7 @@ _SHORT = (
     ("_bytes_per_second", " bandwidth"),
     ("_bytes_per_day", ""),
     ("_bytes", ""),
+    ("_seconds_per_rank", " per rank"),
     ("_seconds", ""),
     ("_fraction", ""),
 )
@@ -51,6 +53,8 @@ def figure_words(name: str) -> str:
 
     >>> figure_words("storage.profile.write_bytes_per_second"), figure_words("interval.optimal_period_seconds")
     ('write bandwidth', 'optimal period')
+    >>> figure_words("storage.profile.planning_seconds_per_rank")
+    'planning per rank'
     """
     last = name.rsplit(".", 1)[-1]
     if last in _WHOLE:

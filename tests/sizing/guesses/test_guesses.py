@@ -202,6 +202,7 @@ def is_taken(document: dict[str, Any]) -> bool:
 
 BASES: list[dict[str, Any]] = [
     {"model": {"preset": "gpt2"}},
+    {"model": {"num_parameters": "1T", "num_active_parameters": "64B", "num_experts": 384}},
     {"model": {"preset": "gpt2"}, "training": {"adapters": {"rank": 8}}},
     {
         "model": {
