@@ -97,7 +97,7 @@ KINDS: dict[type[InvalidInput], Kind] = {
     TooManyRequests: Kind(429, "too-many-requests", "Too many requests", {"Retry-After": "1"}),
     Busy: Kind(503, "busy", "The service is busy", {"Retry-After": "5"}),
     NotReady: Kind(503, "not-ready", "The service is not ready"),
-    NotInstalled: Kind(503, "not-ready", "The service is not ready"),
+    NotInstalled: Kind(501, "not-installed", "The service lacks a library for this"),
 }
 METHOD_NOT_ALLOWED = Kind(405, "method-not-allowed", "Method not allowed")
 INTERNAL_ERROR = Kind(500, "internal", "Internal error of the service")

@@ -19,7 +19,16 @@ BODY = {"name": "1T", "scenario": REFERENCE_SCENARIO}
 SOME = {"scenario_id": "01a1fda6-c9fb-7539-b154-418eb9e9d223", "name": "scratch"}
 STATELESS = {
     ("POST", f"/v1/{plural}")
-    for plural in ("sizings", "requirements", "comparisons", "clusters", "layouts", "simulations", "sweeps")
+    for plural in (
+        "sizings",
+        "requirements",
+        "comparisons",
+        "clusters",
+        "layouts",
+        "sensitivities",
+        "simulations",
+        "sweeps",
+    )
 }
 """The routes that take a body and store nothing. Any other method than GET demands a token."""
 

@@ -78,7 +78,7 @@ def test_a_simulation_is_that_of_the_library(client: httpx.Client) -> None:
         (
             "/v1/sensitivities",
             REFERENCE_SENSITIVITY | {"ranges": {"a": {"low": 1, "high": 2}}},
-            "must be a name of the",
+            "ranges must name fields of a scenario",
         ),
         ("/v1/simulations", {"scenario": {"model": {"preset": "gpt2"}}}, "must have a write bandwidth and reliability"),
         ("/v1/simulations", REFERENCE_SIMULATION | {"num_runs": 99}, "num_runs must be at least 100"),

@@ -57,7 +57,7 @@ BAD_SCENARIOS: list[Any] = [
         "cluster.num_gpus must equal",
     ),
     ({"model": {"preset": "gpt2"}, "parallelism": {"tensor": 5}}, "must divide num_attention_heads 12, got 5"),
-    ({"model": {"huggingface_config": {"model_type": "x"}}}, "model_type must be a name of the catalog"),
+    ({"model": {"huggingface_config": {"model_type": "x"}}}, "model_type must be a model_type that is counted here"),
 ]
 
 
