@@ -2,44 +2,55 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
-from mutmut.mutation.diff_apply import get_diff_for_mutant
-from mutmut.stats import status_by_exit_code
+import pytest
 
-from tests.mutation.sample import sample_of
+from tests.mutation.sample import Mutant, mutants_named, sample_of
+from tests.mutation.trials import KILLED, Trials
 
 SEED = 11
 NUM_MUTANTS = 500
 NEEDED_FRACTION = 0.95
 NUM_PROCESSES = 2
-KILLED = ("killed", "timeout", "segfault")
-"""A mutant that never ends, or takes the interpreter down, would be noticed too."""
+MAX_SECONDS = 60.0
+"""Of CPU time for the tests of one mutant: a function that all tests reach would take minutes to survive."""
+TESTS = (
+    *("tests/sizing", "sizing", "-m", "not long and not benchmark"),
+    "--ignore=tests/sizing/layout/test_format_types.py",  # types, which no mutant changes
+)
+OPTIONS = (
+    *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # hypothesis is imported before pytest begins
+    *("-q", "--capture=sys", "-p", "no:cacheprovider", "-p", "no:xdist"),
+    *("-p", "no:unraisableexception", "-p", "no:threadexception"),  # they collect garbage after every mutant
+)
+FOLDER = Path("mutants")
 
 
 def main(names: list[str]) -> int:
     """The exit status: 0 where enough mutants were killed."""
-    names = names or sample_of(Path("sizing"), num_mutants=NUM_MUTANTS, seed=SEED)
-    subprocess.run(["mutmut", "run", "--max-children", str(NUM_PROCESSES), *names], check=True)
-    found = {name: status for name, status in _statuses().items() if name in set(names)}
-    for name, status in sorted(found.items()):
-        if status not in KILLED:
-            print(f"\n{status}: {name}\n{get_diff_for_mutant(name)}")
-    num_killed = sum(status in KILLED for status in found.values())
-    print(
-        f"\n{num_killed} of {len(found)} mutants killed ({num_killed / len(found):.1%}):", dict(Counter(found.values()))
-    )
-    return 0 if num_killed >= NEEDED_FRACTION * len(found) else 1
+    FOLDER.mkdir(exist_ok=True)
+    folder = Path("sizing")
+    mutants = mutants_named(folder, names) if names else sample_of(folder, num_mutants=NUM_MUTANTS, seed=SEED)
+    trials = Trials(mutants, FOLDER, NUM_PROCESSES, MAX_SECONDS)
+    status = pytest.main([*TESTS, *OPTIONS], plugins=[trials])
+    if status != pytest.ExitCode.OK:
+        return int(status)
+    _print(mutants, trials)
+    return 0 if Counter(trials.verdicts.values())[KILLED] >= NEEDED_FRACTION * len(mutants) else 1
 
 
-def _statuses() -> dict[str, str]:
-    """What became of each mutant that was tried, by name."""
-    exit_codes = [json.loads(path.read_text())["exit_code_by_key"] for path in Path("mutants").rglob("*.meta")]
-    return {name: status_by_exit_code[code] for codes in exit_codes for name, code in codes.items() if code is not None}
+def _print(mutants: list[Mutant], trials: Trials) -> None:
+    """Each survivor with its change, then the counts."""
+    for mutant in mutants:
+        if trials.verdicts[mutant.name] != KILLED:
+            print(f"\n{trials.verdicts[mutant.name]}: {mutant.name}\n{mutant.diff}")
+    for test in trials.failing:
+        print(f"\nnot used, as it fails without a mutant: {test}")
+    counts = Counter(trials.verdicts.values())
+    print(f"\n{counts[KILLED]} of {len(mutants)} mutants killed ({counts[KILLED] / len(mutants):.1%}):", dict(counts))
 
 
 if __name__ == "__main__":
