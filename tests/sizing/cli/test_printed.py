@@ -1,0 +1,114 @@
+"""What the verbs print, whole: the text is what people read and paste, so a change of it is seen here.
+
+Record it again with `CKPT_SIZE_RECORD=1 python -m pytest tests/sizing/cli/test_printed.py`, and read the difference.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from tests.testbed.terminal import ckpt_size
+
+FOLDER = Path(__file__).parent / "printed"
+COMMANDS = {
+    "answer-run": "answer run.yaml",
+    "answer-small": "answer small.yaml",
+    "answer-model-alone": "answer --model gpt2",
+    "manifest": "manifest run.yaml",
+    "simulate": "simulate small.yaml --runs 100 --lasting 4d",
+    "require": "require run.yaml",
+    "require-met": "require small.yaml --max-stall 30min --recovery 2h --min-goodput 0.5",
+    "sweep": "sweep small.yaml --write-bandwidth 5GB/s,50GB/s --interval 30min,1h --objective overhead --objective bandwidth",
+    "sweep-front": "sweep small.yaml --interval 10min,30min,1h --objective goodput --objective rework",
+    "layouts": "layouts --model llama-3.1-70b --gpus 64 --sequence-length 4096 --micro-batch 1 --global-batch 256 --max-layouts 5",
+    "compare": "compare small.yaml faster.yaml",
+    "cluster": "cluster jobs.yaml",
+    "inspect": "inspect tiny.safetensors",
+    "models": "models gpt2",
+    "formats": "formats",
+    "nodes": "nodes",
+    "storage": "storage",
+    "failure-rates": "failure-rates",
+    "techniques": "techniques",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The files that the commands name."""
+    for path in FOLDER.glob("*.yaml"):
+        (tmp_path / path.name).write_text(path.read_text())
+    header = b'{"h.0.weight":{"dtype":"BF16","shape":[4,8],"data_offsets":[0,64]}}'
+    (tmp_path / "tiny.safetensors").write_bytes(np.uint64(len(header)).tobytes() + header + bytes(64))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_text_is_as_recorded(name: str, folder: Path) -> None:
+    found = ckpt_size(*COMMANDS[name].split(), cwd=folder)
+    assert found.returncode == 0, found.stderr
+    printed = "".join(f"{line.rstrip()}\n" for line in found.stdout.splitlines())
+    path = FOLDER / f"{name}.txt"
+    if os.environ.get("CKPT_SIZE_RECORD"):
+        path.write_text(printed)
+    assert printed == path.read_text()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_table_names_its_columns_and_fills_them(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[RenderableType] = []
+    monkeypatch.setattr(Console, "print", lambda _console, *objects, **_: shown.extend(objects))
+    ckpt_size(*COMMANDS[name].split(), cwd=folder)
+    for table in (part for part in parts_of(shown) if isinstance(part, Table)):
+        cells = [[str(cell) for cell in column.cells] for column in table.columns]
+        assert cells, table.title
+        for column, texts in zip(table.columns, cells, strict=True):
+            assert not table.show_header or isinstance(column.header, str)
+            assert any(texts), (table.title, column.header)
+            assert "None" not in texts, (table.title, column.header)
+        assert len({len(texts) for texts in cells}) == 1, table.title
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_style_is_one_that_a_terminal_knows(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[RenderableType] = []
+    monkeypatch.setattr(Console, "print", lambda _console, *objects, **_: shown.extend(objects))
+    ckpt_size(*COMMANDS[name].split(), cwd=folder)
+    for part in parts_of(shown):
+        for style in styles_of(part):
+            assert isinstance(style, Style) or Style.parse(style) is not None
+
+
+def parts_of(shown: object) -> Iterator[object]:
+    """Everything that stands in what was printed."""
+    yield shown
+    if isinstance(shown, (list, tuple)):
+        for part in shown:
+            yield from parts_of(part)
+    elif isinstance(shown, Group):
+        yield from parts_of(list(shown.renderables))
+    elif isinstance(shown, Padding):
+        yield from parts_of(shown.renderable)
+
+
+def styles_of(part: object) -> Iterator[str | Style]:
+    """The styles that a part names."""
+    if isinstance(part, Text):
+        yield part.style
+    elif isinstance(part, Table):
+        yield from (style for style in (part.title_style, *(column.style for column in part.columns)) if style is not None)
+        yield from (row.style for row in part.rows if row.style is not None)
