@@ -231,7 +231,7 @@ def _did_you_mean(location: tuple[int | str, ...], model: type[BaseModel]) -> st
     if owner is None:
         return "remove it"
     known = list(owner.model_fields)
-    close = difflib.get_close_matches(str(location[-1]), known, n=1)
+    close = difflib.get_close_matches(str(location[-1]), known)
     if close:
         return f"did you mean {close[0]}"
     return f"remove it; the fields here are {', '.join(known)}"

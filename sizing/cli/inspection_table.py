@@ -49,9 +49,8 @@ def _tensors(contents: CheckpointContents) -> Table:
 
 def _figures(contents: CheckpointContents) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_header=False)
-    table.add_column("figure")
-    table.add_column("value", justify="right")
-    table.add_column("remark")
+    for justify in ("left", "right", "left"):
+        table.add_column(justify=justify)
     for name, value, remark in _figure_rows(contents):
         table.add_row(name, value, Text(remark))
     return table

@@ -15,6 +15,7 @@ import libcst
 from tests.mutation.sample import Function
 
 MARK = "_reached_by_a_test"
+PACKAGES = ("sizing", "tests")
 
 
 def put_in(function: Function, node: libcst.FunctionDef) -> None:
@@ -37,10 +38,10 @@ def mark(functions: Collection[Function], reached: Callable[[str], None]) -> Non
         put_in(function, function.node.with_changes(body=body.with_changes(body=[call, *body.body])))
 
 
-def forget_cached_results(package: str = "sizing") -> None:
-    """What the package's functions have cached was computed by the code before it changed."""
+def forget_cached_results() -> None:
+    """What functions of the project and of its tests have cached was computed by the code before it changed."""
     for name, module in list(sys.modules.items()):
-        if name == package or name.startswith(f"{package}."):
+        if name.partition(".")[0] in PACKAGES:
             for value in vars(module).values():
                 clear = getattr(value, "cache_clear", None)
                 if clear is not None:

@@ -6,6 +6,8 @@ runs the tests that reach the function, the fastest first, until one fails.
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import json
 import math
 from collections.abc import Sequence
@@ -94,19 +96,19 @@ class _Trial:
 
 
 def _trial(session: pytest.Session, mutant: Mutant, reach: dict[str, Reach], max_seconds: float) -> _Trial:
-    """The fastest tests that reach the mutant and pass without it, as many as fit into the time; one at least.
+    """The tests to run, as many as fit into the time, and one at least.
 
-    Tests of about the same speed keep the order of their files, and so share fixtures.
+    First those that reach the mutant, then the others of their files: they may look at what a fixture or a cache of the
+    file holds since. Of each, the fastest first; tests of about the same speed keep their order, and so share fixtures.
     """
-    items, seconds = [], 0.0
-    for item in sorted(session.items, key=lambda item: _magnitude(reach[item.nodeid].seconds)):
-        found = reach[item.nodeid]
-        if found.passes and mutant.function.key in found.functions:
-            if items and seconds + found.seconds > max_seconds:
-                break
-            items.append(item)
-            seconds += found.seconds
-    return _Trial(mutant, items, seconds)
+    key = mutant.function.key
+    reaching = {item.nodeid for item in session.items if key in reach[item.nodeid].functions}
+    files = {item.path for item in session.items if item.nodeid in reaching}
+    able = [item for item in session.items if item.path in files and reach[item.nodeid].passes]
+    able.sort(key=lambda item: (item.nodeid not in reaching, _magnitude(reach[item.nodeid].seconds)))
+    seconds = list(itertools.accumulate(reach[item.nodeid].seconds for item in able))
+    number = max(1, bisect.bisect_right(seconds, max_seconds))
+    return _Trial(mutant, able[:number], seconds[min(number, len(able)) - 1] if able else 0.0)
 
 
 def _magnitude(seconds: float) -> int:

@@ -23,6 +23,7 @@ FOLDER = Path(__file__).parent / "printed"
 COMMANDS = {
     "answer-run": "answer run.yaml",
     "answer-small": "answer small.yaml",
+    "answer-kept": "answer kept.yaml",
     "answer-model-alone": "answer --model gpt2",
     "manifest": "manifest run.yaml",
     "simulate": "simulate small.yaml --runs 100 --lasting 4d",
@@ -91,6 +92,7 @@ def test_every_style_is_one_that_a_terminal_knows(
     for part in parts_of(shown):
         for style in styles_of(part):
             assert isinstance(style, Style) or Style.parse(style) is not None
+        assert not isinstance(part, Text) or not part.plain.startswith("warning: ") or part.style == "yellow"
 
 
 def parts_of(shown: object) -> Iterator[object]:
