@@ -52,6 +52,8 @@ class Flag:
 
         >>> Flag("--node", "cluster.node").completions("dgx-h")
         ['dgx-h100', 'dgx-h200']
+        >>> Flag("--mode", "checkpoint.mode").completions("A")
+        ['async']
         """
         names_of = _CATALOGS.get(self.field)
         names = names_of() if names_of else choices_of(field_at(self.field).annotation)

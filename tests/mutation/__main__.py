@@ -15,7 +15,7 @@ SEED = 11
 NUM_MUTANTS = 500
 NEEDED_FRACTION = 0.95
 NUM_PROCESSES = 2
-MAX_SECONDS = 30.0
+MAX_SECONDS = 10.0
 """Of CPU time for the tests of one mutant: a function that all tests reach would take minutes to survive."""
 TESTS = (
     *("tests/sizing", "sizing", "-m", "not long and not benchmark"),

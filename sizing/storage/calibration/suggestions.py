@@ -121,6 +121,11 @@ def _grid(fit: DirectionFit) -> Iterator[tuple[int, int, int]]:
 
 
 def _doubled(span: tuple[float, float]) -> list[int]:
+    """The low end, its doublings below the high end, and the high end.
+
+    >>> _doubled((1.0, 8.0)), _doubled((3.0, 10.0)), _doubled((4.0, 4.0))
+    ([1, 2, 4, 8], [3, 6, 10], [4])
+    """
     low, high = math.ceil(span[0]), round(span[1])
     count = int(math.log2(high / low)) + 1 if high > low else 1
     return sorted({*(low * 2**power for power in range(count)), high})

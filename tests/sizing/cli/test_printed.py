@@ -41,6 +41,7 @@ COMMANDS = {
     "storage": "storage",
     "failure-rates": "failure-rates",
     "techniques": "techniques",
+    "validate": "validate",
 }
 
 

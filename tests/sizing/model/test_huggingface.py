@@ -136,6 +136,11 @@ def test_the_default_config_of_every_model_type_counts_what_transformers_builds(
     assert counted(config.to_dict()) == built(config)
 
 
+def test_the_biases_of_falcon_are_counted() -> None:
+    config = config_of("falcon", bias=True, hidden_size=32, num_attention_heads=4, num_hidden_layers=2, vocab_size=50)
+    assert counted(config.to_dict()) == built(config)
+
+
 @pytest.mark.parametrize("model_type", MODEL_TYPES)
 def test_what_a_config_leaves_out_takes_the_default_of_its_class(model_type: str) -> None:
     config = config_of(model_type)
