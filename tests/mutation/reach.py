@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -59,9 +60,9 @@ def run_one(item: pytest.Item, following: pytest.Item | None) -> bool:
     return item.session.testsfailed == num_failed
 
 
-def in_turn(items: Sequence[pytest.Item]) -> Iterator[tuple[pytest.Item, pytest.Item | None]]:
+def in_turn(items: Sequence[pytest.Item]) -> Iterable[tuple[pytest.Item, pytest.Item | None]]:
     """Each test with the one that follows: pytest keeps the fixtures that they share."""
-    return zip(items, [*items[1:], None], strict=True)
+    return itertools.zip_longest(items, items[1:])
 
 
 def _read(path: Path, session: pytest.Session, keys: set[str]) -> dict[str, Reach]:
