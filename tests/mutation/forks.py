@@ -8,7 +8,6 @@ import shutil
 import signal
 import sys
 import tempfile
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,8 +43,6 @@ def _start(work: Work, folder: Path) -> int:
         try:
             _settle(work, folder)
             status = work.run()
-        except BaseException:
-            traceback.print_exc()
         finally:
             os._exit(status)
     return pid

@@ -37,7 +37,11 @@ def reach_of(
     shares = [
         _Share(
             session,
-            [item for item in session.items if item.path in set(files[place::num_processes]) and item.nodeid not in known],
+            [
+                item
+                for item in session.items
+                if item.path in set(files[place::num_processes]) and item.nodeid not in known
+            ],
             functions,
             path.with_suffix(f".{place}"),
         )

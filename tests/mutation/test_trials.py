@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-CODE = '''
+CODE = """
 class Scale:
     def __init__(self, factor: int) -> None:
         self.factor = factor
@@ -29,7 +29,7 @@ def larger(one: int, other: int) -> int:
 
 def unseen(value: int) -> int:
     return value + 1
-'''
+"""
 TESTS = """
 import functools
 import pytest
@@ -69,9 +69,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> str:
     (folder / "sizing" / "__init__.py").touch()
     (folder / "pyproject.toml").write_text('[tool.mutmut]\nsource_paths = ["sizing"]\n[tool.mypy]\nstrict = true\n')
     (folder / "test_scale.py").write_text(TESTS)
-    (folder / "conftest.py").write_text(
-        "import hypothesis\nhypothesis.settings.register_profile('untimed')\n"
-    )
+    (folder / "conftest.py").write_text("import hypothesis\nhypothesis.settings.register_profile('untimed')\n")
     code = (
         "import sys; from tests.mutation import __main__ as run; run.TESTS = ('test_scale.py',); sys.exit(run.main([]))"
     )

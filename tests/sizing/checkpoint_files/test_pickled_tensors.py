@@ -32,7 +32,7 @@ def test_a_tensor_is_named_by_the_keys_and_places_that_lead_to_it() -> None:
 
 @pytest.mark.parametrize("dtype", [Name("torch.nonsense"), "float32", None])
 def test_a_dtype_that_is_none_is_refused_in_words(dtype: Any) -> None:
-    with pytest.raises(RefusedPickle, match="^a tensor has no dtype$"):
+    with pytest.raises(RefusedPickle, match=r"^a tensor has no dtype$"):
         list(pickled_tensors([tensor(dtype)]))
 
 

@@ -67,9 +67,7 @@ def test_the_text_is_as_recorded(name: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_table_names_its_columns_and_fills_them(
-    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_table_names_its_columns_and_fills_them(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[RenderableType] = []
     monkeypatch.setattr(Console, "print", lambda _console, *objects, **_: shown.extend(objects))
     ckpt_size(*COMMANDS[name].split(), cwd=folder)
@@ -84,9 +82,7 @@ def test_every_table_names_its_columns_and_fills_them(
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_style_is_one_that_a_terminal_knows(
-    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_style_is_one_that_a_terminal_knows(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[RenderableType] = []
     monkeypatch.setattr(Console, "print", lambda _console, *objects, **_: shown.extend(objects))
     ckpt_size(*COMMANDS[name].split(), cwd=folder)
@@ -113,5 +109,7 @@ def styles_of(part: object) -> Iterator[str | Style]:
     if isinstance(part, Text):
         yield part.style
     elif isinstance(part, Table):
-        yield from (style for style in (part.title_style, *(column.style for column in part.columns)) if style is not None)
+        yield from (
+            style for style in (part.title_style, *(column.style for column in part.columns)) if style is not None
+        )
         yield from (row.style for row in part.rows if row.style is not None)

@@ -14,7 +14,11 @@ from sizing.storage.rates import DIRECTIONS, Direction
 from tests.sizing.storage.calibration.simulation import GB, demand, result
 
 NODES, RANKS, SIZES = (1, 2, 4, 8), (1, 2, 4, 8, 16), (1 * GB, 2 * GB, 4 * GB)
-FIELDS = {"file-system": "{}_bytes_per_second", "node": "node_{}_bytes_per_second", "writer": "writer_{}_bytes_per_second"}
+FIELDS = {
+    "file-system": "{}_bytes_per_second",
+    "node": "node_{}_bytes_per_second",
+    "writer": "writer_{}_bytes_per_second",
+}
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +51,10 @@ def test_where_all_limits_were_reached_one_run_each_way_narrows_the_widest(calib
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_no_other_run_inside_the_range_would_narrow_it_more(calibration: Calibration, direction: Direction) -> None:
     (suggestion,) = (one for one in suggestions(calibration) if one.direction == direction)
-    told = {cell: told_by(calibration, direction, suggestion.reason, cell) for cell in itertools.product(NODES, RANKS, SIZES)}
+    told = {
+        cell: told_by(calibration, direction, suggestion.reason, cell)
+        for cell in itertools.product(NODES, RANKS, SIZES)
+    }
     best = max(told.values())
     assert told[suggestion.num_nodes, suggestion.ranks_per_node, suggestion.bytes_per_rank] == pytest.approx(best)
 
