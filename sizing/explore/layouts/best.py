@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sizing.errors import InvalidInput
-from sizing.explore.layouts.layouts_report import LayoutsReport
+from sizing.explore.layouts.layouts_report import FoundLayout, LayoutsReport
 from sizing.explore.layouts.layouts_request import LayoutsRequest
 from sizing.explore.layouts.ranking import layouts_of
 from sizing.explore.layouts.search import scenario_with
@@ -62,7 +62,7 @@ def _in_best_layout(asked: Scenario, *, kept: tuple[SearchedDegree, ...]) -> tup
         raise _no_layout(report, {name: getattr(asked.parallelism, name) for name in kept})
     recomputation = None if asked.training.micro_batch_size is None else best.recomputation
     laid_out = scenario_with(asked, best.parallelism, recomputation)
-    assumption = Assumption(field="parallelism", value=degrees_text(best.parallelism), reason=_reason(report))
+    assumption = Assumption(field="parallelism", value=degrees_text(best.parallelism), reason=_reason(report, best))
     return laid_out, [assumption, *_judged_by(asked.training, judged.training, best.recomputation)]
 
 
@@ -80,16 +80,13 @@ def _with_batch(scenario: Scenario) -> Training:
     return training.model_copy(update=batch)
 
 
-def _reason(report: LayoutsReport) -> str:
+def _reason(report: LayoutsReport, best: FoundLayout) -> str:
     gpus = counted_text(report.num_gpus, "GPU")
     if report.layouts:
         layouts = counted_text(report.num_fitting, "layout")
         return f"left open: has the fewest model-parallel GPUs of {layouts} found to fit {gpus}"
-    needed = decimal_bytes_text(report.least_memory.gpu_bytes) if report.least_memory else "more"
-    return (
-        f"left open, and NOTHING FITS {gpus}: this comes nearest and needs {needed} of "
-        f"{decimal_bytes_text(report.room_bytes)}"
-    )
+    needed, room = decimal_bytes_text(best.gpu_bytes), decimal_bytes_text(report.room_bytes)
+    return f"left open, and NOTHING FITS {gpus}: this comes nearest and needs {needed} of {room}"
 
 
 def _judged_by(given: Training, judged: Training, recomputation: str | None) -> Iterator[Assumption]:

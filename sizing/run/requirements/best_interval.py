@@ -89,7 +89,7 @@ def peak(value: Callable[[_Array], _Array], *, low: _Array, high: _Array) -> _Ar
     """
     while np.any(high / low - 1 > _PRECISION):
         tried = np.geomspace(low, high, _SECTIONS + 1, axis=-1)
-        best = np.argmax(np.nan_to_num(value(tried), nan=-np.inf), axis=-1)[:, None]
+        best = np.argmax(np.nan_to_num(value(tried), nan=-np.inf), axis=1)[:, None]
         low = np.take_along_axis(tried, np.maximum(best - 1, 0), axis=-1)[:, 0]
         high = np.take_along_axis(tried, np.minimum(best + 1, _SECTIONS), axis=-1)[:, 0]
     return np.sqrt(low * high)

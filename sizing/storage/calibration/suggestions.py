@@ -101,7 +101,7 @@ def _to_narrow(calibration: Calibration, fit: DirectionFit, direction: Direction
     demand = Demand(nodes * ranks * size, nodes * ranks, nodes, nodes * ranks)
     rates = rates_of({**calibration.profile.figures(), **draws}, direction)
     times = np.log(total_seconds(rates, [demand]))
-    covariance = ((limit - limit.mean())[:, None] * (times - times.mean(axis=0))).mean(axis=0)
+    covariance = ((limit - limit.mean())[:, None] * times).mean(axis=0)
     left = 1 - covariance**2 / (limit.var() * (times.var(axis=0) + fit.noise_fraction**2))
     best = int(left.argmin())
     low, high = widest.interval or (0.0, 0.0)

@@ -1,0 +1,19 @@
+"""The row of replicated tensors names three of them, and counts the others where there are others."""
+
+from __future__ import annotations
+
+import pytest
+
+from sizing.report import answer
+from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+from sizing.summary import checkpoint_section
+
+REPORT = answer(scenario_from(REFERENCE_SCENARIO | {"checkpoint": {"format": "megatron", "interval_seconds": "4h"}}))
+
+
+@pytest.mark.parametrize(("number", "ending"), [(2, "x8"), (3, "x8"), (4, " and 1 more"), (6, " and 3 more")])
+def test_what_is_left_out_is_counted(number: int, ending: str) -> None:
+    size = REPORT.checkpoint.model_copy(update={"replicated": REPORT.checkpoint.replicated[:number]})
+    rows = {row.label: row for row in checkpoint_section(REPORT.model_copy(update={"checkpoint": size})).rows}
+    assert rows["replicated"].meaning.endswith(ending)
+    assert rows["replicated"].meaning.count(" x") == min(number, 3)

@@ -1,0 +1,31 @@
+"""What the simulated file system moves, moment by moment, as a hand adds it up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import simpy
+
+from sizing.explore.clusters.bandwidth import SharedBandwidth
+from sizing.explore.clusters.sharing import Sharer
+
+
+def test_nothing_moves_before_the_first_transfer_and_after_the_last() -> None:
+    """100 B from second 10 and 60 B from second 15, of at most 10 B/s each, on a system of 12 B/s."""
+    env = simpy.Environment()
+    system = SharedBandwidth(env, bytes_per_second=12.0, sharers=[Sharer(10.0, 1.0)])
+
+    def transfer(at: float, num_bytes: float) -> Iterator[simpy.Event]:
+        yield env.timeout(at)
+        yield system.start(0, num_bytes).done
+
+    env.process(transfer(10.0, 100.0))
+    env.process(transfer(15.0, 60.0))
+    env.run(until=100.0)
+    rates = dict(zip(system.change_seconds, system.rates_after, strict=True))
+    # Alone at 10 B/s until 15; 50 B are left. Then 6 B/s each until 15 + 50 / 6; 10 B of the second are left, at 10 B/s.
+    first_ends = 15 + 50 / 6
+    assert list(rates) == pytest.approx([0.0, 10.0, 15.0, first_ends, first_ends + 1.0])
+    assert list(rates.values()) == pytest.approx([0.0, 10.0, 12.0, 10.0, 0.0])
+    assert system.limited_seconds == pytest.approx(50 / 6)
