@@ -9,6 +9,8 @@ import simpy
 
 from sizing.explore.clusters.bandwidth import SharedBandwidth
 from sizing.explore.clusters.sharing import Sharer
+from sizing.explore.clusters.statistics import busiest_day
+from sizing.units import SECONDS_PER_DAY
 
 
 def test_nothing_moves_before_the_first_transfer_and_after_the_last() -> None:
@@ -29,3 +31,21 @@ def test_nothing_moves_before_the_first_transfer_and_after_the_last() -> None:
     assert list(rates) == pytest.approx([0.0, 10.0, 15.0, first_ends, first_ends + 1.0])
     assert list(rates.values()) == pytest.approx([0.0, 10.0, 12.0, 10.0, 0.0])
     assert system.limited_seconds == pytest.approx(50 / 6)
+
+
+def test_the_busiest_day_is_the_one_in_which_most_is_written_and_read_together() -> None:
+    env = simpy.Environment()
+    write, read = (SharedBandwidth(env, bytes_per_second=10.0, sharers=[Sharer(10.0, 1.0)]) for _ in range(2))
+
+    def transfer(system: SharedBandwidth, day: int, num_bytes: float) -> Iterator[simpy.Event]:
+        yield env.timeout(day * SECONDS_PER_DAY)
+        yield system.start(0, num_bytes).done
+
+    env.process(transfer(write, 0, 2_000.0))
+    env.process(transfer(write, 1, 1_500.0))
+    env.process(transfer(read, 1, 1_500.0))
+    env.run(until=3 * SECONDS_PER_DAY)
+    day = busiest_day(write, read, horizon_seconds=3 * SECONDS_PER_DAY)
+    assert [moment.at_seconds for moment in day] == [SECONDS_PER_DAY + 300 * place for place in range(288)]
+    assert (day[0].write_bytes_per_second, day[0].read_bytes_per_second) == pytest.approx((5.0, 5.0))
+    assert {moment.bytes_per_second("read") for moment in day[1:]} == {0.0}
