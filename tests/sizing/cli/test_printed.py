@@ -24,6 +24,8 @@ COMMANDS = {
     "answer-run": "answer run.yaml",
     "answer-small": "answer small.yaml",
     "answer-kept": "answer kept.yaml",
+    "answer-kept-full": "answer kept.yaml --full",
+    "answer-run-full": "answer run.yaml --full",
     "answer-model-alone": "answer --model gpt2",
     "manifest": "manifest run.yaml",
     "simulate": "simulate small.yaml --runs 100 --lasting 4d",
