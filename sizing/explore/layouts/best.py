@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sizing.errors import InvalidInput
-from sizing.explore.layouts.layouts_report import FoundLayout, LayoutsReport
+from sizing.explore.layouts.layouts_report import FoundLayout, LayoutsReport, MinMemory
 from sizing.explore.layouts.layouts_request import LayoutsRequest
 from sizing.explore.layouts.ranking import layouts_of
 from sizing.explore.layouts.search import scenario_with
@@ -80,7 +80,7 @@ def _with_batch(scenario: Scenario) -> Training:
     return training.model_copy(update=batch)
 
 
-def _reason(report: LayoutsReport, best: FoundLayout) -> str:
+def _reason(report: LayoutsReport, best: FoundLayout | MinMemory) -> str:
     gpus = counted_text(report.num_gpus, "GPU")
     if report.layouts:
         layouts = counted_text(report.num_fitting, "layout")

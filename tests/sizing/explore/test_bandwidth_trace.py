@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import pytest
 import simpy
@@ -18,7 +18,7 @@ def test_nothing_moves_before_the_first_transfer_and_after_the_last() -> None:
     env = simpy.Environment()
     system = SharedBandwidth(env, bytes_per_second=12.0, sharers=[Sharer(10.0, 1.0)])
 
-    def transfer(at: float, num_bytes: float) -> Iterator[simpy.Event]:
+    def transfer(at: float, num_bytes: float) -> Generator[simpy.Event, None, None]:
         yield env.timeout(at)
         yield system.start(0, num_bytes).done
 
@@ -37,7 +37,7 @@ def test_the_busiest_day_is_the_one_in_which_most_is_written_and_read_together()
     env = simpy.Environment()
     write, read = (SharedBandwidth(env, bytes_per_second=10.0, sharers=[Sharer(10.0, 1.0)]) for _ in range(2))
 
-    def transfer(system: SharedBandwidth, day: int, num_bytes: float) -> Iterator[simpy.Event]:
+    def transfer(system: SharedBandwidth, day: int, num_bytes: float) -> Generator[simpy.Event, None, None]:
         yield env.timeout(day * SECONDS_PER_DAY)
         yield system.start(0, num_bytes).done
 

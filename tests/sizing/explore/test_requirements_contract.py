@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sizing.explore.requirements.solver import requirements_of
 from sizing.explore.requirements.requirements_report import Requirement
+from sizing.explore.requirements.solver import requirements_of
 from sizing.scenario import scenario_from
 
 SCENARIO: dict[str, Any] = {
@@ -27,7 +27,7 @@ TARGETS: tuple[dict[str, Any], ...] = (
 )
 
 
-@pytest.mark.parametrize("targets", TARGETS, ids=lambda targets: ", ".join(targets))
+@pytest.mark.parametrize("targets", TARGETS, ids=", ".join)
 def test_every_row_says_what_is_found_at_its_value(targets: dict[str, Any]) -> None:
     rows = requirements_of(scenario_from(SCENARIO | {"targets": targets})).requirements
     assert {row.status for row in rows} <= {"solved", "any", "none"}

@@ -12,7 +12,7 @@ from sizing.scenario import scenario_from
 def test_each_stage_writes_its_own_layers(split: tuple[int, ...]) -> None:
     parallelism = {"pipeline": 4, "layers_per_stage": split}
     report = answer(scenario_from({"model": {"preset": "gpt2"}, "parallelism": parallelism}))
-    found = {}
+    found: dict[int, int] = {}
     for ranks in report.layout.rank_classes:
         first, _, last = ranks.stages.partition("-")
         found |= dict.fromkeys(range(int(first), int(last or first) + 1), ranks.num_layers)
