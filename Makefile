@@ -16,7 +16,7 @@ check: ## lint, types, imports, dependencies
 bench: ## print speed ratios
 	scripts/test benchmark
 
-mutation: ## count which of 500 mutants of sizing types and tests notice (about 15 minutes)
+mutation: ## count which of 500 mutants of sizing types and tests notice
 	scripts/mutation
 
 demo-calibration: ## calibrate a storage system whose limits are known (as root; minutes)
