@@ -1,4 +1,7 @@
-"""Draws 500 mutants of `sizing` and counts which ones the tests kill: python -m tests.mutation [MUTANT ...]."""
+"""Draws 500 mutants of `sizing` and counts which ones types and tests kill.
+
+python -m tests.mutation [--tests-alone] [MUTANT ...]
+"""
 
 from __future__ import annotations
 
@@ -29,14 +32,17 @@ OPTIONS = (
 )
 FOLDER = Path("mutants")
 REFUSED = "refused by types"
+TESTS_ALONE = "--tests-alone"
+"""What types refuse is tried by tests as well, to see what these would notice by themselves."""
 
 
-def main(names: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """The exit status: 0 where enough mutants were noticed."""
+    names = [argument for argument in arguments if argument != TESTS_ALONE]
     FOLDER.mkdir(exist_ok=True)
     folder = Path("sizing")
     mutants = mutants_named(folder, names) if names else sample_of(folder, num_mutants=NUM_MUTANTS, seed=SEED)
-    refused = refused_by_types(mutants, FOLDER)
+    refused = set() if TESTS_ALONE in arguments else refused_by_types(mutants, FOLDER)
     trials = Trials([one for one in mutants if one.name not in refused], FOLDER, NUM_PROCESSES, MAX_SECONDS)
     status = pytest.main([*TESTS, *OPTIONS], plugins=[trials])
     if status != pytest.ExitCode.OK:
