@@ -61,7 +61,7 @@ def test_the_scenario_keeps_the_names_of_the_catalogs() -> None:
             {"model": {"preset": "gpt2"}, "cluster": {"node": "H100"}},
             "cluster.node fits 3 names of the catalog, got 'H100': choose one of azure-nd-h100-v5, dgx-h100, hgx-h100.",
         ),
-        ({"model": {"preset": "lama-3.1-8b"}}, "the nearest of the 95 names are llama-3.1-8b"),
+        ({"model": {"preset": "lama-3.1-8b"}}, "the nearest of the 106 names are llama-3.1-8b"),
         ({"model": {"preset": "mlperf"}, "storage": {"preset": "x"}}, "must be a name of the catalog"),
     ],
 )
@@ -72,7 +72,7 @@ def test_a_name_that_could_be_several_lists_them_and_an_unknown_one_the_nearest(
 
 
 def test_a_long_list_of_names_is_cut() -> None:
-    with pytest.raises(InvalidInput, match=r"fits 15 names of the catalog, .* and 7 more"):
+    with pytest.raises(InvalidInput, match=r"fits 17 names of the catalog, .* and 9 more"):
         answer(scenario_from({"model": {"preset": "llama"}}))
 
 

@@ -38,7 +38,7 @@ def sensitivity_of(request: SensitivityRequest) -> SensitivityReport:
     >>> from sizing.explore.sensitivities.sensitivity_request import REFERENCE_SENSITIVITY
     >>> found = sensitivity(REFERENCE_SENSITIVITY)
     >>> found.inputs[0].field, round(found.inputs[0].headline_low, 4), round(found.inputs[0].headline_high, 4)
-    ('checkpoint.interval_seconds', 0.0534, 0.1965)
+    ('checkpoint.interval_seconds', 0.0531, 0.1965)
     """
     scenario = with_rates_in_profile(request.scenario)
     asked = sized(scenario)

@@ -318,7 +318,7 @@ def _check_parts(inventory: Inventory) -> None:
     """Refuse heads or groups that do not divide the width that they share."""
     for group in inventory:
         size = group.shape[group.cut]
-        if size % group.pieces:
+        if not group.pieces or size % group.pieces:
             raise InvalidInput.of(
                 FIELD,
                 f"must give {group.pieces} equal parts of {group.name}, {size}",

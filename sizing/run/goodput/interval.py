@@ -179,7 +179,7 @@ def goodput_of_levels_fraction(levels: Sequence[Level], *, mtbf_seconds: Numbers
 
     >>> one = Level(14400.0, 50.55, 0.0, 600.0, 1.0)
     >>> round(float(goodput_of_levels_fraction([one], mtbf_seconds=34615.38)), 4)
-    0.7896
+    0.7897
     """
     if len(levels) > 1:
         return multilevel_goodput_fraction(levels, mtbf_seconds=mtbf_seconds)

@@ -48,7 +48,8 @@ def exposed_drain_seconds(level: Level) -> Numbers:
     e^(-(n P + D)/M) (1 + f/M times the integral of e^(f u/M) from 0 to min(D, W)) = e^(-(n P + D - f min(D, W))/M).
     Not counted: drains that end in time because a further failure began the recovery anew.
 
-    >>> exposed_drain_seconds(Level(3600.0, 5.0, 500.0, 700.0, 1.0, outlived_fraction=0.5, waiting_seconds=400.0))
+    >>> level = Level(3600.0, 5.0, 500.0, 700.0, 1.0, outlived_fraction=0.5, waiting_seconds=400.0)
+    >>> float(exposed_drain_seconds(level))
     300.0
     """
     saved = level.outlived_fraction * np.minimum(level.drain_seconds, level.waiting_seconds)

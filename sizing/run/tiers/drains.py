@@ -46,7 +46,7 @@ def share_of_outlived(outlived: Numbers, *, begins: Numbers, used: Numbers) -> N
     drains outlive the first `outlived` of all.
     Source: both a tier and a drain survive the failures that take down least.
 
-    >>> float(share_of_outlived(0.5, begins=0.4, used=0.4))
+    >>> round(float(share_of_outlived(0.5, begins=0.4, used=0.4)), 6)
     0.25
     """
     some = np.greater(used, 0)

@@ -100,12 +100,12 @@ def test_a_tornado_has_a_bar_from_the_headline_to_either_end_of_each_input() -> 
     assert rows[0]["input"] == "interval"
     left, right = (layer["data"]["values"] for layer in drawn(sensitivity_chart)[0]["layer"][1:3])
     assert (left[0]["label"], right[0]["label"]) == ("30.0 min", "4.00 h")
-    write_rate = next(row for row in left if row["input"] == "write rate")
-    assert write_rate["label"] == "327.6 GB/s", "the higher rate loses less"
+    write_bandwidth = next(row for row in left if row["input"] == "write bandwidth")
+    assert write_bandwidth["label"] == "327.6 GB/s", "the higher rate loses less"
 
 
 def test_guesses_are_drawn_the_same_with_their_alternatives() -> None:
     report = answer(OPEN)
     rows = drawn(guesses_chart)[0]["data"]["values"]
     assert [row["end_fraction"] for row in rows[::2]] == [guess.headline_low for guess in report.guesses]
-    assert rows[0]["input"] == "interval"
+    assert "interval" in {row["input"] for row in rows}

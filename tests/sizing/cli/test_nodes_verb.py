@@ -22,7 +22,18 @@ def test_compute_and_storage_adapters_are_listed_apart_and_the_unknown_says_why(
 
 
 def test_own_adapters_on_the_command_line_bound_the_answer() -> None:
-    typed = ("--model", "llama-3.1-405b", "--tensor", "8", "--pipeline", "8", "--write-bandwidth", "5TB/s")
+    typed = (
+        "--model",
+        "llama-3.1-405b",
+        "--tensor",
+        "8",
+        "--pipeline",
+        "8",
+        "--write-bandwidth",
+        "5TB/s",
+        "--format",
+        "megatron",
+    )
     found = json.loads(ckpt_size(*typed, "--storage-nics", "2x400Gb/s", "--json").stdout)
     assert found["write"]["bottleneck"] == "storage-network"
     assert found["write"]["per_node_bytes_per_second"] == pytest.approx(100e9)

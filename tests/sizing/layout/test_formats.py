@@ -214,7 +214,7 @@ def test_the_fullest_node_decides_where_nodes_limit(
         "model": {"num_parameters": 12 * 10**9},
         "parallelism": degrees,
         "cluster": {"node_spec": {"gpus_per_node": gpus_per_node}},
-        "storage": {"profile": {"node_write_bytes_per_second": "1 GB/s"}},
+        "storage": {"profile": {"node_write_bytes_per_second": "1 GB/s", "planning_seconds_per_rank": 0}},
     }
     write = answer(scenario_from(document)).write
     assert write is not None

@@ -20,7 +20,7 @@ def report(storage: dict[str, Any]) -> SizingReport:
         "model": {"preset": "megatron-1t"},
         "parallelism": {"tensor": 8, "pipeline": 64, "data": 6},
         "cluster": {"node": "dgx-a100"},
-        "checkpoint": {"observed_bytes": "13.8 TB"},
+        "checkpoint": {"format": "megatron", "observed_bytes": "13.8 TB"},
         "storage": storage,
     }
     return answer(scenario_from(document))

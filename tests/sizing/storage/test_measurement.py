@@ -121,6 +121,7 @@ def test_a_measured_profile_sizes_and_says_how_little_of_the_cluster_it_saw() ->
             {
                 "model": {"num_parameters": 10**9},
                 "parallelism": {"tensor": 8, "pipeline": 2},
+                "checkpoint": {"format": "megatron"},
                 "storage": {"profile": profile.model_dump(exclude_none=True)},
             }
         )

@@ -21,7 +21,7 @@ def report() -> SizingReport:
 
 
 def test_a_row_says_the_range_what_follows_and_what_was_assumed(report: SizingReport) -> None:
-    assert guess_sentences(report, 1) == ["interval 60.0 min to 4.00 h: lost time 8.70 % to 21.6 %, assumed 4.00 h"]
+    assert guess_sentences(report, 1) == ["interval 60.0 min to 4.00 h: lost time 9.16 % to 21.7 %, assumed 4.00 h"]
     (choice,) = [row for row in guess_rows(report) if row.label == "restore"]
     assert choice.figure == "parallel-read-exchange or every-replica"
     assert choice.meaning.endswith("assumed every-replica")
