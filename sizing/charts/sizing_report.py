@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -78,9 +79,8 @@ def lost_time_chart(scenario: Scenario, asked: SizingReport) -> Chart:
     shares = evaluate(sized(scenario).demands, inputs).report.shares.by_name
     lost = [name for name in shares if name != "goodput"]
     total = np.sum([np.broadcast_to(shares[name], intervals.shape) for name in lost], axis=0)
-    of_points = {"data": {"values": list(_points(intervals, total, asked=period, best=best))}}
+    points = sorted(_points(intervals, total, asked=period, best=best), key=lambda point: point["interval_seconds"])
     height = quantity("lost_fraction", "share of wall time lost")
-    text = {"type": "text", "align": "left", "dx": 6, "dy": -12}
     return chart(
         "Share of wall time lost, by checkpoint interval",
         subtitle="stalls of completed saves, lost work (RPO) done again, and recovery (RTO)",
@@ -103,15 +103,25 @@ def lost_time_chart(scenario: Scenario, asked: SizingReport) -> Chart:
                     "order": {"field": "order"},
                 },
             },
-            {**of_points, "mark": {"type": "point", "color": INK}, "encoding": {"y": height}},
-            {**of_points, "mark": text, "encoding": {"y": height, "text": {"field": "label"}}},
+            {"data": {"values": points}, "mark": {"type": "point", "color": INK}, "encoding": {"y": height}},
+            *(_label(height, point, is_last=point is points[-1]) for point in points),
         ],
     )
 
 
+def _label(height: Mapping[str, Any], point: Mapping[str, object], *, is_last: bool) -> dict[str, object]:
+    """The words of a point, away from the other one however near that is."""
+    side = {"align": "left", "dx": 6} if is_last else {"align": "right", "dx": -6}
+    return {
+        "data": {"values": [point]},
+        "mark": {"type": "text", "dy": -12} | side,
+        "encoding": {"y": height, "text": {"field": "label"}},
+    }
+
+
 def _points(
     intervals: npt.NDArray[np.float64], lost: npt.NDArray[np.float64], *, asked: float, best: float
-) -> Iterator[dict[str, object]]:
+) -> Iterator[dict[str, Any]]:
     """The points of the curve that a reader looks for: the interval asked for, and the lowest.
 
     That is the best interval but where tiers have best ones of their own, which this curve leaves as they are given.

@@ -58,3 +58,11 @@ def test_only_what_is_known_is_drawn(given: dict[str, Any], titles: list[str]) -
     charts = report_charts(scenario, answer(scenario))
     assert [chart["title"]["text"] for chart in charts] == titles
     assert all("<svg" in svg(chart) for chart in charts)
+
+
+def test_the_words_of_two_near_points_stand_on_either_side() -> None:
+    curve = report_charts(scenario_from(REFERENCE_SCENARIO), answer(REFERENCE_SCENARIO))[0]
+    shorter, longer = curve["layer"][2:]
+    assert (shorter["mark"]["align"], longer["mark"]["align"]) == ("right", "left")
+    (first,), (last,) = (layer["data"]["values"] for layer in (shorter, longer))
+    assert first["interval_seconds"] < last["interval_seconds"]
