@@ -77,3 +77,15 @@ def test_what_to_buy_for_a_goodput_target_is_the_joint_solution_of_require() -> 
     assert bought["storage.profile.write_bytes_per_second"] == needed.write_bytes_per_second
     assert bought.get("storage.profile.read_bytes_per_second") == needed.read_bytes_per_second
     assert "checkpoint.interval_seconds" not in bought
+
+
+def test_what_no_storage_meets_names_what_takes_too_long_or_what_unlimited_bandwidth_reaches() -> None:
+    asked = copy.deepcopy(MISSED)
+    del asked["storage"]["profile"]["planning_seconds_per_rank"]
+    asked["reliability"]["relaunch_seconds"] = 300
+    remedies = {check.target: check.remedy for check in answer(scenario_from(asked)).targets}
+    assert remedies["max_stall_seconds"] == "no storage meets it at any interval: planning alone takes 3.00 s"
+    reached = (remedies["min_goodput_fraction"] or "").removeprefix(
+        "no storage meets it at any interval: unlimited bandwidth reaches "
+    )
+    assert 0.25 < float(reached.removesuffix(" %")) / 100 < 0.9

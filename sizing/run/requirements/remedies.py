@@ -9,14 +9,17 @@ import numpy.typing as npt
 
 from sizing.run.failures import seconds_before_reading
 from sizing.run.requirements.asked import COPY_RATE, INTERVAL, READ_RATE, WRITE_RATE, Asked
+from sizing.run.requirements.best_interval import best_goodput_fraction
 from sizing.run.requirements.edge import last_that_meets
-from sizing.run.requirements.joint import is_held_by_adapters, joint_solution
+from sizing.run.requirements.joint import GOODPUT, is_held_by_adapters, joint_solution
 from sizing.run.targets import TargetCheck
-from sizing.units import MAX_BYTES, rate_text, seconds_text
+from sizing.storage.limits import limit_text
+from sizing.units import MAX_BYTES, percent_text, rate_text, seconds_text
 
 _NAMES = {WRITE_RATE: "min write bandwidth", READ_RATE: "min read bandwidth"}
 _ADAPTERS = "no storage meets it at any interval: the adapters of the nodes are too slow (cluster.storage_nics)"
-_NO_STORAGE = "no storage meets it at any interval: other steps take too long"
+_NO_STORAGE = "no storage meets it at any interval: "
+_OF_SAVES = ("max_stall_seconds", "max_overhead_fraction")
 
 
 def with_remedies(checks: Sequence[TargetCheck], asked: Asked, *, given: Collection[str]) -> list[TargetCheck]:
@@ -39,7 +42,7 @@ def rates_text(values: Mapping[str, float]) -> str:
 
 
 def _remedy(asked: Asked, target: str) -> str:
-    is_stall = asked.is_async and target in ("max_stall_seconds", "max_overhead_fraction")
+    is_stall = asked.is_async and target in _OF_SAVES
     if is_stall and not asked.waits_for_room:
         return _copy_remedy(asked, target)
     before = seconds_before_reading(asked.inputs.reliability)
@@ -49,8 +52,19 @@ def _remedy(asked: Asked, target: str) -> str:
     if solution is None or not solution.values:
         if is_held_by_adapters(asked, target):
             return _ADAPTERS
-        return _copy_remedy(asked, target) if is_stall else _NO_STORAGE
+        return _copy_remedy(asked, target) if is_stall else _NO_STORAGE + _what_is_left(asked, target)
     return f"{rates_text(solution.values)} would meet it"
+
+
+def _what_is_left(asked: Asked, target: str) -> str:
+    """What takes too long where storage takes no time."""
+    best = asked.with_values(asked.unlimited)
+    if target == GOODPUT:
+        return f"unlimited bandwidth reaches {percent_text(best_goodput_fraction(best) or 0.0)}"
+    write = best.at({}).write
+    if write is None or target not in _OF_SAVES:
+        return "other steps take too long"
+    return f"{limit_text(write.bottleneck)} alone takes {seconds_text(write.stall_seconds)}"
 
 
 def _copy_remedy(asked: Asked, target: str) -> str:
