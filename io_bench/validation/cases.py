@@ -60,7 +60,14 @@ CASES = (
         {"framework": "fsdp2", "precision": "bf16", "saved_state": _WEIGHTS_ALONE},
         checkpoint={"format": "full"},
     ),
-    Case("tensor parallel, torch.save per rank", "tensor-parallel", 2, {"precision": "fp32"}, {"tensor": 2}),
+    Case(
+        "tensor parallel, torch.save per rank",
+        "tensor-parallel",
+        2,
+        {"precision": "fp32"},
+        {"tensor": 2},
+        {"format": "megatron"},
+    ),
 )
 
 DEEPSPEED_CASES = tuple(
