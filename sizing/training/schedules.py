@@ -46,11 +46,11 @@ def max_held_chunks(chunks: Sequence[float], *, stage: int, num_stages: int, num
     >>> max_held_chunks([1, 1], stage=0, num_stages=8, num_microbatches=16) == 11.5 * 2
     True
     >>> max_held_chunks([0, 1], stage=0, num_stages=8, num_microbatches=16)
-    15
+    8
     """
     p, period = num_stages, num_stages * len(chunks)
     before = 2 * (p - stage - 1) + period - p + 1
-    past = before + period if num_microbatches is None else max(num_microbatches * len(chunks), 1)
+    past = before + period if num_microbatches is None else num_microbatches * len(chunks)
     steady = max(0, min(period, past - before))
     ends = {0, steady, *range(0, steady, p), *range(-before % p, steady, p)}
     return max(_held_after(k, min(before + k, past), chunks, p) for k in ends)
