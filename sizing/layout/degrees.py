@@ -86,12 +86,14 @@ class DegreeSearch:
         if degrees["pipeline"] == 1:
             kept.pop("virtual_pipeline", None)
         if degrees["pipeline"] != self.given.pipeline:
-            kept.pop("layers_per_stage", None)
+            for name in ("layers_per_stage", "first_stage_layers", "last_stage_layers"):
+                kept.pop(name, None)
         return kept
 
     def _stages(self) -> Iterator[int]:
         num_layers = self.model.num_layers or MAX_STAGES_OF_A_COUNT
-        return (p for p in range(1, num_layers + 1) if not self.even_stages or num_layers % p == 0)
+        num_units = num_layers + bool(self.given.embedding_counts_as_layer) + bool(self.given.loss_counts_as_layer)
+        return (p for p in range(1, num_layers + 1) if not self.even_stages or num_units % p == 0)
 
     def _with_experts(self, degrees: dict[str, int]) -> Iterator[dict[str, int]]:
         per_stage = degrees["tensor"] * degrees["context"] * degrees["data"]

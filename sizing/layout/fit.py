@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from sizing.cluster import Cluster
 from sizing.errors import InvalidInput
+from sizing.layout.chunks import Counted, LayerSplit, Spread
 from sizing.layout.parallelism import Parallelism
 from sizing.model import ResolvedModel
 from sizing.model.architecture import Architecture
@@ -109,12 +110,14 @@ def _check_heads(tensor: int, a: Architecture) -> None:
 
 
 def _check_layers(p: Parallelism, num_layers: int) -> None:
-    if p.pipeline > num_layers:
+    split = LayerSplit.of(p, num_layers)
+    num_units = num_layers + sum(split.counted)
+    if p.pipeline > num_units:
         raise InvalidInput.of(
             "parallelism.pipeline",
-            f"must be at most num_layers {num_layers}",
+            f"must be at most {_units_text(num_layers, split.counted)}",
             value=p.pipeline,
-            remedy=f"the nearest valid degree is {num_layers}",
+            remedy=f"the nearest valid degree is {num_units}",
         )
     if p.layers_per_stage is not None and sum(p.layers_per_stage) != num_layers:
         raise InvalidInput.of(
@@ -123,16 +126,68 @@ def _check_layers(p: Parallelism, num_layers: int) -> None:
             value=sum(p.layers_per_stage),
             remedy="correct the layers of a stage",
         )
-    if p.virtual_pipeline > 1 and num_layers % (p.pipeline * p.virtual_pipeline):
-        per_stage = num_layers // p.pipeline
-        raise InvalidInput.of(
-            "parallelism.virtual_pipeline",
-            f"must cut num_layers {num_layers} over pipeline {p.pipeline} into equal chunks",
-            value=p.virtual_pipeline,
-            remedy=f"the nearest valid degrees are {_nearest_divisors(per_stage, p.virtual_pipeline)}"
-            if num_layers % p.pipeline == 0
-            else "choose a pipeline degree that divides num_layers",
-        )
+    if isinstance(split.dealt, Spread) and not split.dealt.adds_up:
+        raise _ends_do_not_add_up(p, num_layers, split.dealt)
+    if not split.is_even:
+        raise _unequal_ends(p) if p.states_layers else _unequal_chunks(p, num_layers, split.counted)
+
+
+def _units_text(num_layers: int, counted: Counted) -> str:
+    """What is dealt over the stages, in words.
+
+    >>> _units_text(126, Counted(embedding=True))
+    'num_layers 126 + embedding'
+    """
+    names = (name for name, is_counted in counted._asdict().items() if is_counted)
+    return " + ".join((f"num_layers {num_layers}", *names))
+
+
+def _ends_do_not_add_up(p: Parallelism, num_layers: int, dealt: Spread) -> InvalidInput:
+    field = "first_stage_layers" if p.first_stage_layers is not None else "last_stage_layers"
+    both = " with last_stage_layers" if None not in (p.first_stage_layers, p.last_stage_layers) else ""
+    rule = "be at most" if dealt.num_even else "add up to"
+    return InvalidInput.of(
+        f"parallelism.{field}",
+        f"must {rule} num_layers {num_layers}{both}",
+        value=(p.first_stage_layers or 0) + (p.last_stage_layers or 0),
+        remedy="correct the layers of the stage",
+    )
+
+
+def _unequal_ends(p: Parallelism) -> InvalidInput:
+    return InvalidInput.of(
+        "parallelism.virtual_pipeline",
+        "must divide the layers of every stage, the first, the last and those between",
+        value=p.virtual_pipeline,
+        remedy="change the layers of a stage, give layers_per_stage for each of "
+        f"{p.num_model_chunks} chunks, or use embedding_counts_as_layer and loss_counts_as_layer instead",
+    )
+
+
+def _unequal_chunks(p: Parallelism, num_layers: int, counted: Counted) -> InvalidInput:
+    return InvalidInput.of(
+        "parallelism.virtual_pipeline",
+        f"must cut {_units_text(num_layers, counted)} over pipeline {p.pipeline} into equal chunks",
+        value=p.virtual_pipeline,
+        remedy=_equal_chunks(p, num_layers, counted),
+    )
+
+
+def _equal_chunks(p: Parallelism, num_layers: int, counted: Counted) -> str:
+    """What makes the chunks equal: another count of layers, else other degrees."""
+    both = "embedding_counts_as_layer and loss_counts_as_layer"
+    others = {0: f"set neither {both}", 1: f"set one of {both}", 2: f"set {both}"}
+    for extra, remedy in others.items():
+        if extra != sum(counted) and (num_layers + extra) % p.num_model_chunks == 0:
+            return remedy
+    num_units = num_layers + sum(counted)
+    if num_units % p.pipeline == 0:
+        nearest = _nearest_divisors(num_units // p.pipeline, p.virtual_pipeline)
+        return f"the nearest valid degrees are {nearest}"
+    if (num_layers + len(Counted._fields)) % p.pipeline == 0:
+        nearest = _nearest_divisors((num_layers + len(Counted._fields)) // p.pipeline, p.virtual_pipeline)
+        return f"with {both} the nearest valid degrees are {nearest}"
+    return "choose a pipeline degree that divides num_layers"
 
 
 def _does_not_divide(field: str, degree: int, name: str, size: int) -> InvalidInput:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sizing.cluster import Cluster, ResolvedNode
 from sizing.layout.cells import Cell, cells_of
+from sizing.layout.chunks import split_assumptions
 from sizing.layout.file_settings import CheckpointFiles
 from sizing.layout.files import PartBytes, Plan, WriterClass, written_files
 from sizing.layout.fit import check_fit
@@ -80,7 +81,10 @@ def lay_out(
         max_dense=max((cell.dense for cell in cells), key=lambda content: content.parameters),
         max_expert=max((cell.expert for cell in cells), key=lambda content: content.parameters),
         num_trained_parameters=sum(group.num_parameters for group in inventory if group.is_trained),
-        assumptions=tuple(_assumptions(saved_as, training, parallelism, checkpoint)),
+        assumptions=(
+            *_assumptions(saved_as, training, parallelism, checkpoint),
+            *split_assumptions(parallelism, model.num_layers),
+        ),
         writers=writers,
         parts=parts,
         cells=cells,

@@ -81,7 +81,28 @@ class Parallelism(BaseModel):
         None,
         max_length=1_024,
         description="Layers of each pipeline stage, the first stage first. "
+        "With virtual_pipeline it may list each model chunk instead, in the model's order. "
         "Default: spread evenly, the first stages take what is left over.",
+    )
+    first_stage_layers: Annotated[int, Field(ge=0, le=10_000)] | None = Field(
+        None,
+        description="Layers of the first pipeline stage. The others share the rest evenly. Default: as many as they.",
+    )
+    last_stage_layers: Annotated[int, Field(ge=0, le=10_000)] | None = Field(
+        None,
+        description="Layers of the last pipeline stage. The others share the rest evenly. Default: as many as they.",
+    )
+    embedding_counts_as_layer: bool | None = Field(
+        None,
+        description="Whether the embedding counts as a layer when layers are dealt over stages, "
+        "so that the first stage has one less. Default: no, unless the chunks of virtual_pipeline come out equal "
+        "only with embedding and loss as layers.",
+    )
+    loss_counts_as_layer: bool | None = Field(
+        None,
+        description="Whether head and loss count as a layer when layers are dealt over stages, "
+        "so that the last stage has one less. Default: no, unless the chunks of virtual_pipeline come out equal "
+        "only with embedding and loss as layers.",
     )
 
     @model_validator(mode="after")
@@ -93,11 +114,6 @@ class Parallelism(BaseModel):
             )
         if len(set(self.rank_order)) != len(self.rank_order):
             raise broken_rule("has a rank_order that repeats an axis", "name each axis once")
-        if self.layers_per_stage is not None and len(self.layers_per_stage) != self.pipeline:
-            raise broken_rule(
-                f"has layers_per_stage for {len(self.layers_per_stage)} stages and pipeline {self.pipeline}",
-                "give one number of layers per stage",
-            )
         stage, experts = self.ranks_per_stage, self.expert * self.expert_tensor_degree
         if stage % experts:
             raise broken_rule(
@@ -110,6 +126,37 @@ class Parallelism(BaseModel):
                 "give a shard_group that divides it",
             )
         return self
+
+    @model_validator(mode="after")
+    def _layers_are_stated_once(self) -> Self:
+        given, ends = self.layers_per_stage, (self.first_stage_layers, self.last_stage_layers)
+        if given is not None and len(given) not in (self.pipeline, self.num_model_chunks):
+            raise broken_rule(
+                f"has layers_per_stage for {len(given)} stages and pipeline {self.pipeline}",
+                "give one number of layers per stage",
+            )
+        if self.pipeline == 1 and ends != (None, None):
+            raise broken_rule("has first_stage_layers or last_stage_layers and pipeline 1", "remove them")
+        ways = {
+            "layers_per_stage": given is not None,
+            "first_stage_layers or last_stage_layers": ends != (None, None),
+            "embedding_counts_as_layer or loss_counts_as_layer": self.embedding_counts_as_layer
+            or self.loss_counts_as_layer,
+        }
+        stated = [way for way, is_stated in ways.items() if is_stated]
+        if len(stated) > 1:
+            raise broken_rule(f"has {' and also '.join(stated)}, which all say what stages hold", "give one of them")
+        return self
+
+    @property
+    def num_model_chunks(self) -> int:
+        """Chunks of the model: pipeline x virtual_pipeline."""
+        return self.pipeline * self.virtual_pipeline
+
+    @property
+    def states_layers(self) -> bool:
+        """Whether the layers of any stage are given."""
+        return (self.layers_per_stage, self.first_stage_layers, self.last_stage_layers) != (None, None, None)
 
     @property
     def model_parallel_size(self) -> int:

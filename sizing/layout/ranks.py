@@ -113,7 +113,7 @@ def _rank_class(writer: WriterClass, scale: float | None, container: Container) 
         ranks=_span_text(writer.inner),
         copies=_span_text(writer.outer),
         num_ranks=writer.num_ranks,
-        num_layers=len(writer.span.layers),
+        num_layers=writer.span.num_layers,
         bytes_per_rank=sum(file.num_bytes for file in files),
         files=files,
     )

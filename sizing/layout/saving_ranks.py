@@ -30,7 +30,7 @@ class SavingRank:
     def layers_before(self) -> int:
         """Layers on the stages of its class before its own."""
         span = self.writer.span
-        return (self.stage - span.stages.start) * len(span.layers)
+        return (self.stage - span.stages.start) * span.num_layers
 
     @property
     def num_bytes(self) -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from sizing.layout.chunks import LayerSplit
 from sizing.layout.parallelism import Parallelism
 from sizing.model.inventory import Inventory, TensorGroup, layers_between
 
@@ -33,23 +33,32 @@ class Holding:
 class StageSpan:
     """Consecutive stages that hold tensors of the same shapes.
 
-    `layers` are those of the first of them, `expert_layers` those with routed experts; multi-token-prediction
-    modules count as layers after the last.
+    `chunks` are the layers of the first of them, one range for each virtual stage; `expert_layers` those with routed
+    experts; multi-token-prediction modules count as layers after the last.
     """
 
     stages: range
-    layers: range
+    chunks: tuple[range, ...]
     expert_layers: Sequence[int]
     holdings: tuple[Holding, ...]
+
+    @property
+    def layers(self) -> range:
+        """The layers of a stage of one chunk, for formats of frameworks without virtual stages."""
+        return self.chunks[0]
+
+    @property
+    def num_layers(self) -> int:
+        """Layers of a stage, over all its chunks."""
+        return sum(map(len, self.chunks))
 
 
 def stage_spans(inventory: Inventory, parallelism: Parallelism, *, num_layers: int) -> tuple[StageSpan, ...]:
     """The stages of a pipeline, consecutive equal ones together.
 
-    Where `layers_per_stage` is not given, the layers that do not divide evenly go one each to the first
-    stages. `num_layers` is 0 where only a parameter count is known.
+    `num_layers` is 0 where only a parameter count is known.
     """
-    stages = _LayerSplit(parallelism.pipeline, num_layers, parallelism.layers_per_stage)
+    stages = LayerSplit.of(parallelism, num_layers)
     return tuple(_span(inventory, stages, first, past) for first, past in pairwise(_edges(inventory, stages)))
 
 
@@ -65,90 +74,77 @@ def share(whole: int, num_parts: int, index: int) -> int:
     return whole // num_parts + (index < whole % num_parts)
 
 
-@dataclass(frozen=True, slots=True)
-class _LayerSplit:
-    """Which layers stand on which of `count` stages."""
+def _edges(inventory: Inventory, split: LayerSplit) -> list[int]:
+    """The first stage of every span, and the number of stages.
 
-    count: int
-    num_layers: int
-    given: tuple[int, ...] | None
-
-    def layers_on(self, stage: int) -> range:
-        """The layers of a stage."""
-        if self.given is not None:
-            first = sum(self.given[:stage])
-            return range(first, first + self.given[stage])
-        first = stage * (self.num_layers // self.count) + min(stage, self.num_layers % self.count)
-        return range(first, first + share(self.num_layers, self.count, stage))
-
-    def stage_of(self, layer: int) -> int:
-        """The stage that holds a layer."""
-        return bisect_right(range(self.count), layer, key=lambda stage: self.layers_on(stage).start) - 1
-
-    def edges(self) -> Iterable[int]:
-        """Stages at which the number of layers changes."""
-        if self.given is None:
-            return [self.num_layers % self.count]
-        return [i + 1 for i, (left, right) in enumerate(pairwise(self.given)) if left != right]
-
-
-def _edges(inventory: Inventory, stages: _LayerSplit) -> list[int]:
-    """The first stage of every span, and the number of stages."""
-    edges = {0, 1, stages.count - 1, stages.count, *stages.edges()}
+    A stage is like the one before where each of its chunks is like the chunk before.
+    """
+    count = split.num_stages
+    edges = {0, 1, count - 1, count}
     for group in inventory:
         if group.placement == "spread":
-            edges.add(group.tensor_parameters % stages.count)
+            edges.add(group.tensor_parameters % count)
+    chunks = set(split.dealt.edges())
     for layers in {group.layers for group in inventory if group.layers}:
-        edges |= _edges_of_run(layers, stages) if _is_run(layers) else _edges_of_pattern(layers, stages)
-    return sorted(edges)
+        chunks |= _edges_of_run(layers, split) if _is_run(layers) else _edges_of_pattern(layers, split)
+    return sorted(edges | split.stages_of(chunks))
 
 
 def _is_run(layers: Sequence[int]) -> bool:
     return layers[-1] - layers[0] == len(layers) - 1
 
 
-def _edges_of_run(layers: Sequence[int], stages: _LayerSplit) -> set[int]:
-    """Both ends of consecutive layers stand on stages of their own."""
-    ends = (stages.stage_of(layer) for layer in {layers[0], layers[-1] + 1} - {0, stages.num_layers})
-    return {edge for stage in ends for edge in (stage, stage + 1)}
+def _edges_of_run(layers: Sequence[int], split: LayerSplit) -> set[int]:
+    """Both ends of consecutive layers stand in chunks of their own."""
+    ends = (split.chunk_of(layer) for layer in {layers[0], layers[-1] + 1} - {0, split.num_layers})
+    return {edge for chunk in ends for edge in (chunk, chunk + 1)}
 
 
-def _edges_of_pattern(layers: Sequence[int], stages: _LayerSplit) -> set[int]:
-    """Stages that differ from the one before in which of their layers belong to a pattern."""
-    chunks = [stages.layers_on(stage) for stage in range(stages.count)]
+def _edges_of_pattern(layers: Sequence[int], split: LayerSplit) -> set[int]:
+    """Chunks that differ from the one before in which of their layers belong to a pattern."""
+    chunks = [split.layers_in(chunk) for chunk in range(split.num_chunks)]
     patterns = [[layer - chunk.start for layer in layers_between(layers, chunk.start, chunk.stop)] for chunk in chunks]
-    return {stage + 1 for stage, (left, right) in enumerate(pairwise(patterns)) if left != right}
+    return {chunk + 1 for chunk, (left, right) in enumerate(pairwise(patterns)) if left != right}
 
 
-def _span(inventory: Inventory, stages: _LayerSplit, first: int, past: int) -> StageSpan:
-    layers = stages.layers_on(first)
+def _span(inventory: Inventory, split: LayerSplit, first: int, past: int) -> StageSpan:
+    chunks = split.chunks_on(first)
+    held = {layers: _num_among(layers, chunks) for layers in {group.layers for group in inventory}}
     holdings = tuple(
-        holding for group in inventory for holding in _held(group, stage=first, num_stages=stages.count, layers=layers)
+        holding
+        for group in inventory
+        for holding in _held(group, stage=first, num_stages=split.num_stages, num_layers=held[group.layers])
     )
-    return StageSpan(range(first, past), layers, _expert_layers(inventory, stages, first, layers), holdings)
+    return StageSpan(range(first, past), chunks, _expert_layers(inventory, split, first, chunks), holdings)
 
 
-def _expert_layers(inventory: Inventory, stages: _LayerSplit, stage: int, layers: range) -> Sequence[int]:
+def _num_among(layers: Sequence[int], chunks: tuple[range, ...]) -> int:
+    """How many of some sorted layers stand in some chunks."""
+    return sum(len(layers_between(layers, chunk.start, chunk.stop)) for chunk in chunks)
+
+
+def _expert_layers(inventory: Inventory, split: LayerSplit, stage: int, chunks: tuple[range, ...]) -> Sequence[int]:
     """The layers of a stage that hold routed experts; where only counts are known, the stage is one."""
     routed = [group for group in inventory if group.experts]
     if any(group.placement == "spread" for group in routed):
         return range(1)
     in_layers = {group.layers for group in routed if group.placement == "layers"}
-    held = [layers_between(each, layers.start, layers.stop) for each in in_layers]
+    held = [layers_between(each, chunk.start, chunk.stop) for each in in_layers for chunk in chunks]
     found = held[0] if len(held) == 1 else sorted({layer for each in held for layer in each})
     num_modules = min((group.count for group in routed if group.placement == "last-stage"), default=0)
-    if not num_modules or stage < stages.count - 1:
+    if not num_modules or stage < split.num_stages - 1:
         return found
-    return (*found, *range(layers.stop, layers.stop + num_modules))
+    past = chunks[-1].stop
+    return (*found, *range(past, past + num_modules))
 
 
-def _held(group: TensorGroup, *, stage: int, num_stages: int, layers: range) -> Iterator[Holding]:
-    """What a stage holds of a group: nothing, or one Holding."""
+def _held(group: TensorGroup, *, stage: int, num_stages: int, num_layers: int) -> Iterator[Holding]:
+    """What a stage with so many of a group's layers holds of it: nothing, or one Holding."""
     is_first, is_last = stage == 0, stage == num_stages - 1
     shape, pieces, count, is_copy = group.shape, group.pieces, group.count, False
     match group.placement:
         case "layers":
-            count *= len(layers_between(group.layers, layers.start, layers.stop))
+            count *= num_layers
         case "first-stage":
             count *= is_first
         case "last-stage":

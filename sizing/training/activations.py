@@ -7,7 +7,7 @@ by the same rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -276,12 +276,13 @@ class StageActivations:
         stage = span.stages.start
         is_last = span.stages.stop == self._execution.num_stages
         in_flight = self._execution.in_flight_microbatches(stage)
-        held = list(self._held(span, num_modules=self._model.num_modules if is_last else 0))
-        layers = sum(number * kept for number, (kept, _) in held)
-        recomputed = max((again for number, (_, again) in held if number), default=0.0)
+        held = self._held(span, num_modules=self._model.num_modules if is_last else 0)
+        chunks = [sum(number * kept for number, (kept, _) in chunk) for chunk in held]
+        recomputed = max((again for chunk in held for number, (_, again) in chunk if number), default=0.0)
         at_once = in_flight if self._execution.schedule == "gpipe" else 1.0
         return (
-            in_flight * (layers + (self._embedding() if stage == 0 else 0.0))
+            self._execution.held_bytes(stage, chunks)
+            + (in_flight * self._embedding() if stage == 0 else 0.0)
             + recomputed
             + (at_once * self._head() if is_last else 0.0)
         )
@@ -289,11 +290,15 @@ class StageActivations:
     def _layer(self, kept: Kept) -> tuple[float, float]:
         return layer_activation_bytes(kept, hidden_bytes=self._model.hidden_bytes, execution=self._execution)
 
-    def _held(self, span: StageSpan, *, num_modules: int) -> Iterator[tuple[int, tuple[float, float]]]:
-        """How many layers of each kind a stage has, and what each keeps."""
-        for number, (layers, kept) in enumerate(self._kinds, 1):
-            on_stage = len(layers_between(layers, span.layers.start, span.layers.stop))
-            yield on_stage + (num_modules if number == len(self._kinds) else 0), kept
+    def _held(self, span: StageSpan, *, num_modules: int) -> list[list[tuple[int, tuple[float, float]]]]:
+        """How many layers of each kind each chunk of a stage has, and what each of them keeps."""
+        held = [
+            [(len(layers_between(layers, chunk.start, chunk.stop)), kept) for layers, kept in self._kinds]
+            for chunk in span.chunks
+        ]
+        number, kept = held[-1][-1]
+        held[-1][-1] = number + num_modules, kept
+        return held
 
     def _embedding(self) -> float:
         return self._execution.num_tokens * self._model.mask_bytes / self._execution.num_sharing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sizing.errors import InvalidInput
@@ -10,7 +10,7 @@ from sizing.layout import Parallelism
 from sizing.provenance import Assumption
 from sizing.state import Training
 from sizing.state.training import Recomputation, Schedule
-from sizing.training.schedules import bubble_fraction, in_flight_microbatches
+from sizing.training.schedules import bubble_fraction, in_flight_microbatches, max_held_chunks
 
 DEFAULT_RECOMPUTATION: Recomputation = "selective"
 
@@ -52,6 +52,20 @@ class Execution:
             num_stages=self.num_stages,
             num_chunks=self.num_chunks,
             num_microbatches=self.num_microbatches,
+        )
+
+    def held_bytes(self, stage: int, chunk_bytes: Sequence[float]) -> float:
+        """Max of what a stage holds of its chunks, of which each keeps so many bytes of one microbatch.
+
+        Source: schedules.in_flight_microbatches for equal chunks, schedules.max_held_chunks for others.
+
+        >>> Execution(2048, 1, 16, 8, 2, "interleaved", "selective").held_bytes(0, [4, 4])
+        92.0
+        """
+        if all(each == chunk_bytes[0] for each in chunk_bytes):
+            return self.in_flight_microbatches(stage) * sum(chunk_bytes)
+        return max_held_chunks(
+            chunk_bytes, stage=stage, num_stages=self.num_stages, num_microbatches=self.num_microbatches
         )
 
     @property

@@ -29,6 +29,7 @@ Mode = Literal["sync", "async"]
 FormatField = Literal[
     "tensor",
     "pipeline",
+    "virtual_pipeline",
     "expert",
     "expert_tensor",
     "zero_stage",

@@ -15,6 +15,7 @@ from sizing.state.training import Framework
 _RULES: dict[FormatField, str] = {
     "tensor": "must be 1 with format {name}",
     "pipeline": "must be 1 with format {name}",
+    "virtual_pipeline": "must be 1 with format {name}",
     "expert": "must be 1 with format {name}",
     "expert_tensor": "must equal tensor {tensor} with format {name}",
     "zero_stage": "is a field of format {able}",
@@ -118,6 +119,7 @@ def _given(training: Training, p: Parallelism, files_per_rank: int | None) -> di
         "zero_stage": p.zero_stage,
         "tensor": _unless(1, p.tensor),
         "pipeline": _unless(1, p.pipeline),
+        "virtual_pipeline": _unless(1, p.virtual_pipeline),
         "expert": _unless(1, p.expert),
         "shard_group": p.shard_group,
         "files_per_rank": files_per_rank,

@@ -68,7 +68,9 @@ TORCH_DIST = TorchDist(
     name="torch-dist",
     frameworks=("megatron",),
     modes=("sync", "async"),
-    takes=frozenset({"tensor", "pipeline", "expert", "expert_tensor", "files_per_rank", "distributed_optimizer"}),
+    takes=frozenset(
+        {"tensor", "pipeline", "virtual_pipeline", "expert", "expert_tensor", "files_per_rank", "distributed_optimizer"}
+    ),
     files="__RANK_N.distcp per rank, .metadata on rank 0",
     writers="every rank its share; each tensor once",
     gathers="nothing",

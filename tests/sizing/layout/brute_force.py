@@ -32,6 +32,8 @@ def writing_nodes(parallelism: Parallelism, gpus_per_node: int) -> dict[int, int
 
 
 def _stages_of_layers(parallelism: Parallelism, num_layers: int) -> list[int]:
+    if parallelism.virtual_pipeline > 1:
+        return _stages_of_chunks(parallelism, num_layers)
     if parallelism.layers_per_stage is not None:
         return [s for s, count in enumerate(parallelism.layers_per_stage) for _ in range(count)]
     stages: list[int] = []
@@ -41,6 +43,17 @@ def _stages_of_layers(parallelism: Parallelism, num_layers: int) -> list[int]:
         stages += [stage] * count
         left -= count
     return stages
+
+
+def _stages_of_chunks(parallelism: Parallelism, num_layers: int) -> list[int]:
+    """Embedding, layers and head in a row, cut into equal chunks, which go round the stages."""
+    row = [*range(num_layers)]
+    if parallelism.embedding_counts_as_layer:
+        row = [-1, *row]
+    if parallelism.loss_counts_as_layer:
+        row = [*row, -1]
+    size = len(row) // (parallelism.pipeline * parallelism.virtual_pipeline)
+    return [place // size % parallelism.pipeline for place, layer in enumerate(row) if layer >= 0]
 
 
 def _num_tensors(group: TensorGroup, stage: int, num_stages: int, stage_of_layer: list[int]) -> int:

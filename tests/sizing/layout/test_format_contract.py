@@ -180,6 +180,7 @@ def test_a_format_belongs_to_its_frameworks_alone(saved_as: CheckpointFormat, fr
 OWN_FIELDS: dict[FormatField, dict[str, Any]] = {
     "tensor": {"parallelism": {"tensor": 2}},
     "pipeline": {"parallelism": {"pipeline": 2}},
+    "virtual_pipeline": {"parallelism": {"virtual_pipeline": 7}},
     "expert": {"parallelism": {"expert": 2, "data": 2}},
     "expert_tensor": {"parallelism": {"expert_tensor": 2, "data": 2}},
     "zero_stage": {"parallelism": {"zero_stage": 2}},

@@ -35,6 +35,9 @@ def report_of(model: dict[str, Any], **parallelism: Any) -> SizingReport:
     return answer({"model": model, "parallelism": parallelism, "checkpoint": {"format": "megatron"}})
 
 
+COUNTED = ("embedding_counts_as_layer", "loss_counts_as_layer")
+
+
 @st.composite
 def small_worlds(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
     tensor, kv_factor = draw(st.sampled_from([1, 2, 3, 4, 6])), draw(st.sampled_from([1, 2, 3]))
@@ -59,7 +62,12 @@ def small_worlds(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
         "data": draw(st.integers(1, 5)),
         "context": draw(st.integers(1, 3)),
     }
-    if draw(st.booleans()):
+    chunked = draw(st.none() | st.fixed_dictionaries({name: st.booleans() for name in COUNTED}))
+    if chunked is not None and pipeline > 1:
+        virtual, per_chunk = draw(st.integers(2, 3)), draw(st.integers(1, 2))
+        architecture["num_layers"] = pipeline * virtual * per_chunk - sum(chunked.values())
+        parallelism |= chunked | {"virtual_pipeline": virtual}
+    elif draw(st.booleans()):
         cuts = sorted(draw(st.lists(st.integers(0, num_layers), min_size=pipeline - 1, max_size=pipeline - 1)))
         edges = [0, *cuts, num_layers]
         parallelism["layers_per_stage"] = [b - a for a, b in pairwise(edges)]

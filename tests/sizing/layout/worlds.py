@@ -63,6 +63,19 @@ HYBRID: dict[str, Any] = {
 }
 """Attention in every third layer, experts in layers 1, 2, 5 and 6."""
 
+STAGES: list[dict[str, Any]] = [
+    {"pipeline": 3, "first_stage_layers": 1, "last_stage_layers": 2},
+    {"pipeline": 4, "embedding_counts_as_layer": True, "loss_counts_as_layer": True},
+    {"pipeline": 3, "layers_per_stage": [4, 0, 3]},
+]
+VIRTUAL_STAGES: list[dict[str, Any]] = [
+    {"pipeline": 3, "virtual_pipeline": 3},
+    {"pipeline": 4, "virtual_pipeline": 2, "embedding_counts_as_layer": True},
+    {"pipeline": 2, "virtual_pipeline": 4, "loss_counts_as_layer": True},
+    {"pipeline": 2, "virtual_pipeline": 2, "layers_per_stage": [3, 1, 0, 3]},
+]
+"""Ways to deal seven layers over stages that are not alike."""
+
 OPTIMIZERS = get_args(Optimizer)
 DIVISORS = (1, 2, 3, 4, 6, 8)
 
@@ -121,6 +134,8 @@ def degrees(draw: st.DrawFn, saved_as: CheckpointFormat, *, has_experts: bool = 
         "data": expert * draw(st.sampled_from([1, 2, 3] if expert > 1 else [1, 2, 3, 6, 8])),
         "context": draw(st.integers(1, 2)),
     }
+    if "pipeline" in takes and draw(st.booleans()):
+        found |= draw(st.sampled_from(STAGES + (VIRTUAL_STAGES if "virtual_pipeline" in takes else [])))
     if "expert_tensor" in takes and has_experts:
         found["expert_tensor"] = draw(st.sampled_from([n for n in (1, 2, 4) if n <= tensor]))
     if "zero_stage" in takes:
