@@ -72,13 +72,14 @@ CASES = (
 
 DEEPSPEED_CASES = tuple(
     Case(
-        f"DeepSpeed ZeRO-{stage}, bf16, 2 ranks",
+        f"DeepSpeed ZeRO-{stage}, {precision.removesuffix('-mixed')}, 2 ranks",
         "deepspeed",
         2,
-        {"framework": "deepspeed"},
+        {"framework": "deepspeed", "precision": precision},
         {"data": 2, "zero_stage": stage},
     )
-    for stage in (1, 3)
+    for precision in ("bf16-mixed", "fp16-mixed", "fp32")
+    for stage in range(4)
 )
 """Measured where DeepSpeed is installed, which is no dependency."""
 

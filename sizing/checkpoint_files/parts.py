@@ -66,6 +66,7 @@ MASTER = frozenset(
         "single_partition_of_fp32_groups",
         "fp32_flat_groups",
         "fp32_groups_flat",
+        "fp32_groups",
     }
 )
 OPTIMIZER = frozenset(

@@ -105,7 +105,11 @@ def _plan(
     saved_as: CheckpointFormat,
     files_per_rank: int | None,
 ) -> Plan:
-    parts = saved_parts(training, has_weights_beside_master=saved_as.has_weights_beside_master(parallelism))
+    parts = saved_parts(
+        training,
+        has_weights_beside_master=saved_as.has_weights_beside_master(parallelism),
+        copies_fp32_weights=sharding_of(training, parallelism).copies_fp32_weights,
+    )
     spans = stage_spans(inventory, parallelism, num_layers=model.num_layers)
     return Plan(
         spans=spans,

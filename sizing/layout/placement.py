@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,16 +40,48 @@ def place_writers(parallelism: Parallelism, *, writers_per_stage: int, gpus_per_
     if writers_per_stage == parallelism.ranks_per_stage:
         nodes = -(-parallelism.num_gpus // gpus_per_node)
         return WriterPlacement(nodes, min(parallelism.num_gpus, gpus_per_node))
+    return _placed(_first_ranks(parallelism, writers_per_stage), parallelism, gpus_per_node=gpus_per_node)
+
+
+def place_uneven_writers(
+    parallelism: Parallelism, *, writers_of_stages: Mapping[range, int], gpus_per_node: int
+) -> WriterPlacement:
+    """The nodes on which the writers stand where stages have different numbers of them: so many in each of a range.
+
+    Rank and node are those of `place_writers`, of which this is a walk over every writer.
+    Source: Megatron-LM, core/parallel_state.py, RankGenerator.
+
+    >>> uneven = {range(1): 1, range(1, 4): 2}
+    >>> place_uneven_writers(Parallelism(pipeline=4, data=2), writers_of_stages=uneven, gpus_per_node=4)
+    WriterPlacement(num_nodes=2, max_per_node=4)
+    """
+    num_writers = sum(len(stages) * per_stage for stages, per_stage in writers_of_stages.items())
+    if num_writers > MAX_WRITERS_PLACED:
+        raise _too_many(num_writers)
+    stride = parallelism.strides["pipeline"]
+    ranks = [
+        (np.asarray(stages)[:, None] * stride + _first_ranks(parallelism, per_stage)).ravel()
+        for stages, per_stage in writers_of_stages.items()
+    ]
+    counts = _counts_by_node(np.concatenate(ranks), gpus_per_node)
+    return WriterPlacement(len(counts), max(counts))
+
+
+def _first_ranks(parallelism: Parallelism, num_writers: int) -> npt.NDArray[np.int64]:
+    """So many ranks of stage 0: all tensor ranks of its first replicas.
+
+    Raises InvalidInput for more of them than are worth placing.
+    """
+    if num_writers > MAX_WRITERS_PLACED:
+        raise _too_many(num_writers)
     strides = parallelism.strides
-    if writers_per_stage > MAX_WRITERS_PLACED:
-        raise _too_many(writers_per_stage)
-    replicas = np.arange(-(-writers_per_stage // parallelism.tensor))
-    in_stage = (
-        np.arange(min(parallelism.tensor, writers_per_stage)) * strides["tensor"]
+    replicas = np.arange(-(-num_writers // parallelism.tensor))
+    ranks: npt.NDArray[np.int64] = (
+        np.arange(min(parallelism.tensor, num_writers)) * strides["tensor"]
         + (replicas % parallelism.context * strides["context"])[:, None]
         + (replicas // parallelism.context * strides["data"])[:, None]
     ).ravel()
-    return _placed(in_stage, parallelism, gpus_per_node=gpus_per_node)
+    return ranks
 
 
 def _placed(in_stage: npt.NDArray[np.int64], parallelism: Parallelism, *, gpus_per_node: int) -> WriterPlacement:
@@ -71,7 +104,10 @@ def _writers_by_node(in_stage: npt.NDArray[np.int64], num_stages: int, stride: i
     """
     if num_stages * len(in_stage) > MAX_WRITERS_PLACED:
         raise _too_many(num_stages * len(in_stage))
-    ranks = np.arange(num_stages)[:, None] * stride + in_stage
+    return _counts_by_node(np.arange(num_stages)[:, None] * stride + in_stage, gpus_per_node)
+
+
+def _counts_by_node(ranks: npt.NDArray[np.int64], gpus_per_node: int) -> list[int]:
     counts: list[int] = np.unique(ranks // gpus_per_node, return_counts=True)[1].tolist()
     return counts
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.cluster import ResolvedNode
 from sizing.layout.containers import Container, container_bytes
 from sizing.layout.files import File, WriterClass
 from sizing.layout.parallelism import Parallelism
-from sizing.layout.placement import place_writers
+from sizing.layout.placement import WriterPlacement, place_uneven_writers, place_writers
 from sizing.layout.size import CheckpointSize
 
 
@@ -76,9 +79,7 @@ def layout_of(
     """The block of these writers, placed on nodes."""
     gpus_per_node = node.spec.gpus_per_node
     num_writers = sum(writer.num_ranks for writer in writers)
-    placement = place_writers(
-        parallelism, writers_per_stage=num_writers // parallelism.pipeline, gpus_per_node=gpus_per_node
-    )
+    placement = _placement(parallelism, writers, gpus_per_node=gpus_per_node)
     scale = size.written_bytes / size.total_bytes if size.observed_bytes is not None else None
     classes = [_rank_class(writer, scale, container) for writer in writers]
     largest = max(c.bytes_per_rank for c in classes)
@@ -96,6 +97,16 @@ def layout_of(
         largest_over_mean=largest * num_writers / size.written_bytes,
         rank_classes=classes,
     )
+
+
+def _placement(parallelism: Parallelism, writers: Iterable[WriterClass], *, gpus_per_node: int) -> WriterPlacement:
+    writers_of_stages = Counter[range]()
+    for writer in writers:
+        writers_of_stages[writer.span.stages] += len(writer.inner) * len(writer.outer)
+    counts = set(writers_of_stages.values())
+    if len(counts) > 1:
+        return place_uneven_writers(parallelism, writers_of_stages=writers_of_stages, gpus_per_node=gpus_per_node)
+    return place_writers(parallelism, writers_per_stage=counts.pop(), gpus_per_node=gpus_per_node)
 
 
 def _rank_class(writer: WriterClass, scale: float | None, container: Container) -> RankClass:

@@ -27,6 +27,8 @@ class Sharding:
 
     `shard_group`: ranks of which each has its rows of every tensor. FSDP alone cuts tensors; ZeRO and a distributed
     optimizer divide the flat buffer of them all.
+    `copies_fp32_weights`: whether the optimizer keeps an fp32 copy of its share of the weights also where these are
+    fp32 themselves.
     """
 
     weights: Ranks
@@ -34,6 +36,7 @@ class Sharding:
     optimizer: Ranks
     shard_group: int
     gathers: Gathers
+    copies_fp32_weights: bool = False
 
 
 def sharding_of(training: Training, parallelism: Parallelism) -> Sharding:
@@ -82,6 +85,11 @@ def _fsdp(num_ranks: int) -> Sharding:
 
 
 def _zero(parallelism: Parallelism) -> Sharding:
+    """ZeRO 1 and 2 clone the share of the optimizer from whole weights of any dtype; in ZeRO 3 fp32 shards are it.
+
+    Source: DeepSpeed 0.19, runtime/zero/stage_1_and_2.py, single_partition_of_fp32_groups; runtime/zero/stage3.py,
+    fp32_partitioned_groups_flat; without ZeRO the optimizer has the weights themselves.
+    """
     stage = zero_stage_of(parallelism)
 
     def ranks(first_stage: int) -> Ranks:
@@ -94,4 +102,5 @@ def _zero(parallelism: Parallelism) -> Sharding:
         optimizer=ranks(ZERO_STAGE_OF_OPTIMIZER),
         shard_group=1,
         gathers="modules" if weights.dense > 1 else "nothing",
+        copies_fp32_weights=ZERO_STAGE_OF_OPTIMIZER <= stage < ZERO_STAGE_OF_WEIGHTS,
     )

@@ -60,6 +60,8 @@ class StatePart:
 
 _MIXED: dict[PartName, Dtype] = {"master": "fp32", "moments": "fp32"}
 _FP32: dict[PartName, Dtype] = {"weights": "fp32", "moments": "fp32"}
+_FP32_TWICE: dict[PartName, Dtype] = {"weights": "fp32", **_MIXED}
+"""Where the optimizer has a copy of weights that are fp32 already."""
 _WITH_BF16: dict[PartName, Dtype] = {"weights": "bf16", **_MIXED}
 _WITH_FP16: dict[PartName, Dtype] = {"weights": "fp16", **_MIXED}
 
@@ -83,16 +85,19 @@ Source: measured in `published/framework_checkpoints.json`; Megatron's 14 bytes 
 """
 
 
-def saved_parts(training: Training, *, has_weights_beside_master: bool = True) -> tuple[StatePart, ...]:
+def saved_parts(
+    training: Training, *, has_weights_beside_master: bool = True, copies_fp32_weights: bool = False
+) -> tuple[StatePart, ...]:
     """The parts that a checkpoint holds: the framework's habit, where `saved_state` does not say otherwise.
 
-    Not every format saves low-precision weights, which are the rounded master copy, where it saves that.
+    Not every format saves low-precision weights, which are the rounded master copy, where it saves that. Not every
+    optimizer has a master copy of weights that are fp32 already.
     Raises InvalidInput where the framework does not train so, or nothing would be saved.
 
     >>> sum(part.tensor_bytes((1,), is_hidden_matrix=False) for part in saved_parts(Training()))
     14
     """
-    dtypes: dict[PartName, Dtype | None] = {**_habit(training)}
+    dtypes: dict[PartName, Dtype | None] = {**_habit(training, copies_fp32_weights=copies_fp32_weights)}
     if "master" in dtypes and not has_weights_beside_master:
         dtypes["weights"] = None
     override = training.saved_state
@@ -109,15 +114,15 @@ def saved_parts(training: Training, *, has_weights_beside_master: bool = True) -
     return parts
 
 
-def resident_parts(training: Training) -> tuple[StatePart, ...]:
+def resident_parts(training: Training, *, copies_fp32_weights: bool = False) -> tuple[StatePart, ...]:
     """The state that the framework keeps while it trains, gradients aside.
 
     Raises InvalidInput where the framework does not train so.
     """
-    return _parts(_habit(training), training)
+    return _parts(_habit(training, copies_fp32_weights=copies_fp32_weights), training)
 
 
-def _habit(training: Training) -> Habit:
+def _habit(training: Training, *, copies_fp32_weights: bool) -> Habit:
     habit = HABITS.get((training.framework, training.precision))
     if habit is None:
         known = [precision for framework, precision in HABITS if framework == training.framework]
@@ -127,7 +132,7 @@ def _habit(training: Training) -> Habit:
             value=training.precision,
             remedy="change precision or framework",
         )
-    return habit
+    return _FP32_TWICE if copies_fp32_weights and habit == _FP32 else habit
 
 
 _part = functools.lru_cache(maxsize=256)(StatePart)

@@ -67,7 +67,9 @@ class Training(BaseModel):
         "megatron", description="Training framework. It decides what is saved, and the default format."
     )
     precision: AnySpelling[Precision] = Field(
-        "bf16-mixed", description="Precision of training. Mixed means 16-bit weights beside an fp32 master copy."
+        "bf16-mixed",
+        description="Precision of training. Mixed means 16-bit weights beside an fp32 master copy; ZeRO 1 and 2 keep "
+        "such a copy of fp32 weights too.",
     )
     optimizer: AnySpelling[Optimizer] = Field(
         "adam", description="Optimizer. It decides which moments are saved with each tensor."

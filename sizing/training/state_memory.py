@@ -46,7 +46,7 @@ class StateRule:
     @classmethod
     def of(cls, training: Training, sharding: Sharding) -> StateRule:
         """The rule of a framework and what it shards."""
-        weights, optimizer = _weights_and_optimizer(training)
+        weights, optimizer = _weights_and_optimizer(training, sharding)
         kind = (training.framework, training.precision)
         return cls(
             weights=weights,
@@ -73,8 +73,9 @@ class StateRule:
         )
 
 
-def _weights_and_optimizer(training: Training) -> tuple[float, float]:
+def _weights_and_optimizer(training: Training, sharding: Sharding) -> tuple[float, float]:
     """Bytes per parameter of a large matrix."""
     shape = (4096, 4096)
-    parts = {p.name: p.tensor_bytes(shape, is_hidden_matrix=True) / (4096 * 4096) for p in resident_parts(training)}
+    resident = resident_parts(training, copies_fp32_weights=sharding.copies_fp32_weights)
+    parts = {part.name: part.tensor_bytes(shape, is_hidden_matrix=True) / (4096 * 4096) for part in resident}
     return parts["weights"], sum(parts.values()) - parts["weights"]

@@ -99,7 +99,7 @@ class CheckpointFormat(ABC):
 
     @abstractmethod
     def writer_classes(self, plan: Plan) -> Iterator[WriterClass]:
-        """The ranks that write, with their files: in every stage equally many, from its first rank on without a gap."""
+        """The ranks that write at least one file, with their files: in a stage from its first rank on without a gap."""
 
     @abstractmethod
     def rank_share(self, saving: SavingRank) -> RankShare:

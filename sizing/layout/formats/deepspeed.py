@@ -92,7 +92,9 @@ def _with_zero(plan: Plan, cell: Cell) -> Iterator[WriterClass]:
 
 
 def _without_zero(plan: Plan, cell: Cell) -> Iterator[WriterClass]:
-    for first, past in runs(plan.parallelism.expert, extra=(1,)):
+    """The first data rank, and in stages with experts the first replica of each."""
+    num_writers = plan.parallelism.expert if cell.expert.parameters else 1
+    for first, past in runs(num_writers, extra=(1,)):
         files = (_with_optimizer(file, cell) for file in _weights(plan, cell, data_rank=first))
         yield of_cell(plan, cell, (*files, *_expert_optimizer(cell)), data_ranks=range(first, past))
 

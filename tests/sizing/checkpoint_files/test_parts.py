@@ -47,6 +47,7 @@ def parts(*tensors: tuple[str, str, tuple[int, ...]], is_state_dict: bool = Fals
         ("optimizer_state_dict.single_partition_of_fp32_groups.0", "master"),
         ("optimizer_state_dict.optimizer_state_dict.fp32_flat_groups.0", "master"),
         ("optimizer_state_dict.fp32_groups_flat.0", "master"),
+        ("optimizer.fp32_groups.0.3", "master"),
         # Lightning
         ("state_dict.encoder.cls_token", "weights"),
         ("optimizer_states.0.state.0.exp_avg", "moments"),

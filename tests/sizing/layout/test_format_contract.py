@@ -56,6 +56,7 @@ def test_writers_write_the_total_to_the_byte(
     size, layout = report.checkpoint, report.layout
     assert sum(c.num_ranks * c.bytes_per_rank for c in layout.rank_classes) == size.total_bytes
     assert sum(c.num_ranks for c in layout.rank_classes) == layout.num_writers
+    assert all(sum(f.count for f in c.files) > 0 for c in layout.rank_classes)
     assert size.num_files == sum(c.num_ranks * f.count for c in layout.rank_classes for f in c.files)
     assert size.total_bytes == size.logical_bytes + size.replicated_bytes
     assert sum(part.total_bytes for part in size.parts.values()) == size.total_bytes

@@ -137,6 +137,40 @@ def test_deepspeed_writes_a_file_of_weights_and_an_optimizer_file_per_rank(
     assert report.layout.num_writers == optimizer_writers
 
 
+@pytest.mark.parametrize(
+    ("zero_stage", "bytes_of_part"),
+    [
+        (0, {"weights": 4, "moments": 8}),
+        (1, {"weights": 4, "master": 4, "moments": 8}),
+        (2, {"weights": 4, "master": 4, "moments": 8}),
+        (3, {"weights": 4, "moments": 8}),
+    ],
+)
+def test_zero_1_and_2_save_fp32_weights_twice(zero_stage: int, bytes_of_part: dict[str, int]) -> None:
+    """The shard of the optimizer is cloned from the weights, also where both are fp32; in ZeRO 3 the shards are one."""
+    training = {"precision": "fp32"}
+    report = report_of("deepspeed", {"preset": "gpt2"}, training, data=4, zero_stage=zero_stage)
+    parts = {name: part.bytes_per_parameter for name, part in report.checkpoint.parts.items()}
+    assert parts == bytes_of_part
+    files: dict[str, int] = {}
+    for ranks in report.layout.rank_classes:
+        for file in ranks.files:
+            files[file.name] = files.get(file.name, 0) + ranks.num_ranks * file.num_bytes
+    optimizer_bytes = files.pop("zero_pp_rank_D_mp_rank_MM_optim_states.pt", 0)
+    whole = {0: 12, 1: 4, 2: 4, 3: 0}[zero_stage]
+    assert sum(files.values()) == whole * report.model.num_parameters
+    assert optimizer_bytes == (sum(bytes_of_part.values()) - whole) * report.model.num_parameters
+
+
+def test_without_zero_the_ranks_of_experts_write_in_stages_with_experts_alone() -> None:
+    """Seven stages of a layer, two of them dense: 2 tensor ranks write there, and 2 x 4 expert ranks on each other."""
+    degrees = {"tensor": 2, "pipeline": 7, "expert": 4, "data": 8, "zero_stage": 0}
+    layout = report_of("deepspeed", {"architecture": MIXTURE}, **degrees).layout
+    assert layout.num_writers == 2 * 2 + 5 * 8
+    assert (layout.num_writing_nodes, layout.max_writers_per_node) == (7, 8)
+    assert {ranks.copies for ranks in layout.rank_classes if ranks.stages in {"0", "1"}} == {"0"}
+
+
 @pytest.mark.parametrize("pipeline", [1, 2, 3, 7])
 def test_every_expert_of_every_layer_has_its_file(pipeline: int) -> None:
     """Five layers with experts after two dense ones, and the module behind them: eight experts each."""

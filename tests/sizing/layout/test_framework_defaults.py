@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from sizing.layout.framework_defaults import FORMAT_OF_FRAMEWORK, MEGATRON_DISTRIBUTED_OPTIMIZER
 from sizing.published import published
 from sizing.report import SizingReport, answer
@@ -65,3 +67,24 @@ def test_deepspeed_and_fsdp2_save_in_formats_of_their_own() -> None:
     assert FORMAT_OF_FRAMEWORK["deepspeed"] == "deepspeed"
     assert shipped("accelerate", "fsdp_state_dict_type").endswith("SHARDED_STATE_DICT for FSDP 2")
     assert FORMAT_OF_FRAMEWORK["fsdp2"] == "fsdp-sharded"
+
+
+@pytest.mark.parametrize(
+    ("zero_stage", "framework", "holds", "part"),
+    [
+        (1, "DeepSpeed ZeRO-1/2", "fp32 partition of the weights (padding removed) + base optimizer state", "master"),
+        (2, "DeepSpeed ZeRO-1/2", "fp32 partition of the weights (padding removed) + base optimizer state", "master"),
+        (3, "DeepSpeed ZeRO-3", "fp32 flat partitions + optimizer state", "weights"),
+    ],
+)
+def test_an_optimizer_shard_of_zero_holds_fp32_weights_and_moments(
+    zero_stage: int, framework: str, holds: str, part: str
+) -> None:
+    assert shipped(framework, "optimizer shard holds") == holds
+    training = {"framework": "deepspeed", "precision": "fp32"}
+    report = default_report(training=training, parallelism={"data": 4, "zero_stage": zero_stage})
+    shards = [
+        f for c in report.layout.rank_classes for f in c.files * c.num_ranks if f.name.endswith("optim_states.pt")
+    ]
+    assert sum(file.num_bytes for file in shards) == 12 * report.model.num_parameters
+    assert report.checkpoint.parts[part].bytes_per_parameter == 4

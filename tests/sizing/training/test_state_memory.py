@@ -47,6 +47,16 @@ def test_a_stage_of_zero_leaves_on_a_gpu_what_its_paper_says(zero_stage: int, ro
     )
 
 
+@pytest.mark.parametrize(
+    ("zero_stage", "whole", "shared"), [(0, 16, 0), (1, 4 + 4, 4 + 8), (2, 4, 4 + 4 + 8), (3, 0, 16)]
+)
+def test_zero_1_and_2_keep_a_copy_of_fp32_weights(zero_stage: int, whole: int, shared: int) -> None:
+    """Weights, gradients, two moments; between no sharding and that of the weights, the optimizer's copy of its share."""
+    training = Training(framework="deepspeed", precision="fp32")
+    sharding = sharding_of(training, Parallelism(data=64, zero_stage=zero_stage))
+    assert StateRule.of(training, sharding).rank_bytes(PARAMETER, NOTHING) == whole + shared / 64
+
+
 @pytest.mark.parametrize(("shard_group", "num_shards"), [(None, 64), (8, 8), (1, 1)])
 def test_a_rank_of_fsdp_keeps_its_part_of_everything_in_its_shard_group(
     shard_group: int | None, num_shards: int
