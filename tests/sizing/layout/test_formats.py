@@ -164,7 +164,7 @@ def test_zero_1_and_2_save_fp32_weights_twice(zero_stage: int, bytes_of_part: di
 
 def test_without_zero_the_ranks_of_experts_write_in_stages_with_experts_alone() -> None:
     """Seven stages of a layer, two of them dense: 2 tensor ranks write there, and 2 x 4 expert ranks on each other."""
-    degrees = {"tensor": 2, "pipeline": 7, "expert": 4, "data": 8, "zero_stage": 0}
+    degrees: dict[str, Any] = {"tensor": 2, "pipeline": 7, "expert": 4, "data": 8, "zero_stage": 0}
     layout = report_of("deepspeed", {"architecture": MIXTURE}, **degrees).layout
     assert layout.num_writers == 2 * 2 + 5 * 8
     assert (layout.num_writing_nodes, layout.max_writers_per_node) == (7, 8)

@@ -7,6 +7,7 @@ import pytest
 from sizing.layout.framework_defaults import FORMAT_OF_FRAMEWORK, MEGATRON_DISTRIBUTED_OPTIMIZER
 from sizing.published import published
 from sizing.report import SizingReport, answer
+from sizing.state.saved_state import PartName
 
 LAYOUT = {"tensor": 2, "pipeline": 2, "data": 4}
 
@@ -78,7 +79,7 @@ def test_deepspeed_and_fsdp2_save_in_formats_of_their_own() -> None:
     ],
 )
 def test_an_optimizer_shard_of_zero_holds_fp32_weights_and_moments(
-    zero_stage: int, framework: str, holds: str, part: str
+    zero_stage: int, framework: str, holds: str, part: PartName
 ) -> None:
     assert shipped(framework, "optimizer shard holds") == holds
     training = {"framework": "deepspeed", "precision": "fp32"}
