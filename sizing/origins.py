@@ -45,6 +45,7 @@ def provenance_of(scenario: Scenario, storage: ResolvedStorage | None) -> list[P
         "shares": weakest(write, read, period, failures),
         "required": weakest(period, targets),
         "needed_together": weakest(write, read, period, failures, targets),
+        "targets_beyond_storage": weakest(write, read, period, failures, targets),
         "tiers": weakest(write, read, period, failures),
         "targets": weakest(write, read, targets),
         "capacity": weakest(_COUNTED, model),

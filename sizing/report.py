@@ -77,8 +77,13 @@ class SizingReport(RunReport, LayoutReport):
         description="Version of the defaults that the answer was made with, as in the scenario."
     )
     needed_together: dict[str, float] = Field(
-        description="Min rates that together meet all targets, by dotted path in the scenario, and "
-        "checkpoint.interval_seconds when it must change. Empty without a goodput target or when no storage does."
+        description="Min rates that together meet all targets but those beyond storage, by dotted path in the "
+        "scenario, and checkpoint.interval_seconds when it must change. "
+        "Empty without a goodput target or when no storage does."
+    )
+    targets_beyond_storage: list[str] = Field(
+        description="Targets that no storage meets at any interval, which needed_together leaves out. "
+        "Empty without a goodput target."
     )
     provenance: list[Provenance] = Field(description="Where the figures come from, block by block.")
     prediction_intervals: dict[str, tuple[float, float]] = Field(
@@ -119,6 +124,7 @@ def answer(scenario: Scenario | Mapping[str, Any], *, assumed: Iterable[Assumpti
     memory_of_hosts = host_memory(laid_out, node=node, checkpoint=scenario.checkpoint)
     run = evaluate(demands, inputs).report
     solvable = Asked(demands, inputs)
+    together, beyond = values_for_all_targets(solvable) if solvable.asks(GOODPUT) else ({}, [])
     assumptions = [
         *assumed,
         *(priced(used, run.capacity) for used in scenario.assumptions),
@@ -137,7 +143,8 @@ def answer(scenario: Scenario | Mapping[str, Any], *, assumed: Iterable[Assumpti
         host_memory=memory_of_hosts,
         **(dict(run) | {"targets": with_remedies(run.targets, solvable, given=scenario.targets.model_fields_set)}),
         schema_version=scenario.schema_version,
-        needed_together=values_for_all_targets(solvable) if solvable.asks(GOODPUT) else {},
+        needed_together=together,
+        targets_beyond_storage=beyond,
         provenance=provenance_of(scenario, storage),
         prediction_intervals=intervals(storage, demands, run),
         assumptions=assumptions,

@@ -103,7 +103,11 @@ def lost_time_chart(scenario: Scenario, asked: SizingReport) -> Chart:
                     "order": {"field": "order"},
                 },
             },
-            {"data": {"values": points}, "mark": {"type": "point", "color": INK}, "encoding": {"y": height}},
+            {
+                "data": {"values": points},
+                "mark": {"type": "point", "color": INK},
+                "encoding": {"y": height, "tooltip": {"field": "label"}},
+            },
             *(_label(height, point, is_last=point is points[-1]) for point in points),
         ],
     )

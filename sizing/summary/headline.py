@@ -8,8 +8,7 @@ from sizing.units import counted_text
 
 def headline(report: SizingReport) -> str:
     """What is trained, on what."""
-    layout = report.layout
-    return (
-        f"{report.model.name}: {report.model.num_parameters:,} parameters on {counted_text(layout.num_gpus, 'GPU')} "
-        f"({layout.num_nodes:,} x {layout.node})"
-    )
+    layout, size = report.layout, f"{report.model.num_parameters:,} parameters"
+    found = "".join(f"; {row.value_text}, found" for row in report.assumptions if row.field == "parallelism")
+    name = "" if report.model.name == size else f"{report.model.name}: "
+    return f"{name}{size} on {counted_text(layout.num_gpus, 'GPU')} ({layout.num_nodes:,} x {layout.node}{found})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from sizing.report import SizingReport
 from sizing.run.goodput.shares import Shares
@@ -13,6 +13,7 @@ from sizing.run.write import Write
 from sizing.storage.rates import DIRECTIONS
 from sizing.summary.purchase import amount_text, cost_text, target_text
 from sizing.summary.rows import UNKNOWN, Row
+from sizing.summary.targets import met_together
 from sizing.units import (
     binary_bytes_text,
     counted_text,
@@ -84,7 +85,7 @@ def _best_text(report: SizingReport) -> str:
 
 
 def _purchase(report: SizingReport) -> Iterator[Row]:
-    yield from _rates_together(report.needed_together) if report.needed_together else _rates_alone(report)
+    yield from _rates_together(report) if report.needed_together else _rates_alone(report)
     capacity = report.capacity
     yield Row("To buy: capacity", decimal_bytes_text(capacity.usable_bytes), _capacity_text(capacity))
     if report.cost is not None:
@@ -93,17 +94,18 @@ def _purchase(report: SizingReport) -> Iterator[Row]:
         )
 
 
-def _rates_together(needed: Mapping[str, float]) -> Iterator[Row]:
+def _rates_together(report: SizingReport) -> Iterator[Row]:
     """A row for each direction, what a node or a writer needs of it beside the file system, and the interval."""
+    needed, met = report.needed_together, met_together(report)
     for direction in DIRECTIONS:
         rates = [(name, rate) for name, rate in needed.items() if name.endswith(f"{direction}_bytes_per_second")]
         if rates:
             (name, rate), *others = sorted(rates, key=lambda named: len(named[0]))
             also = "".join(f", {_place(other)} {rate_text(value)}" for other, value in others)
-            meaning = f"min bandwidth {_place(name)}".rstrip() + f"{also}; meets all targets"
+            meaning = f"min bandwidth {_place(name)}".rstrip() + f"{also}; {met}"
             yield Row(f"To buy: {direction}", rate_text(rate), meaning)
     if INTERVAL in needed:
-        yield Row("Interval to take", seconds_text(needed[INTERVAL]), "meets all targets with these rates")
+        yield Row("Interval to take", seconds_text(needed[INTERVAL]), f"{met} with these rates")
 
 
 def _place(field: str) -> str:

@@ -10,6 +10,7 @@ from sizing.run.requirements.remedies import rates_text
 from sizing.run.retention import Capacity
 from sizing.summary.guesses import marked
 from sizing.summary.rows import UNKNOWN, Row
+from sizing.summary.targets import met_together
 from sizing.units import bytes_text, decimal_bytes_text, percent_text, rate_text, seconds_text
 
 _NO_CENTS = 1000
@@ -19,7 +20,7 @@ _NO_CENTS = 1000
 def required_rows(report: SizingReport) -> Iterator[Row]:
     """Rates and capacity for the targets, and their price."""
     if report.needed_together:
-        yield Row("all targets", "", rates_text(report.needed_together))
+        yield Row("together", "", f"{rates_text(report.needed_together)}: {met_together(report)}")
     required, capacity = report.required, report.capacity
     if required.write_bytes_per_second is not None and required.write_per_node_bytes_per_second is not None:
         per_node = rate_text(required.write_per_node_bytes_per_second)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from sizing.explore.requirements.capacity import CapacityNeed
 from sizing.explore.requirements.free_interval import AtFreeInterval
 from sizing.explore.requirements.requirements_report import Requirement, RequirementsReport, Status
-from sizing.run.requirements.asked import INTERVAL
+from sizing.run.requirements.asked import INTERVAL, READ_RATE, WRITE_RATE
+from sizing.run.requirements.remedies import rates_text
 from sizing.summary.rows import Grid, Summary
 from sizing.units import bytes_text, percent_text, rate_text, seconds_text
 
@@ -65,6 +66,11 @@ def _figure(requirement: Requirement, value: float) -> str:
 
 
 def _conclusions(report: RequirementsReport) -> Iterator[str]:
+    needed = report.needed
+    rates = {WRITE_RATE: needed.write_bytes_per_second, READ_RATE: needed.read_bytes_per_second}
+    together = {field: rate for field, rate in rates.items() if rate is not None} | needed.together_with
+    if together:
+        yield f"Buy together: {rates_text(together)}, which meets all targets."
     yield _capacity(report.capacity)
     if report.at_free_interval is not None:
         yield _free_interval(report.at_free_interval)
@@ -77,9 +83,13 @@ def _capacity(need: CapacityNeed) -> str:
     return f"{sizes}. Largest part: {need.reason}."
 
 
+def _rates(found: AtFreeInterval) -> dict[str, float]:
+    return {WRITE_RATE: found.write_bytes_per_second, **found.together_with}
+
+
 def _free_interval(found: AtFreeInterval) -> str:
     return (
-        f"If the interval may change: min write bandwidth {rate_text(found.write_bytes_per_second)} for the targets on "
+        f"If the interval may change: {rates_text(_rates(found))} for the targets on "
         f"stall, overhead and goodput, with one checkpoint every {seconds_text(found.interval_seconds)} (stall "
         f"{seconds_text(found.stall_seconds)}, overhead {percent_text(found.overhead_fraction)}, goodput "
         f"{percent_text(found.goodput_fraction)})."

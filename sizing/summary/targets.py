@@ -45,9 +45,18 @@ def has_missed(checks: Sequence[TargetCheck]) -> bool:
 
 def remedies(report: SizingReport) -> list[str]:
     """What would meet each missed target; none where one purchase meets them all, which the figures name."""
-    if report.needed_together:
-        return []
-    return [f"{_NAMES[check.target].capitalize()}: {check.remedy}" for check in report.targets if check.remedy]
+    shown = report.targets_beyond_storage if report.needed_together else [check.target for check in report.targets]
+    return [
+        f"{_NAMES[check.target].capitalize()}: {check.remedy}"
+        for check in report.targets
+        if check.remedy and check.target in shown
+    ]
+
+
+def met_together(report: SizingReport) -> str:
+    """What the rates meet that are to be bought together."""
+    beyond = ", ".join(_NAMES[target] for target in report.targets_beyond_storage)
+    return f"meets all targets but {beyond}" if beyond else "meets all targets"
 
 
 def target_rows(checks: Sequence[TargetCheck]) -> list[Row]:

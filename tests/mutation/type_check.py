@@ -6,6 +6,7 @@ import ast
 import re
 import shutil
 import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -36,7 +37,9 @@ def refused_by_types(mutants: Sequence[Mutant], folder: Path) -> set[str]:
     cache = Path(".mypy_cache")
     if cache.exists():
         shutil.copytree(cache, tree / cache)
-    said = subprocess.run(["mypy", "sizing"], cwd=tree, capture_output=True, text=True, check=False).stdout
+    said = subprocess.run(
+        [sys.executable, "-m", "mypy", "sizing"], cwd=tree, capture_output=True, text=True, check=False
+    ).stdout
     wrong = _functions_with_errors(tree, said)
     return {mutant.name for mutant in mutants if _copy(mutant) in wrong and _original(mutant.function) not in wrong}
 
@@ -60,7 +63,7 @@ def _below(
 ) -> Iterator[libcst.BaseStatement]:
     for statement in statements:
         if isinstance(statement, libcst.ClassDef) and class_name is None:
-            members = list(_below(statement.body.body, statement.name.value, copies))  # type: ignore[arg-type]
+            members = list(_below(statement.body.body, statement.name.value, copies))  # type: ignore[arg-type]  # a class has a block of statements
             yield statement.with_changes(body=statement.body.with_changes(body=members))
             continue
         yield statement

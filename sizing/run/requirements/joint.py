@@ -83,10 +83,19 @@ def is_held_by_adapters(asked: Asked, target: str) -> bool:
     return freed is not None and joint_solution(freed, (target,)) is not None
 
 
-def values_for_all_targets(asked: Asked) -> dict[str, float]:
-    """The values that together meet every target that the scenario sets; none where no storage does."""
-    solution = joint_solution(asked, all_targets(asked))
-    return solution.values if solution else {}
+def values_for_all_targets(asked: Asked) -> tuple[dict[str, float], list[str]]:
+    """The values that together meet the targets that the scenario sets, and the targets that no storage meets.
+
+    Those are left out; no value where the others cannot be met together, or goodput is among those left out: the
+    others are met direction by direction.
+    """
+    wanted = all_targets(asked)
+    if (solution := joint_solution(asked, wanted)) is not None:
+        return solution.values, []
+    beyond = [target for target in wanted if joint_solution(asked, (target,)) is None]
+    others = tuple(target for target in wanted if target not in beyond)
+    solution = joint_solution(asked, others) if beyond and GOODPUT in others else None
+    return (solution.values if solution else {}), beyond
 
 
 def free_interval_solution(asked: Asked, targets: tuple[str, ...]) -> Solution | None:

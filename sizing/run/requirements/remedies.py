@@ -53,7 +53,16 @@ def _remedy(asked: Asked, target: str) -> str:
         if is_held_by_adapters(asked, target):
             return _ADAPTERS
         return _copy_remedy(asked, target) if is_stall else _NO_STORAGE + _what_is_left(asked, target)
-    return f"{rates_text(solution.values)} would meet it"
+    return f"{rates_text(_raised(asked, solution.values))} would meet it"
+
+
+def _raised(asked: Asked, values: Mapping[str, float]) -> Mapping[str, float]:
+    """Of rates that together meet a target, those that the scenario does not give already."""
+    return {
+        field: value
+        for field, value in values.items()
+        if field == INTERVAL or (given := asked.given(field)) is None or value > given
+    }
 
 
 def _what_is_left(asked: Asked, target: str) -> str:
