@@ -1,4 +1,4 @@
-.PHONY: run test test-long check bench mutation demo-calibration
+.PHONY: run test test-long test-gpu check bench mutation demo-calibration
 
 run: ## set up and serve on http://127.0.0.1:8000
 	scripts/setup service
@@ -9,6 +9,9 @@ test: ## set up and run the default tests
 
 test-long: ## run the tests that take minutes
 	scripts/test long
+
+test-gpu: ## run the tests that need a GPU, and print its rates
+	scripts/test gpu
 
 check: ## lint, types, imports, dependencies
 	scripts/check

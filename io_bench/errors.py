@@ -29,10 +29,14 @@ class RunFailed(SizingError):
 
 
 class RanksLost(RunFailed):
-    """Ranks that gave no sign of life: `ranks` are their numbers, the message says what was seen."""
+    """Ranks that gave no sign of life: `ranks` are their numbers, the message says what was seen.
 
-    def __init__(self, ranks: Iterable[int], message: str) -> None:
+    `are_overdue`, where they were waited for in vain; not where they were seen to be dead.
+    """
+
+    def __init__(self, ranks: Iterable[int], message: str, *, are_overdue: bool = False) -> None:
         self.ranks = tuple(ranks)
+        self.are_overdue = are_overdue
         super().__init__(message)
 
 

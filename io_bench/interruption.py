@@ -9,6 +9,8 @@ from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
+_arrived: list[int] = []
+
 
 class Interrupted(BaseException):
     """The run was interrupted. `exit_code` is 128 + signal, as shells have it."""
@@ -20,9 +22,16 @@ class Interrupted(BaseException):
 
 def expect() -> None:
     """From here on the first of the signals raises Interrupted; one that was ignored (nohup) stays so."""
+    _arrived.clear()
     for signum in SIGNALS:
         if signal.getsignal(signum) is not signal.SIG_IGN:
             signal.signal(signum, _raise)
+
+
+def heed() -> None:
+    """Raise Interrupted again where a signal came: a library in which it came may have taken the first for its own."""
+    if _arrived:
+        raise Interrupted(_arrived[0])
 
 
 def ignore() -> None:
@@ -53,4 +62,5 @@ def held_back() -> Iterator[None]:
 
 def _raise(signum: int, _frame: FrameType | None) -> None:
     ignore()
+    _arrived.append(signum)
     raise Interrupted(signum)

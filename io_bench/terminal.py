@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
 from rich.console import Console, RenderableType
 from rich.live import Live
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
 from sizing.units import rate_text
 
@@ -30,22 +38,28 @@ class StepProgress(Protocol):
 
 
 class RunProgress:
-    """The bar: one step per operation, with the rate of the last. What comes beyond the plan makes it longer."""
+    """The bar: one step per operation, with the rate of the last. What comes beyond the plan makes it longer.
 
-    def __init__(self, progress: Progress, num_steps: int) -> None:
-        self._progress = progress
+    Where no bar is drawn, as in the log of a batch job, each step that is done becomes a line.
+    """
+
+    def __init__(self, progress: Progress, num_steps: int, *, say: Callable[[str], None]) -> None:
+        self._progress, self._say = progress, say
         self._task = progress.add_task("preparing", total=num_steps, rate="")
-        self._num_done, self._num_steps = 0, num_steps
+        self._num_done, self._num_steps, self._doing = 0, num_steps, ""
 
     def begin(self, doing: str) -> None:
         """Say what runs now."""
-        self._num_steps = max(self._num_steps, self._num_done + 1)
+        self._num_steps, self._doing = max(self._num_steps, self._num_done + 1), doing
         self._progress.update(self._task, description=doing, total=self._num_steps)
 
     def end(self, bytes_per_second: float) -> None:
         """One step done, at this rate over all ranks."""
         self._num_done += 1
-        self._progress.update(self._task, completed=self._num_done, rate=rate_text(bytes_per_second))
+        rate = rate_text(bytes_per_second)
+        self._progress.update(self._task, completed=self._num_done, rate=rate)
+        if self._progress.disable:
+            self._say(f"{self._num_done}/{self._num_steps} {self._doing}: {rate}")
 
 
 class Terminal:
@@ -74,8 +88,17 @@ class Terminal:
             yield
 
     @contextmanager
+    def bytes_progress(self, doing: str, total_bytes: int) -> Iterator[Callable[[int], None]]:
+        """A bar on stderr where that is a terminal, and the function that hears of bytes, from any thread."""
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        is_silent = self._err.quiet or not self._err.is_terminal
+        with Progress(*columns, TimeRemainingColumn(), console=self._err, transient=True, disable=is_silent) as bar:
+            task = bar.add_task(doing, total=total_bytes)
+            yield lambda num_bytes: bar.advance(task, num_bytes)
+
+    @contextmanager
     def progress(self, num_steps: int) -> Iterator[RunProgress]:
-        """A progress bar on stderr, drawn only where that is a terminal."""
+        """A progress bar on stderr where that is a terminal, lines elsewhere."""
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
@@ -90,4 +113,4 @@ class Terminal:
             transient=True,
             disable=self._err.quiet or not self._err.is_terminal,
         ) as progress:
-            yield RunProgress(progress, num_steps)
+            yield RunProgress(progress, num_steps, say=self.say)

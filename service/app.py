@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
+from fastapi.routing import APIRoute
 
 from service.access.scopes import TokenWith
 from service.access.storing_turns import storing_turns
-from service.answers.quick import QuickAnswers
+from service.compute.fair_turns import FairTurns
+from service.compute.jobs import Jobs
 from service.compute.pool import ComputePool
+from service.compute.sizings import MAX_ASKED, THREADS, Sizings
 from service.database.schema import migrated_database
 from service.http.problems import responses
 from service.middleware.exception_handlers import add_exception_handlers
@@ -26,12 +29,17 @@ from service.routes import (
     catalogs,
     explorations,
     health,
+    jobs,
     monitoring,
+    page,
     runs,
     scenarios,
     sizings,
     storage_systems,
+    trends,
     validation,
+    whoami,
+    withdrawals,
 )
 from service.routes.docs import add_docs_pages
 from service.settings import Settings
@@ -41,16 +49,29 @@ from sizing import __version__
 ROUTERS = (
     sizings.router,
     explorations.router,
+    jobs.router,
     catalogs.router,
     validation.router,
     storage_systems.router,
     runs.router,
+    runs.publication,
+    withdrawals.router,
+    trends.router,
     calibrations.router,
     scenarios.router,
+    whoami.router,
     audit_log.router,
     monitoring.router,
 )
 """What `require_login` closes."""
+
+
+def _methods_at(routers: Iterable[APIRouter]) -> dict[str, set[str]]:
+    """The methods of each path."""
+    found: dict[str, set[str]] = {}
+    for route in (route for router in routers for route in router.routes if isinstance(route, APIRoute)):
+        found.setdefault(route.path, set()).update(route.methods or ())
+    return found
 
 
 class Service(FastAPI):
@@ -76,6 +97,7 @@ def create_app(settings: Settings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
+        await app.state.jobs.close()
         compute.close()
         database.close()
 
@@ -90,18 +112,26 @@ def create_app(settings: Settings) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.settings, app.state.database = settings, database
-    app.state.metrics, app.state.compute, app.state.quick_answers = metrics, compute, QuickAnswers(database)
-    app.state.storing_turns = storing_turns()
+    app.state.metrics, app.state.compute, app.state.sizings = metrics, compute, Sizings(database, compute)
+    app.state.jobs = Jobs(database, settings, metrics)
+    app.state.storing_turns, app.state.validation_turns = storing_turns(), FairTurns(THREADS, max_asked=MAX_ASKED)
     app.add_middleware(HeadAsGet)
     if settings.requests_per_second:
         app.add_middleware(RateLimit, requests_per_second=settings.requests_per_second)
     app.add_middleware(SecurityHeaders)
     app.add_middleware(Observation, metrics=metrics)
     add_exception_handlers(app)
-    login = [Depends(TokenWith())] if settings.require_login else []
-    refusals = responses(429) | (responses(401) if settings.require_login else {})
-    for router in ROUTERS:
-        app.include_router(router, dependencies=login, responses=refusals)
-    app.include_router(health.router)
+    _add_routes(app, settings)
     add_docs_pages(app)
     return app
+
+
+def _add_routes(app: FastAPI, settings: Settings) -> None:
+    login = [Depends(TokenWith("read"))] if settings.require_login else []
+    refusals = responses(429) | (responses(401) if settings.require_login else {})
+    for router in ROUTERS:
+        demanded = [] if router is runs.publication else login  # it demands a token of its own, which may not read
+        app.include_router(router, dependencies=demanded, responses=refusals)
+    for router in (health.router, page.router):
+        app.include_router(router)
+    app.state.methods_at = _methods_at([*ROUTERS, health.router])

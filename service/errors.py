@@ -4,12 +4,15 @@
     ├── InvalidJson                 the body is not JSON, or not plain JSON
     ├── UnsupportedMediaType        the body is not declared to be JSON
     ├── BodyTooLarge                the body has more bytes than the service reads
+    ├── HeadTooLarge                the request line and the headers have more bytes than the service reads
     ├── BodyTooSlow                 the body does not arrive in time
     ├── NotAuthenticated            no token, or none that holds
     ├── MissingScope                the token does not allow this
     ├── NotFound                    no such name, document or route
     ├── NotAcceptable               the client takes none of the forms that there are
     ├── Conflict                    the name or id already stands for something else
+    ├── ChangedMeanwhile            what is to be changed is not any more as the client has seen it
+    ├── NoPrecondition              the client does not say which state it has seen
     ├── TooManyRequests             the client asks more often than the service allows
     ├── TakesTooLong                the question needs more time or memory than the service gives to one
     ├── Busy                        too many heavy questions wait already
@@ -47,6 +50,10 @@ class BodyTooLarge(InvalidInput):
     """The body has more bytes than the service reads."""
 
 
+class HeadTooLarge(InvalidInput):
+    """The request line and the headers have more bytes than the service reads."""
+
+
 class BodyTooSlow(InvalidInput):
     """The body does not arrive in time."""
 
@@ -71,6 +78,14 @@ class Conflict(InvalidInput):
     """The name or id already stands for something else."""
 
 
+class ChangedMeanwhile(InvalidInput):
+    """What is to be changed is not any more as the client has seen it."""
+
+
+class NoPrecondition(InvalidInput):
+    """The client does not say which state it has seen of what it changes."""
+
+
 class TooManyRequests(InvalidInput):
     """The client asks more often than the service allows."""
 
@@ -89,6 +104,15 @@ class NotReady(InvalidInput):
 
 class CannotServe(InvalidInput):
     """The service cannot start as asked: address, settings or database."""
+
+
+class ClientGone(Exception):
+    """Who asked has closed the connection: nobody waits for an answer."""
+
+
+def busy() -> InvalidInput:
+    """The error where the service is busy."""
+    return Busy.of("the service", "is busy with other questions", value=None, remedy="try again later")
 
 
 def explained(model: type[BaseModel]) -> WrapValidator:

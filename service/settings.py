@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from service_client.documents import DEFAULT_MAX_RESULT_BYTES
 from sizing.errors import InvalidInput, broken_rule
 from sizing.units import ByteCount, PositiveSeconds
 
@@ -57,16 +58,21 @@ class Settings(BaseSettings):
     )
     require_login: bool = Field(False, description="Whether questions, catalogs and lists also need a token")
     trusted_proxies: Annotated[str, AfterValidator(_networks)] = Field(
-        "127.0.0.1",
-        description="Addresses or networks whose X-Forwarded-For is trusted, separated by commas; * for all",
+        "",
+        description="Addresses or networks of proxies, whose X-Forwarded-For is trusted, separated by commas; "
+        "127.0.0.1 for one on this machine, * for all",
     )
     max_body_bytes: _BodyBytes = Field(1024**2, description="Max size of a request body, such as 1MiB")
     max_result_bytes: _BodyBytes = Field(
-        16 * 1024**2, description="Max size of a result document, uncompressed, such as 16MiB"
+        DEFAULT_MAX_RESULT_BYTES, description="Max size of a result document, uncompressed, such as 16MiB"
     )
     body_seconds: _Limit = Field(30, description="Timeout for the arrival of a body, such as 30s")
     requests_per_second: Annotated[float, Field(ge=0, le=1e6)] = Field(
         100, description="Max request rate of one client address to each worker, after a burst; 0 is no limit"
+    )
+    max_connections: Annotated[int, Field(ge=1, le=100_000)] = Field(800, description="Max connections of each worker")
+    client_connections: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        200, description="Max connections of one client address to each worker; trusted proxies have no such limit"
     )
     compute_workers: Annotated[int, Field(ge=1, le=64)] = Field(
         1, description="Processes per worker for heavy questions, such as sweeps"
@@ -75,6 +81,8 @@ class Settings(BaseSettings):
     compute_memory_bytes: Annotated[ByteCount, Field(ge=512 * 1024**2, le=1024**5)] = Field(
         2 * 1024**3, description="Max memory of one heavy question, such as 2GiB"
     )
+    job_workers: Annotated[int, Field(ge=1, le=64)] = Field(1, description="Processes per worker for jobs")
+    job_seconds: _Limit = Field(600, description="Timeout of one job, such as 10min")
 
 
 def variable_of(setting: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
@@ -10,30 +11,45 @@ from uuid import UUID
 import httpx
 from pydantic import BaseModel
 
-from service_client.connection import Connection, path_of
+from service_client.connection import Connection, path_of, read
 from service_client.documents import (
     AuditEntry,
     CalibrationSummary,
+    ChangedRate,
+    Job,
+    RateTrend,
     ReportForm,
     RunSummary,
     SavedScenario,
+    ScenarioChanges,
     ScenarioSummary,
     StorageSystem,
+    StorageSystemSummary,
     StoredCalibration,
+    TokenHolder,
 )
+from service_client.errors import Unavailable
 from sizing.cluster.node import CatalogNode
 from sizing.explore.clusters.cluster_report import ClusterReport
 from sizing.explore.clusters.cluster_scenario import ClusterScenario
 from sizing.explore.comparisons.comparison_report import ComparisonReport
 from sizing.explore.comparisons.comparison_request import ComparisonRequest
+from sizing.explore.decisions.decision_report import DecisionReport
+from sizing.explore.decisions.decision_request import DecisionRequest
 from sizing.explore.layouts.layouts_report import LayoutsReport
 from sizing.explore.layouts.layouts_request import LayoutsRequest
+from sizing.explore.rematerializations.rematerialization_report import RematerializationReport
+from sizing.explore.rematerializations.rematerialization_request import RematerializationRequest
 from sizing.explore.requirements.requirements_report import RequirementsReport
 from sizing.explore.scenario_simulation import ScenarioSimulation
 from sizing.explore.sensitivities.sensitivity_report import SensitivityReport
 from sizing.explore.sensitivities.sensitivity_request import SensitivityRequest
+from sizing.explore.stages.stages_report import StagesReport
+from sizing.explore.stages.stages_request import StagesRequest
 from sizing.explore.sweeps.sweep_report import SweepReport
 from sizing.explore.sweeps.sweep_request import SweepRequest
+from sizing.explore.techniques.techniques_report import TechniquesReport, TechniquesRequest
+from sizing.layout.formats.catalog import CatalogFormat
 from sizing.model.catalog import CatalogModel
 from sizing.report import SizingReport
 from sizing.run.failure_rates import PublishedRate
@@ -41,10 +57,13 @@ from sizing.run.simulation.simulation_report import SimulationReport
 from sizing.scenario import Scenario
 from sizing.storage.catalog import CatalogProfile
 from sizing.storage.measurement import BenchmarkResult
-from sizing.training.techniques import Technique
+from sizing.training.techniques.catalog import Technique
 from sizing.validation import ValidationReport
 
 SYSTEMS = "storage-systems"
+
+_SEEN_BEFORE = '"seen-before"'
+"""The ETag of no present state."""
 
 Document = Mapping[str, Any]
 
@@ -75,13 +94,29 @@ class Client(Connection):
         """Which inputs of scenarios differ, which figures follow, and which input made which difference."""
         return self._post(ComparisonReport, path_of("comparisons"), _document(request))
 
+    def decision(self, request: DecisionRequest | Document) -> DecisionReport:
+        """Which offers are enough for some workloads, and which costs least with the GPU time that it loses."""
+        return self._post(DecisionReport, path_of("decisions"), _document(request))
+
     def sensitivity(self, request: SensitivityRequest | Document) -> SensitivityReport:
         """Which given inputs of a scenario move its headline figure, the largest swing first."""
         return self._post(SensitivityReport, path_of("sensitivities"), _document(request))
 
+    def technique_effects(self, request: TechniquesRequest | Document) -> TechniquesReport:
+        """What each technique of the catalog would change in a scenario, or why it does not apply."""
+        return self._post(TechniquesReport, path_of("techniques"), _document(request))
+
     def layouts(self, request: LayoutsRequest | Document) -> LayoutsReport:
         """The layouts of a model that fit a number of GPUs, the best first."""
         return self._post(LayoutsReport, path_of("layouts"), _document(request))
+
+    def rematerialization(self, request: RematerializationRequest | Document) -> RematerializationReport:
+        """Which layers to compute again so that a batch fits the GPUs, and what that costs."""
+        return self._post(RematerializationReport, path_of("rematerializations"), _document(request))
+
+    def stages(self, request: StagesRequest | Document) -> StagesReport:
+        """Which layers to put on which kind of node, and which nodes write how much then."""
+        return self._post(StagesReport, path_of("stages"), _document(request))
 
     def cluster(self, scenario: ClusterScenario | Document) -> ClusterReport:
         """What many jobs on one storage system do to each other."""
@@ -90,6 +125,10 @@ class Client(Connection):
     def simulation(self, question: ScenarioSimulation | Document) -> SimulationReport:
         """The goodput that random failures leave a scenario's run, beside the formula's."""
         return self._post(SimulationReport, path_of("simulations"), _document(question))
+
+    def schema(self, name: str) -> dict[str, Any]:
+        """The JSON Schema of a kind of question, scenario or decision, with an example."""
+        return self._get(dict[str, Any], path_of("schemas", name))
 
     def models(self) -> list[CatalogModel]:
         """The models, with their sources."""
@@ -123,6 +162,10 @@ class Client(Connection):
         """One of them."""
         return self._get(PublishedRate, path_of("failure-rates", name))
 
+    def formats(self) -> list[CatalogFormat]:
+        """The checkpoint formats, with their sources."""
+        return self._get(list[CatalogFormat], path_of("formats"))
+
     def techniques(self) -> list[Technique]:
         """The training techniques, with their sources."""
         return self._get(list[Technique], path_of("techniques"))
@@ -135,17 +178,42 @@ class Client(Connection):
         """Add a storage system, or find the same."""
         return self._post(StorageSystem, path_of(SYSTEMS), {"name": name, "description": description})
 
-    def storage_systems(self) -> Iterator[StorageSystem]:
-        """Every storage system, by name."""
-        return self._items(StorageSystem, path_of(SYSTEMS))
+    def storage_systems(self) -> Iterator[StorageSystemSummary]:
+        """Every storage system, by name, with the number of its runs and its latest calibration."""
+        return self._items(StorageSystemSummary, path_of(SYSTEMS))
 
     def storage_system(self, name: str) -> StorageSystem:
         """One of them."""
         return self._get(StorageSystem, path_of(SYSTEMS, name))
 
+    def change_storage_system(self, seen: StorageSystem, **changes: object) -> StorageSystem:
+        """Change description, owners or retention of a storage system, unless it is not any more as it was `seen`."""
+        path = path_of(SYSTEMS, seen.name)
+        found = self._send("GET", path)
+        present = read(StorageSystem, found)
+        etag = found.headers["etag"] if present == seen else _SEEN_BEFORE
+        return read(StorageSystem, self._send("PATCH", path, json=changes, headers={"if-match": etag}))
+
     def delete_storage_system(self, name: str) -> None:
         """Delete a storage system that has no runs."""
         self._send("DELETE", path_of(SYSTEMS, name))
+
+    def trend(self, system: str, **wanted: str) -> list[RateTrend]:
+        """The rates of each series of like runs; `wanted` as the route has it, such as engine="direct"."""
+        return self._get(list[RateTrend], path_of(SYSTEMS, system, "trend"), **wanted)
+
+    def alarms(self, system: str) -> list[ChangedRate]:
+        """The latest loss of each series that is at a loss now."""
+        return self._get(list[ChangedRate], path_of(SYSTEMS, system, "alarms"))
+
+    def withdraw_run(self, system: str, run_id: str, reason: str) -> RunSummary:
+        """Leave a run out of calibrations and trends."""
+        path = path_of(SYSTEMS, system, "runs", run_id, "withdrawal")
+        return read(RunSummary, self._send("PUT", path, json={"reason": reason}))
+
+    def reinstate_run(self, system: str, run_id: str) -> None:
+        """Let a withdrawn run speak again."""
+        self._send("DELETE", path_of(SYSTEMS, system, "runs", run_id, "withdrawal"))
 
     def publish(self, system: str, result: BenchmarkResult | bytes) -> bool:
         """Publish a result document for a storage system: True where it is new, False where it was there already."""
@@ -165,10 +233,10 @@ class Client(Connection):
         return self._get(BenchmarkResult, path_of(SYSTEMS, system, "runs", run_id))
 
     def calibrate(
-        self, system: str, run_ids: Sequence[str] | None = None, *, engine: str | None = None
+        self, system: str, run_ids: Sequence[str] | None = None, *, engine: str | None = None, **window: str | int
     ) -> StoredCalibration:
-        """Fit a profile to runs of a storage system, or to all of them, and keep it."""
-        body = {"run_ids": None if run_ids is None else list(run_ids), "engine": engine}
+        """Fit a profile to runs of a storage system, or to those of a window, such as latest=10, and keep it."""
+        body = {"run_ids": None if run_ids is None else list(run_ids), "engine": engine, **window}
         return self._post(StoredCalibration, path_of(SYSTEMS, system, "calibrations"), body)
 
     def calibrations(self, system: str) -> Iterator[CalibrationSummary]:
@@ -179,9 +247,11 @@ class Client(Connection):
         """A calibration with its fit, its intervals and its warnings."""
         return self._get(StoredCalibration, path_of(SYSTEMS, system, "calibrations", calibration_id))
 
-    def save_scenario(self, name: str, scenario: Scenario | Document) -> SavedScenario:
-        """Save a scenario under a name."""
-        return self._post(SavedScenario, path_of("scenarios"), {"name": name, "scenario": _document(scenario)})
+    def save_scenario(self, name: str, scenario: Scenario | Document, *, key: str | None = None) -> SavedScenario:
+        """Save a scenario under a name; once, however often it is sent with the same idempotency key."""
+        body = {"name": name, "scenario": _document(scenario)}
+        headers = {} if key is None else {"idempotency-key": key}
+        return read(SavedScenario, self._send("POST", path_of("scenarios"), json=body, headers=headers))
 
     def scenarios(self) -> Iterator[ScenarioSummary]:
         """Every saved scenario, the newest first."""
@@ -195,6 +265,10 @@ class Client(Connection):
         """The answer of today to a saved scenario."""
         return self._get(SizingReport, path_of("scenarios", scenario_id, "report"), form="json")
 
+    def changes(self, scenario_id: UUID) -> ScenarioChanges:
+        """What changed in the answer to a saved scenario since it was saved."""
+        return self._get(ScenarioChanges, path_of("scenarios", scenario_id, "changes"))
+
     def report_file(self, scenario_id: UUID, form: ReportForm) -> bytes:
         """The same as a file to keep or to send: a page that is complete in itself, PDF, CSV or JSON."""
         return self._send("GET", path_of("scenarios", scenario_id, "report"), params={"form": form}).content
@@ -202,6 +276,39 @@ class Client(Connection):
     def delete_scenario(self, scenario_id: UUID) -> None:
         """Delete a saved scenario."""
         self._send("DELETE", path_of("scenarios", scenario_id))
+
+    def start_job(self, kind: str, question: BaseModel | Document, *, accept: str = "application/json") -> Job:
+        """Ask a question, such as one for "sweeps", to be answered later; `accept`, the media type of the result."""
+        headers = {"prefer": "respond-async", "accept": accept}
+        response = self._send("POST", path_of(kind), json=_document(question), headers=headers)
+        if response.status_code != httpx.codes.ACCEPTED:
+            raise Unavailable(f"{response.url.host} answers no {kind} as jobs", status=response.status_code)
+        return self.job(UUID(response.headers["location"].rpartition("/")[2]))
+
+    def job(self, job_id: UUID) -> Job:
+        """The state of a job."""
+        return self._get(Job, path_of("jobs", job_id))
+
+    def wait_for_job(self, job_id: UUID) -> Job:
+        """A job that has ended, however it did; asked for as often as the service wants to be."""
+        while True:
+            response = self._send("GET", path_of("jobs", job_id))
+            job = read(Job, response)
+            if job.has_ended:
+                return job
+            time.sleep(float(response.headers.get("retry-after", 1)))
+
+    def job_result(self, job_id: UUID) -> bytes:
+        """The result of a job that is done, as it was asked for; such as JSON of a SweepReport."""
+        return self._send("GET", path_of("jobs", job_id, "result")).content
+
+    def cancel_job(self, job_id: UUID) -> None:
+        """Cancel a job, or delete one that has ended, with its result."""
+        self._send("DELETE", path_of("jobs", job_id))
+
+    def whoami(self) -> TokenHolder:
+        """Whose token this client has, and what it allows."""
+        return self._get(TokenHolder, path_of("whoami"))
 
     def audit_log(self) -> Iterator[AuditEntry]:
         """Who changed what and when, the newest first; for a token with scope admin."""
@@ -216,7 +323,7 @@ class Client(Connection):
         self._send("GET", "/healthz")
 
     def check_ready(self) -> None:
-        """Return where it can serve: the database is reachable and has the schema of its version."""
+        """Return where it can serve: the database is reachable and has a schema that its version works on."""
         self._send("GET", "/readyz")
 
 

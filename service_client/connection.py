@@ -55,10 +55,10 @@ class Connection:
         return response
 
     def _get(self, kind: type[_Answer], path: str, **wanted: object) -> _Answer:
-        return _read(kind, self._send("GET", path, params=wanted))
+        return read(kind, self._send("GET", path, params=wanted))
 
     def _post(self, kind: type[_Answer], path: str, document: object) -> _Answer:
-        return _read(kind, self._send("POST", path, json=document))
+        return read(kind, self._send("POST", path, json=document))
 
     def _items(self, kind: type[_Answer], path: str, **wanted: object) -> Iterator[_Answer]:
         """Every item of a list, page by page."""
@@ -78,6 +78,6 @@ def path_of(*parts: object) -> str:
     return "/".join(["/v1", *(quote(str(part), safe="") for part in parts)])
 
 
-def _read(kind: type[_Answer], response: httpx.Response) -> _Answer:
+def read(kind: type[_Answer], response: httpx.Response) -> _Answer:
     """The answer as its type; a later version of the service may say more than this one knows."""
     return TypeAdapter(kind).validate_json(response.content, extra="ignore")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,9 +13,25 @@ from sizing.schema_versions import SCHEMA_VERSION
 from sizing.storage.calibration.calibration import Calibration, Grade
 from sizing.storage.measurement import Operation
 from sizing.storage.profile import StorageProfile
+from sizing.storage.rate_changes import Change
+from sizing.units import PositiveSeconds
 
-ReportForm = Literal["json", "html", "pdf", "csv"]
+ReportForm = Literal["json", "html", "pdf", "presentation", "csv"]
 """Format of the report of a saved scenario."""
+
+JobState = Literal["queued", "running", "done", "failed", "cancelled", "interrupted"]
+"""Of a question that is answered later: `interrupted` where the process that answered it is gone."""
+
+TokenScope = Literal["read", "publish-only", "publish", "write", "admin"]
+"""What a token allows: `read` what is stored, `publish-only` benchmark runs, `publish` both, `write` anything and
+delete what it saved, `admin` also to delete what others saved and to read the audit log."""
+
+DEFAULT_MAX_RESULT_BYTES = 16 * 1024**2
+"""Of a result document, uncompressed, unless the service is set up otherwise: 1,024 ranks in ten repetitions, written
+and restored, take 250 kB."""
+
+MAX_KEPT_RUNS = 10_000_000
+"""Of one storage system: one a minute for 20 years."""
 
 _Item = TypeVar("_Item")
 
@@ -30,19 +46,117 @@ class Page(BaseModel, Generic[_Item]):
     next: str | None = Field(description="Cursor of the next page. Null on the last page.")
 
 
+class RunRetention(BaseModel):
+    """How long the runs of a storage system are kept. Those that a stored calibration rests on stay in any case."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, json_schema_extra={"examples": [{"max_age_seconds": 63_072_000, "max_runs": None}]}
+    )
+
+    max_age_seconds: PositiveSeconds | None = Field(
+        None, description="Seconds from the publication of a run until it is deleted, such as 2y. Default: it is kept."
+    )
+    max_runs: Annotated[int, Field(ge=1, le=MAX_KEPT_RUNS)] | None = Field(
+        None, description="Max runs that are kept, the newest. Default: all."
+    )
+
+
 class StorageSystem(BaseModel):
     """A storage system."""
 
     model_config = ConfigDict(
         from_attributes=True,
         json_schema_extra={
-            "examples": [{"name": "scratch", "description": "Lustre, 40 OSTs, hall 2", "created_at": _MOMENT}]
+            "examples": [
+                {
+                    "name": "scratch",
+                    "description": "Lustre, 40 OSTs, hall 2",
+                    "created_at": _MOMENT,
+                    "owners": ["alice"],
+                    "retention": {"max_age_seconds": 63_072_000, "max_runs": None},
+                }
+            ]
         },
     )
 
     name: str = Field(description="Name, unique and part of its links.")
     description: str = Field(description="Notes such as vendor, size and place.")
     created_at: datetime = Field(description="Time at which it was added, in UTC.")
+    owners: list[str] = Field(
+        default=[],
+        description="Names of the tokens that may change it and withdraw its runs: those that were named, or else the "
+        "one that added it. Empty from a service of an earlier version.",
+    )
+    retention: RunRetention = Field(
+        default=RunRetention(), description="How long its runs are kept: for good by default."
+    )
+
+
+class LatestCalibration(BaseModel):
+    """The newest calibration of a storage system."""
+
+    model_config = ConfigDict(
+        from_attributes=True,
+        json_schema_extra={"examples": [{"id": _ID, "created_at": _MOMENT, "engine": "direct", "grade": "B"}]},
+    )
+
+    id: UUID = Field(description="Id for storage.calibration of a scenario.")
+    created_at: datetime = Field(description="Time at which it was fitted, in UTC.")
+    engine: str = Field(description="Engine that wrote the checkpoints, such as direct or torch-save.")
+    grade: Grade = Field(
+        description="Quality of the calibration, from A to D, by held-out error, limits reached and configurations."
+    )
+
+
+class StorageSystemSummary(StorageSystem):
+    """A storage system in the list, with what belongs to it counted."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "name": "scratch",
+                    "description": "Lustre, 40 OSTs, hall 2",
+                    "created_at": _MOMENT,
+                    "owners": ["alice"],
+                    "retention": {"max_age_seconds": 63_072_000, "max_runs": None},
+                    "num_runs": 12,
+                    "latest_run_at": _MOMENT,
+                    "num_calibrations": 1,
+                    "latest_calibration": {"id": _ID, "created_at": _MOMENT, "engine": "direct", "grade": "B"},
+                }
+            ]
+        }
+    )
+
+    num_runs: int = Field(
+        default=0, description="Published runs, withdrawn ones too. 0 from a service of an earlier version."
+    )
+    latest_run_at: datetime | None = Field(
+        default=None, description="Time at which the newest run was published, in UTC. Null without runs."
+    )
+    num_calibrations: int = Field(default=0, description="Stored calibrations. 0 from a service of an earlier version.")
+    latest_calibration: LatestCalibration | None = Field(
+        default=None, description="Newest calibration. Null where there is none."
+    )
+
+
+class TokenHolder(BaseModel):
+    """Whose token a request has, and what it allows."""
+
+    model_config = ConfigDict(
+        from_attributes=True,
+        json_schema_extra={
+            "examples": [{"name": "alice", "scope": "write", "systems": ["scratch"], "expires_at": _MOMENT}]
+        },
+    )
+
+    name: str = Field(description="Whose token it is, as it was named when it was made.")
+    scope: TokenScope = Field(description="What the token allows: read, publish-only, publish, write or admin.")
+    systems: list[str] | None = Field(
+        description="Names of the storage systems that it is limited to. Null for a token of all."
+    )
+    expires_at: datetime | None = Field(description="Time at which it expires, in UTC. Null for one that does not.")
 
 
 class MeasurementSummary(BaseModel):
@@ -60,9 +174,24 @@ class MeasurementSummary(BaseModel):
     verified: bool = Field(description="Whether the restored data has the checksums of the written data.")
 
 
+class Withdrawal(BaseModel):
+    """That a run no longer speaks for its storage system, and why."""
+
+    model_config = ConfigDict(
+        from_attributes=True,
+        json_schema_extra={"examples": [{"reason": "Measured on the old switch", "at": _MOMENT, "by": "alice"}]},
+    )
+
+    reason: str = Field(description="Why the run was withdrawn.")
+    at: datetime = Field(description="Time of the withdrawal, in UTC.")
+    by: str = Field(description="Name of the token that withdrew it.")
+
+
 _RUN: dict[str, Any] = {
     "run_id": "20261121T120000Z-1a2b3c",
     "published_at": _MOMENT,
+    "publisher": "agents",
+    "withdrawal": None,
     "measurements": [
         {
             "engine": "torch-save",
@@ -83,9 +212,89 @@ class RunSummary(BaseModel):
 
     run_id: str = Field(description="Id that the agent gave the run when it started.")
     published_at: datetime = Field(description="Time at which the service received it, in UTC.")
+    publisher: str | None = Field(
+        None, description="Name of the token that published it. Null from a service of an earlier version."
+    )
+    withdrawal: Withdrawal | None = Field(
+        None,
+        description="Withdrawal of the run, which is kept and left out of calibrations and trends. "
+        "Null where the run speaks for its storage system.",
+    )
     measurements: list[MeasurementSummary] = Field(
         description="Every operation of every configuration, without samples."
     )
+
+
+_JUDGED: dict[str, Any] = {
+    "run_id": "20261121T120000Z-1a2b3c",
+    "published_at": _MOMENT,
+    "bytes_per_second": 8e8,
+    "expected_bytes_per_second": 1e9,
+    "change": "loss",
+}
+_SERIES = "write by torch-save, buffered-fsync, nodes 1, ranks 2, bytes per rank 1000000000, files 2"
+
+
+class RatePoint(BaseModel):
+    """The rate of one run beside the level before it."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_JUDGED]})
+
+    run_id: str = Field(description="Id that the agent gave the run when it started.")
+    published_at: datetime = Field(description="Time at which the service received the run, in UTC.")
+    bytes_per_second: float = Field(description="Bandwidth that was measured, in bytes per second.")
+    expected_bytes_per_second: float | None = Field(
+        description="Level before it: geometric mean of up to 20 earlier like runs, in bytes per second. "
+        "Null before there are enough of them."
+    )
+    change: Change | None = Field(
+        description="Loss or gain, where the rate lies outside of what the spread of the earlier runs explains. "
+        "Null where nothing changed."
+    )
+
+
+class ChangedRate(RatePoint):
+    """A rate that changed, and of which series."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"series": _SERIES} | _JUDGED]})
+
+    series: str = Field(description="What like runs have in common: operation, engine, setting and configuration.")
+
+
+class RateTrend(BaseModel):
+    """The rates of like runs over time, the earliest first."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"series": _SERIES, "is_lost": True, "points": [_JUDGED]}]}
+    )
+
+    series: str = Field(description="What these runs have in common: operation, engine, setting and configuration.")
+    is_lost: bool = Field(
+        description="Whether the rate is lost now: the latest run is a loss, or the present level began with one."
+    )
+    points: list[RatePoint] = Field(description="Rates of the runs that were asked for, the earliest first.")
+
+
+class PublishedRun(RunSummary):
+    """A published run, and what changed with it."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_RUN | {"changes": [{"series": _SERIES} | _JUDGED]}]})
+
+    changes: list[ChangedRate] = Field(
+        default=[],
+        description="Rates of the run that lie outside of what earlier like runs explain. Empty where nothing changed.",
+    )
+
+
+class LeftOut(BaseModel):
+    """What a calibration left out of a run."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"run_id": "20250101T120000Z-1a2b3c", "reason": "was withdrawn: old switch"}]}
+    )
+
+    run_id: str = Field(description="Id that the agent gave the run when it started.")
+    reason: str = Field(description="Why it was left out, as a phrase that follows the run.")
 
 
 _SCENARIO: dict[str, Any] = {"id": _ID, "name": "Published run of 1T", "created_at": _MOMENT}
@@ -113,11 +322,43 @@ class SavedScenario(ScenarioSummary):
     )
 
 
+class ChangedFigure(BaseModel):
+    """A figure that is not the one that it was."""
+
+    figure: str = Field(description="Dotted path in the report.")
+    then: Any = Field(description="Figure of the answer when the scenario was saved. Null when it was unknown.")
+    now: Any = Field(description="Figure of the answer of today. Null when it is unknown.")
+
+
+class ScenarioChanges(BaseModel):
+    """What changed in the answer to a saved scenario since it was saved."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "saved_by": "0.1.0",
+                    "answered_by": "0.2.0",
+                    "figures": [{"figure": "write.seconds", "then": 40.2, "now": 38.9}],
+                }
+            ]
+        }
+    )
+
+    saved_by: str | None = Field(
+        description="Version of this software that answered it when it was saved. "
+        "Null where it was saved before versions were kept; then no figures are known to differ."
+    )
+    answered_by: str = Field(description="Version of this software that answers it today.")
+    figures: list[ChangedFigure] = Field(description="Figures that differ by more than rounding.")
+
+
 _CALIBRATION: dict[str, Any] = {
     "id": _ID,
     "created_at": _MOMENT,
     "code_version": "0.1.0",
     "run_ids": ["20261121T120000Z-1a2b3c"],
+    "left_out": [{"run_id": "20250101T120000Z-1a2b3c", "reason": "was withdrawn: old switch"}],
     "engine": "torch-save",
     "grade": "B",
     "profile": {"write_bytes_per_second": 2.73e11, "node_write_bytes_per_second": 8e9},
@@ -133,6 +374,14 @@ class CalibrationSummary(BaseModel):
     created_at: datetime = Field(description="Time at which it was fitted, in UTC.")
     code_version: str = Field(description="Version of this software that fitted it.")
     run_ids: list[str] = Field(description="Ids of the benchmark runs that were fitted.")
+    left_out: list[LeftOut] = Field(
+        default=[],
+        description="Runs that were asked for and left out, whole or in part, with the reason; at most 100. "
+        "Empty from a service of an earlier version.",
+    )
+    num_left_out: int = Field(
+        default=0, description="Runs that were left out, whole or in part. 0 from a service of an earlier version."
+    )
     engine: str = Field(description="Engine that wrote the checkpoints, such as direct or torch-save.")
     grade: Grade = Field(
         description="Quality of the calibration, from A to D, by held-out error, limits reached and configurations."
@@ -213,3 +462,43 @@ class AuditEntry(BaseModel):
         description="Id of the request, as in the service's log and in the answer's X-Request-Id. "
         "Null for a change made in the terminal."
     )
+
+
+_JOB: dict[str, Any] = {
+    "id": "5d0a3c1e-8a60-4c53-9f0b-1d6f1f0f7b11",
+    "kind": "sweeps",
+    "form": "json",
+    "state": "done",
+    "created_at": _MOMENT,
+    "started_at": "2026-11-21T12:00:01Z",
+    "ended_at": "2026-11-21T12:02:31Z",
+    "running_seconds": 150.0,
+    "max_seconds": 600.0,
+    "result_bytes": 48_213,
+    "code": None,
+    "detail": None,
+}
+
+
+class Job(BaseModel):
+    """A question that is answered later."""
+
+    model_config = ConfigDict(from_attributes=True, json_schema_extra={"examples": [_JOB]})
+
+    id: UUID = Field(description="Id of the job, which nobody can guess; who has it reads and cancels the job.")
+    kind: str = Field(description="Last part of the route that was asked, such as sweeps.")
+    form: ReportForm = Field(description="Format of the result.")
+    state: JobState = Field(description="How far the answer is; interrupted where its process is gone.")
+    created_at: datetime = Field(description="Time at which it was asked, in UTC.")
+    started_at: datetime | None = Field(description="Time at which its turn came, in UTC. Null before.")
+    ended_at: datetime | None = Field(description="Time at which it ended, in UTC. Null before.")
+    running_seconds: float = Field(description="Seconds of computing up to now, or to its end.")
+    max_seconds: float = Field(description="Max seconds of computing, after which it fails.")
+    result_bytes: int | None = Field(description="Size of the result in bytes. Null where there is none.")
+    code: str | None = Field(description="Kind of error for programs. Null where there is none.")
+    detail: str | None = Field(description="All problems as sentences, one per line. Null where there are none.")
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it stays as it is."""
+        return self.ended_at is not None

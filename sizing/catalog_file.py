@@ -33,14 +33,15 @@ def entries(kind: type[_Entry], *, package: str, file: str) -> dict[str, _Entry]
     return {entry.name: entry for entry in map(kind.model_validate, rows)}
 
 
-def entry_named(name: str, known: Mapping[str, _Entry], *, field: str) -> _Entry:
+def entry_named(name: str, known: Mapping[str, _Entry], *, field: str, otherwise: str = "") -> _Entry:
     """The entry of that name, however it is spelled.
 
-    Raises InvalidInput of `field`, with the names that it fits or the nearest ones, where there is none.
+    Raises InvalidInput of `field`, with the names that it fits or the nearest ones, and what to do `otherwise`, where
+    there is none.
     """
     spelled = known_spelling(name, known)
     if spelled is None:
-        raise unknown_name(field, name, known=known)
+        raise unknown_name(field, name, known=known, otherwise=otherwise)
     return known[spelled]
 
 

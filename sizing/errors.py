@@ -12,7 +12,6 @@ alike whether a field or an equation found it.
 
 from __future__ import annotations
 
-import difflib
 import re
 import types
 import typing
@@ -119,20 +118,24 @@ def explain_details(errors: Iterable[ErrorDetails], model: type[BaseModel], *, s
     return InvalidInput(
         _problem({**details, "loc": details["loc"][skip:]}, model)
         for details in errors
-        if not _follows_from_others(details)
+        if not follows_from_others(details)
     )
 
 
-def unknown_name(field: str, name: str, *, known: Iterable[str]) -> InvalidInput:
-    """The error for a name that a catalog does not hold, with the names that it fits or the nearest ones."""
+def unknown_name(field: str, name: str, *, known: Iterable[str], otherwise: str = "") -> InvalidInput:
+    """The error for a name that a catalog does not hold, with the names that it fits or the nearest ones.
+
+    `otherwise`: what to do where the catalog does not have what is meant.
+    """
     names = sorted(known)
     fits = fitting(name, names)
     if len(fits) > 1:
         more = f" and {len(fits) - MAX_NAMES_SHOWN} more" if len(fits) > MAX_NAMES_SHOWN else ""
         remedy = f"choose one of {', '.join(fits[:MAX_NAMES_SHOWN])}{more}"
         return InvalidInput.of(field, f"fits {len(fits)} names of the catalog", value=name, remedy=remedy)
-    close = list(dict.fromkeys([*fits, *nearest(name, names, max_names=3)]))[:3] or names[:3]
-    remedy = f"the nearest of the {len(names)} names are {', '.join(close)}"
+    close = list(dict.fromkeys([*fits, *nearest(name, names, max_names=3)]))[:3]
+    alike = f"the nearest of the {len(names)} names are {', '.join(close)}"
+    remedy = "; ".join(filter(None, (alike if close else f"none of the {len(names)} names is like it", otherwise)))
     return InvalidInput.of(field, "must be a name of the catalog", value=name, remedy=remedy)
 
 
@@ -157,13 +160,16 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _follows_from_others(details: ErrorDetails) -> bool:
+def follows_from_others(details: ErrorDetails) -> bool:
     """Whether a list is too short only because entries of it are wrong, each of which has an error of its own."""
     return details["type"] == "too_short" and len(details["input"]) >= details["ctx"]["min_length"]
 
 
+REQUIRED = "is required"
+"""What is said of a field that is missing."""
+
 _RULES = {
-    "missing": ("is required", "add it"),
+    "missing": (REQUIRED, "add it"),
     "literal_error": ("must be one of {expected}", "choose one of these"),
     "enum": ("must be one of {expected}", "choose one of these"),
     "greater_than_equal": ("must be at least {ge}", "give {ge} or more"),
@@ -205,7 +211,7 @@ _RULES = {
 def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
     kind, context = details["type"], details.get("ctx", {})
     field = printable(".".join(str(part)[:MAX_VALUE_CHARACTERS] for part in details["loc"]))
-    value = "" if kind == "missing" else shown(details["input"])
+    value = "" if kind == "missing" or _names_its_fields(details) else shown(details["input"])
     match kind:
         case "broken_rule":
             rule, remedy = context["rule"], context["remedy"]
@@ -213,6 +219,8 @@ def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
             rule, remedy = "is not a known field", _did_you_mean(details["loc"], model)
         case "literal_error" if isinstance(details["input"], str) and (meant := _literal_meant(details)):
             rule, remedy = _RULES[kind][0].format_map(context), f"did you mean {meant}"
+        case "less_than" | "less_than_equal" if percent := _percent_meant(details):
+            rule, remedy = _RULES[kind][0].format_map(context), percent
         case _ if kind in _RULES:
             rule, remedy = (text.format_map(context) for text in _RULES[kind])
         case _:
@@ -220,10 +228,26 @@ def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
     return Problem(field, rule, value, remedy)
 
 
+def _names_its_fields(details: ErrorDetails) -> bool:
+    """Whether a rule of a whole block or list is broken, which names what it found there."""
+    is_whole = isinstance(details["input"], dict | list | tuple | BaseModel)
+    return is_whole and details["type"] in ("broken_rule", "too_short", "too_long")
+
+
+def _percent_meant(details: ErrorDetails) -> str | None:
+    """How to write a share that was given as a number of percent."""
+    bound = min(details["ctx"].values())
+    try:
+        given = float(details["input"])
+    except (TypeError, ValueError, OverflowError):  # the last of a whole number that no float holds
+        return None
+    return f"for {given:g} percent write {given:g}% or {given / 100:g}" if bound <= 1 < given < 100 else None
+
+
 def _literal_meant(details: ErrorDetails) -> str | None:
-    """The name nearest to what was given, of those that pydantic lists in its error."""
+    """The first of the names that pydantic lists in its error that has what was given, or else the nearest."""
     listed = re.findall(r"'([^']+)'", details["ctx"]["expected"])
-    return next(iter(nearest(details["input"], listed, max_names=1)), None)
+    return next(iter([*fitting(details["input"], listed), *nearest(details["input"], listed, max_names=1)]), None)
 
 
 def _did_you_mean(location: tuple[int | str, ...], model: type[BaseModel]) -> str:
@@ -231,8 +255,7 @@ def _did_you_mean(location: tuple[int | str, ...], model: type[BaseModel]) -> st
     if owner is None:
         return "remove it"
     known = list(owner.model_fields)
-    close = difflib.get_close_matches(str(location[-1]), known)
-    if close:
+    if close := nearest(str(location[-1]), known, max_names=1):
         return f"did you mean {close[0]}"
     return f"remove it; the fields here are {', '.join(known)}"
 

@@ -36,6 +36,8 @@ def provenance_of(scenario: Scenario, storage: ResolvedStorage | None) -> list[P
         "layout": weakest(_COUNTED, model),
         "training": weakest(_COUNTED, model),
         "host_memory": weakest(_COUNTED, model),
+        "offload": weakest(_COUNTED, model),
+        "gradient_compression": weakest(_COUNTED, model),
         "write": write,
         "restore": read,
         "restore.read_bytes": weakest(_COUNTED, model),
@@ -43,12 +45,18 @@ def provenance_of(scenario: Scenario, storage: ResolvedStorage | None) -> list[P
         "overhead.rework_fraction": weakest(write, period, failures),
         "interval": weakest(write, period, failures),
         "shares": weakest(write, read, period, failures),
+        "recovery": weakest(write, read, period, failures),
         "required": weakest(period, targets),
         "needed_together": weakest(write, read, period, failures, targets),
         "targets_beyond_storage": weakest(write, read, period, failures, targets),
         "tiers": weakest(write, read, period, failures),
         "targets": weakest(write, read, targets),
         "capacity": weakest(_COUNTED, model),
+        "capacity_over_time": weakest(_COUNTED, model, period),
+        "run_length": weakest(write, period, failures),
+        "reduction": weakest(write, read, period, failures),
+        "export": weakest(write, read, period),
+        "publication": weakest(_COUNTED, model, read),
         "capacity.num_checkpoints": _retention(scenario),
         "cost": weakest(write, period, failures),
     }
@@ -94,6 +102,10 @@ def _model(model: Model) -> Origin:
         return Origin(kind="given", source="model.num_parameters")
     if model.preset is not None:
         return Origin(kind="exact", source=f"counted from the published architecture: {catalog()[model.preset].source}")
+    if model.tensors is not None:
+        return Origin(
+            kind="exact", source="counted from the given tensors; how ranks cut them by rules over their names"
+        )
     return Origin(kind="exact", source="counted from the given architecture")
 
 

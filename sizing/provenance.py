@@ -9,6 +9,8 @@ from typing import Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from sizing.units import figure_text
+
 Kind = Literal["exact", "calibrated", "measured", "published", "given", "assumed", "unknown"]
 """`exact`: counted from what the scenario says. `calibrated`: by limits fitted to many runs. `measured`: by the rates
 of one run. `published`: by figures that a source states. `given`: by figures that the scenario states. `assumed`: by
@@ -76,10 +78,15 @@ def weakest(*origins: Origin) -> Origin:
 def grouped(origins: Mapping[str, Origin]) -> list[Provenance]:
     """Origins by path, those of one origin together."""
     figures: dict[Origin, list[str]] = {}
+    known: dict[int, list[str]] = {}  # most are the same object, which is found faster than an equal one
     for path, origin in origins.items():
-        figures.setdefault(origin, []).append(path)
+        if (paths := known.get(id(origin))) is None:
+            paths = known[id(origin)] = figures.setdefault(origin, [])
+        paths.append(path)
     return [
-        Provenance(figures=tuple(paths), kind=origin.kind, source=origin.source, runs=origin.runs)
+        Provenance.model_construct(  # of what is already valid, in every answer
+            figures=tuple(paths), kind=origin.kind, source=origin.source, runs=origin.runs
+        )
         for origin, paths in figures.items()
     ]
 
@@ -108,8 +115,10 @@ class Assumption(BaseModel):
 
         >>> Assumption(field="parallelism.rank_order", value=["tensor", "data"], reason="default").value_text
         'tensor, data'
+        >>> Assumption(field="checkpoint.interval_seconds", value=14400, reason="default").value_text
+        '4.00 h'
         """
-        return (", ".join(map(str, self.value)) or "none") if isinstance(self.value, list) else str(self.value)
+        return figure_text(self.field, self.value)
 
 
 def defaults_used(block: BaseModel, path: str = "") -> Iterator[Assumption]:
@@ -118,12 +127,22 @@ def defaults_used(block: BaseModel, path: str = "") -> Iterator[Assumption]:
     Fields whose default is None state nothing and are left out; so are those that do not count beside a given one,
     which their schema names as `unless`.
     """
-    given = block.model_fields_set
+    given, kind = block.model_fields_set, type(block)
+    unless = _unless(kind)
     for name, value in vars(block).items():
+        if value is None:
+            continue
         if isinstance(value, BaseModel):
             yield from defaults_used(value, f"{path}{name}.")
-        elif value is not None and name not in given and _said_of(type(block), name).get("unless") not in given:
-            yield _default(type(block), name, value, path)
+        elif name not in given and unless.get(name) not in given:
+            yield _default(kind, name, value, path)
+
+
+@functools.cache
+def _unless(block: type[BaseModel]) -> Mapping[str, JsonValue]:
+    """The fields of a block that do not count beside a given one, with that one."""
+    said = {name: _said_of(block, name).get("unless") for name in block.model_fields}
+    return {name: other for name, other in said.items() if other is not None}
 
 
 def _said_of(block: type[BaseModel], name: str) -> dict[str, JsonValue]:

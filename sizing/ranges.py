@@ -14,6 +14,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from sizing.units import figure_text
+
 
 class PlausibleRange(BaseModel):
     """From where to where a value that nobody stated may lie."""
@@ -22,7 +24,11 @@ class PlausibleRange(BaseModel):
 
     field: str = Field(description="Dotted path of the field in the scenario.")
     low: float = Field(description="Lower end, in the unit of the field, or a fraction where `fraction_of` says so.")
-    high: float = Field(description="Upper end, in the unit of the field, or a fraction where `fraction_of` says so.")
+    high: float | None = Field(
+        None,
+        description="Upper end, in the unit of the field, or a fraction where `fraction_of` says so. "
+        "Default: what is assumed, which has a source of its own.",
+    )
     fraction_of: str | None = Field(
         None, description="Published value of which each end is a fraction. Default: they are values themselves."
     )
@@ -35,6 +41,7 @@ class PlausibleRange(BaseModel):
         >>> plausible_range("reliability.detection_seconds").midpoint
         300.0
         """
+        assert self.high is not None  # noqa: S101  else what is assumed has another source
         return (self.low + self.high) / 2
 
     @property
@@ -42,17 +49,35 @@ class PlausibleRange(BaseModel):
         """Why the midpoint is assumed, in words.
 
         >>> plausible_range("reliability.relaunch_seconds").reason.partition(":")[0]
-        'midpoint of 300 to 600'
+        'midpoint of 5.0 min to 10.0 min'
         """
-        return f"midpoint of {self.low:g} to {self.high:g}: {self.source}"
+        low, high = (figure_text(self.field, end) for end in (self.low, self.high))
+        return f"midpoint of {low} to {high}: {self.source}"
+
+    @property
+    def is_of_values(self) -> bool:
+        """Whether both ends are values of the field, whatever is assumed."""
+        return self.fraction_of is None and self.high is not None
+
+    def holds(self, value: float) -> bool:
+        """Whether a value lies between ends that are values of the field.
+
+        >>> plausible_range("reliability.detection_seconds").holds(60.0)
+        True
+        """
+        return self.is_of_values and self.low <= value <= (self.high or 0.0)
 
     def ends(self, assumed: float) -> tuple[float, float]:
-        """Both ends as values of the field, where the midpoint of a fraction is assumed.
+        """Both ends as values of the field, where the midpoint of a fraction, or the upper end, is assumed.
 
         >>> half = PlausibleRange(field="a", low=0.4, high=0.8, fraction_of="line rate", source="b")
         >>> [round(end) for end in half.ends(600.0)]
         [400, 800]
+        >>> PlausibleRange(field="a", low=8.0, source="b").ends(5.0)
+        (5.0, 5.0)
         """
+        if self.high is None:
+            return min(self.low, assumed), assumed
         scale = assumed / self.midpoint if self.fraction_of else 1.0
         return self.low * scale, self.high * scale
 
@@ -67,6 +92,29 @@ class PlausibleChoice(BaseModel):
         (), description="Values that are plausible. Default: every value that the field may have."
     )
     source: str = Field(description="Where these values were read, or why they are plausible.")
+
+    @property
+    def midpoint(self) -> float:
+        """What is assumed of numbers: the mean of the least and the largest of them.
+
+        >>> round(plausible_choice("checkpoint.reduction.compression.master_fraction").midpoint, 6)
+        0.82
+        """
+        return (min(self._numbers) + max(self._numbers)) / 2
+
+    @property
+    def reason(self) -> str:
+        """Why the midpoint is assumed, in words.
+
+        >>> plausible_choice("checkpoint.reduction.compression.master_fraction").reason.partition(":")[0]
+        'midpoint of 79.0 % to 85.0 %'
+        """
+        low, high = (figure_text(self.field, end) for end in (min(self._numbers), max(self._numbers)))
+        return f"midpoint of {low} to {high}: {self.source}"
+
+    @property
+    def _numbers(self) -> list[float]:
+        return [value for value in self.among if isinstance(value, int | float)]
 
 
 class Settled(BaseModel):
@@ -99,6 +147,11 @@ def settled() -> tuple[Settled, ...]:
 def plausible_range(field: str) -> PlausibleRange:
     """The range of one field. Raises KeyError where the file has none."""
     return plausible_ranges()[field]
+
+
+def plausible_choice(field: str) -> PlausibleChoice:
+    """The choice of one field. Raises KeyError where the file has none."""
+    return plausible_choices()[field]
 
 
 def reason_settled(field: str) -> str | None:

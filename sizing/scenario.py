@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, Va
 from sizing.cluster import Cluster
 from sizing.errors import explain
 from sizing.layout import Parallelism
+from sizing.layout.framework_defaults import defaults_of_framework, not_taken, shipped
 from sizing.model import Model
 from sizing.provenance import Assumption, defaults_used
 from sizing.run.checkpoint import Checkpoint
@@ -38,6 +39,11 @@ REFERENCE_SCENARIO: dict[str, Any] = {
 }
 """The published 1-trillion-parameter run, `published/vast_checkpoint_example.json`."""
 
+FIRST_SCENARIO: dict[str, Any] = REFERENCE_SCENARIO | {
+    "reliability": {"failures_per_node_day": REFERENCE_SCENARIO["reliability"]["failures_per_node_day"]}
+}
+"""The same run with the way back as assumed, which the publication leaves out: what people see first."""
+
 
 class Scenario(BaseModel):
     """What is trained, how, on what, saved how often, to which storage. Only `model` is required."""
@@ -45,7 +51,7 @@ class Scenario(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra={"examples": [REFERENCE_SCENARIO]})
 
     model: Model = Field(
-        description="What is trained: a published model, an architecture, a config.json, or a parameter count."
+        description="What is trained: a published model, an architecture, a config.json, a list of tensors, or a count."
     )
     training: Training = Field(
         default_factory=Training,
@@ -90,12 +96,16 @@ class Scenario(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _with_defaults_of_its_version(cls, document: object, validated: ModelWrapValidatorHandler[Self]) -> Self:
-        """A document of an earlier version is read with the defaults of its time."""
-        version = document.get("schema_version") if isinstance(document, Mapping) else None
-        if not isinstance(document, Mapping) or not isinstance(version, int) or version >= SCHEMA_VERSION:
+        """A document is read with the defaults of its framework, one of an earlier version with those of its time."""
+        if not isinstance(document, Mapping):
             return validated(document)
         always_there = [name for name, field in cls.model_fields.items() if field.default_factory is not None]
-        then = defaults_then(document, version, always_there=always_there)
+        then = defaults_of_framework(document)
+        version = document.get("schema_version")
+        if isinstance(version, int) and version < SCHEMA_VERSION:
+            then |= defaults_then(document, version, always_there=always_there)
+        if not then:
+            return validated(document)
         scenario = validated(with_values(document, then))
         as_left_open(scenario, document, then)
         return scenario
@@ -104,22 +114,35 @@ class Scenario(BaseModel):
     def assumptions(self) -> Iterator[Assumption]:
         """Every default that took effect; the version that decides them is no assumption."""
         former = fields_changed_since(self.schema_version)
+        settings = {(each.field, each.value): each.setting for each in shipped(self.training.framework)}
         for used in defaults_used(self):
-            if used.field in former:
+            setting = settings.get((used.field, used.value)) if isinstance(used.value, str | int) else None
+            if setting is not None:
+                yield used.model_copy(update={"reason": f"default of {self.training.framework}, {setting}"})
+            elif used.field in former:
                 yield used.model_copy(update={"reason": f"default of schema version {self.schema_version}"})
             elif used.field != "schema_version":
                 yield used
+        yield from not_taken(self)
 
     @property
     def version_warnings(self) -> Iterator[str]:
         """What a reader must know of defaults that have changed since the scenario was made."""
         former = fields_changed_since(self.schema_version)
+        if not former:
+            return
         kept = [used.field for used in self.assumptions if used.field in former]
         if kept:
             yield (
                 f"Not today's defaults but those of schema version {self.schema_version} hold for {', '.join(kept)}. "
                 f"Give these fields, or schema_version {SCHEMA_VERSION}, for an answer of today"
             )
+
+    @property
+    def leaves_degrees_open(self) -> bool:
+        """Whether it says on how many GPUs it runs, and not how they share the model."""
+        degrees, num_gpus = self.parallelism, self.cluster.num_gpus
+        return num_gpus is not None and "data" not in degrees.model_fields_set and degrees.num_gpus != num_gpus
 
     @property
     def run_inputs(self) -> RunInputs:

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from sizing.spelling import known_spelling
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Of the defaults that hold today."""
 
 FIRST_VERSION = 1
@@ -48,18 +48,34 @@ def _distributed_optimizer(document: Document) -> bool | None:
     return True if said and _is_megatron(document) else None
 
 
+def _optimizer_sharding(document: Document) -> str | None:
+    """Each tensor stood once in torch-dist, and any layout could read it."""
+    named = str((_block(document, "checkpoint") or {}).get("format"))
+    is_distributed = (_block(document, "training") or {}).get("distributed_optimizer") is not False
+    said = known_spelling(named, ("torch-dist",)) and is_distributed
+    return "fully-reshardable" if said and _is_megatron(document) else None
+
+
 def _at_once(_: Document) -> float:
     """Nothing passed from a failure to the restore."""
     return 0.0
+
+
+def _attention(document: Document) -> str | None:
+    """Without recomputation the scores of attention were kept."""
+    said = (_block(document, "training") or {}).get("recomputation")
+    return "eager" if isinstance(said, str) and known_spelling(said, ("none",)) else None
 
 
 FORMER_DEFAULTS: dict[int, tuple[FormerDefault, ...]] = {
     1: (
         FormerDefault("checkpoint.format", _format),
         FormerDefault("training.distributed_optimizer", _distributed_optimizer),
+        FormerDefault("checkpoint.optimizer_sharding", _optimizer_sharding),
         FormerDefault("reliability.detection_seconds", _at_once),
         FormerDefault("reliability.relaunch_seconds", _at_once),
     ),
+    2: (FormerDefault("training.attention", _attention),),
 }
 """The defaults that a version was the last to have."""
 

@@ -15,17 +15,25 @@ from sizing.cluster.cluster import resolve_node
 from sizing.errors import InvalidInput
 from sizing.layout import LaidOut, Parallelism, lay_out
 from sizing.layout.formats import check_resharding
+from sizing.layout.layout import trained_inventory
 from sizing.layout.manifest import ManifestRow, manifest
 from sizing.layout.resolved import resolved_model
 from sizing.layout.saved_tensors import SavedByRank, saved_by_rank
+from sizing.layout.size import weights_bytes
 from sizing.model import ResolvedModel
 from sizing.run.demands.demands import Demands, demands_of
+from sizing.run.demands.linked import with_offload
 from sizing.run.demands.save_defaults import save_defaults
+from sizing.run.demands.universal import universal_of
+from sizing.run.export.settings import UNIVERSAL
+from sizing.run.reduction.reduced import reduced
 from sizing.scenario import Scenario
+from sizing.state.saved_state import RANK_PART
 from sizing.storage.storage import is_in_nodes
 from sizing.training import GpuMemory, gpu_memory
-from sizing.training.memory_question import MemoryQuestion
-from sizing.training.nearest import memory_warnings
+from sizing.training.memory.memory_question import MemoryQuestion
+from sizing.training.memory.nearest import CannotRun, cannot_run, memory_warnings
+from sizing.training.placement import saved_off_gpu
 
 LAYOUTS_KEPT = 32
 """People ask about one layout many times, with other storage, intervals and failures."""
@@ -58,8 +66,13 @@ class SizedLayout:
 
     @functools.cached_property
     def memory_warnings(self) -> tuple[str, ...]:
-        """What a reader must know before believing that the layout runs; to find the nearest that does takes time."""
+        """What a reader must know of the memory of the layout, beside what `cannot_run` says."""
         return tuple(memory_warnings(self.memory, self.question, self.parallelism))
+
+    @functools.cached_property
+    def cannot_run(self) -> CannotRun | None:
+        """Why the layout cannot run; to find the nearest that can takes time."""
+        return cannot_run(self.memory, self.question, self.parallelism)
 
 
 def sized(scenario: Scenario) -> SizedLayout:
@@ -76,10 +89,13 @@ def sized(scenario: Scenario) -> SizedLayout:
 def demands_anew(scenario: Scenario) -> Demands:
     """What a scenario's layout demands, computed without being kept: for variants that nobody asks about again.
 
+    Where no rank copies its share while training waits, whole shards are taken as shared evenly: the sum is the same,
+    and to deal them takes longer than all the rest.
     Raises InvalidInput as `report.answer` does.
     """
     model, node = _model_and_node(scenario)
-    return _demands(scenario, model, node, _laid_out(scenario, model, node))
+    copies = scenario.checkpoint.mode == "async" or bool(scenario.checkpoint.tiers)
+    return _demands(scenario, model, node, _laid_out(scenario, model, node, deals_whole=copies))
 
 
 def layout_text(scenario: Scenario) -> str:
@@ -138,7 +154,7 @@ def _model_and_node(scenario: Scenario) -> tuple[ResolvedModel, ResolvedNode]:
     return model, resolve_node(scenario.cluster)
 
 
-def _laid_out(scenario: Scenario, model: ResolvedModel, node: ResolvedNode) -> LaidOut:
+def _laid_out(scenario: Scenario, model: ResolvedModel, node: ResolvedNode, *, deals_whole: bool = True) -> LaidOut:
     return lay_out(
         model,
         scenario.training,
@@ -146,16 +162,33 @@ def _laid_out(scenario: Scenario, model: ResolvedModel, node: ResolvedNode) -> L
         node=node,
         cluster=scenario.cluster,
         checkpoint=scenario.checkpoint,
+        deals_whole=deals_whole,
     )
 
 
 def _demands(scenario: Scenario, model: ResolvedModel, node: ResolvedNode, laid_out: LaidOut) -> Demands:
-    return demands_of(
+    demands = demands_of(
         laid_out,
         scenario.parallelism,
         node=node,
         restored=_restored(scenario, model, node, laid_out),
         defaults=save_defaults(scenario.schema_version),
+    )
+    demands = with_offload(demands, laid_out, saved_off_gpu(scenario.training))
+    export = scenario.checkpoint.export
+    if export is not None and export.format == UNIVERSAL:
+        inventory = trained_inventory(model.inventory, scenario.training)
+        made = universal_of(inventory, laid_out, scenario.training, scenario.parallelism)
+        demands = replace(demands, exported_bytes=made.num_bytes, universal=made)
+    elif export is not None:
+        demands = replace(demands, exported_bytes=weights_bytes(model.inventory, export.dtype))
+    reduction = scenario.checkpoint.reduction
+    return reduced(
+        demands,
+        reduction,
+        laid_out=laid_out,
+        num_experts=model.num_experts,
+        expert_degree=scenario.parallelism.expert,
     )
 
 
@@ -169,10 +202,22 @@ def _restored(
     degrees = scenario.checkpoint.restore_parallelism
     if degrees is None:
         return saved, scenario.parallelism
+    _check_errors(scenario, saved)
     check_resharding(saved.saved_as, scenario.parallelism, degrees)
-    cluster = scenario.cluster.model_copy(update={"num_gpus": None})
+    cluster = scenario.cluster.without_counts
     try:
         return _laid_out(scenario.model_copy(update={"parallelism": degrees, "cluster": cluster}), model, node), degrees
     except InvalidInput as error:
         problems = (replace(problem, field=f"checkpoint.restore_{problem.field}") for problem in error.problems)
         raise InvalidInput(problems) from None
+
+
+def _check_errors(scenario: Scenario, saved: LaidOut) -> None:
+    """Refuse to read what each rank has of its own into other ranks."""
+    if RANK_PART in saved.size.parts and scenario.checkpoint.restore_parallelism != scenario.parallelism:
+        raise InvalidInput.of(
+            "checkpoint.restore_parallelism",
+            "must equal parallelism where ranks save errors of training.gradient_compression, each its own",
+            value="other degrees",
+            remedy="remove it, or set training.gradient_compression.saves_errors to false",
+        )

@@ -31,10 +31,12 @@ def known_spelling(name: str, known: Collection[str]) -> str | None:
 
 
 def fitting(name: str, known: Collection[str]) -> list[str]:
-    """The known names that have every part of `name`.
+    """The known names that have every part of `name`; a number right behind letters is a part of its own.
 
     >>> fitting("Llama 8b", ["llama-3-8b", "llama-3.1-8b", "llama-3-70b"])
     ['llama-3-8b', 'llama-3.1-8b']
+    >>> fitting("llama4", ["llama-4-scout", "llama-2-7b"])
+    ['llama-4-scout']
     """
     parts = _parts(_without_organisation(name))
     return [candidate for candidate in known if parts and parts <= _parts(candidate)]
@@ -49,15 +51,19 @@ def has_all_of(words: str, text: str) -> bool:
     return all(_key(word) in _key(text) for word in words.split())
 
 
-def nearest(name: str, known: Collection[str], *, max_names: int) -> list[str]:
+def nearest(name: str, known: Collection[str], *, max_names: int, min_alike: float = 0.6) -> list[str]:
     """The known names most like `name`, the nearest first; none where none is like it.
 
-    >>> nearest("modles", ["models", "nodes", "storage"], max_names=1)
-    ['models']
+    Letters that only changed places are nearer than any that are missing. Args: `min_alike`, the fraction of the
+    letters of both that must stand in the same order.
+
+    >>> nearest("modles", ["models", "nodes", "storage"], max_names=1), nearest("modle", ["mode", "model"], max_names=1)
+    (['models'], ['model'])
     """
-    by_key = {_key(candidate): candidate for candidate in known}
-    alike = difflib.get_close_matches(_key(_without_organisation(name)), by_key, n=max_names)
-    return [by_key[key] for key in alike]
+    by_key, wanted = {_key(candidate): candidate for candidate in known}, _key(_without_organisation(name))
+    swapped = [key for key in by_key if sorted(key) == sorted(wanted)]
+    alike = dict.fromkeys(swapped + difflib.get_close_matches(wanted, by_key, n=max_names, cutoff=min_alike))
+    return [by_key[key] for key in alike][:max_names]
 
 
 class _AnySpelling:
@@ -87,7 +93,8 @@ def _key(name: str) -> str:
 
 
 def _parts(name: str) -> set[str]:
-    return {part for part in re.split(_SEPARATORS, name.casefold()) if part}
+    apart = re.sub(rf"(^|{_SEPARATORS})([^\W\d_]+)(?=\d)", r"\1\2 ", name.casefold())
+    return {part for part in re.split(_SEPARATORS, apart) if part}
 
 
 def _without_organisation(name: str) -> str:

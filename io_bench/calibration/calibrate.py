@@ -6,7 +6,14 @@ import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from io_bench.calibration.calibration_tables import fits_of, limits_table, points_table, sentences, suggestion_sentences
+from io_bench.calibration.calibration_tables import (
+    fits_of,
+    limits_table,
+    points_table,
+    sentences,
+    suggestion_sentences,
+    wrong_table,
+)
 from io_bench.results.result_file import ResultFile, reserved
 from io_bench.terminal import Terminal
 from sizing.charts.calibration import calibration_chart
@@ -56,6 +63,8 @@ def _show(calibration: Calibration, terminal: Terminal, *, suggest: bool) -> Non
     terminal.show(limits_table(calibration))
     for operation, fit in fits_of(calibration):
         terminal.show(points_table(operation, fit))
+        if (wrong := wrong_table(operation, fit)) is not None:
+            terminal.show(wrong)
     for sentence in sentences(calibration):
         terminal.show(sentence)
     for warning in calibration.warnings:

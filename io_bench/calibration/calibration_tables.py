@@ -48,16 +48,52 @@ def points_table(operation: str, fit: DirectionFit) -> Table:
     return table
 
 
+def wrong_table(operation: str, fit: DirectionFit) -> Table | None:
+    """The configurations in which the model is wrong; None where there is none."""
+    if not fit.wrong_here:
+        return None
+    table = Table(title=f"The model is wrong here: {operation}", title_justify="left", box=box.SIMPLE_HEAD)
+    for name in ("nodes", "ranks per node", "bytes per rank", "miss", "because"):
+        table.add_column(name, justify="left" if name == "because" else "right")
+    for found in fit.wrong_here:
+        table.add_row(
+            str(found.num_nodes),
+            f"{found.num_streams / found.num_nodes:g}",
+            decimal_bytes_text(found.total_bytes / found.num_streams),
+            _signed_percent(found.miss_fraction),
+            found.reason,
+        )
+    return table
+
+
 def sentences(calibration: Calibration) -> Iterator[str]:
     """What the calibration is worth and what it covers."""
     date = f", last on {calibration.measured_on}" if calibration.measured_on else ""
     yield f"Grade {calibration.grade}: engine {calibration.engine}, {len(calibration.run_ids)} run(s){date}."
+    for reason in calibration.grade_reasons:
+        yield f"Not better because: {reason}."
     for operation, fit in fits_of(calibration):
         yield (
             f"{operation.capitalize()}: error on held-out configurations {percent_text(fit.held_out_error_fraction)} "
             f"(median; max {percent_text(fit.worst_held_out_error_fraction)}), scatter of the measurements "
             f"{percent_text(fit.noise_fraction)}. Measured: {_covered_text(fit.covered)}."
         )
+        yield from _frontier_sentences(operation, fit)
+
+
+def _frontier_sentences(operation: str, fit: DirectionFit) -> Iterator[str]:
+    """How well smaller runs predict the largest, and what only those show."""
+    if fit.frontiers:
+        worst = ", ".join(
+            f"largest {frontier.axis} {percent_text(frontier.worst_error_fraction)}" for frontier in fit.frontiers
+        )
+        yield f"{operation.capitalize()}: max error where the largest runs are left out and predicted: {worst}."
+    for frontier in fit.frontiers:
+        if frontier.only_here:
+            yield (
+                f"{operation.capitalize()}: only the runs with the largest {frontier.axis} show "
+                f"{', '.join(frontier.only_here)}, so no smaller run confirms it."
+            )
 
 
 def suggestion_sentences(found: tuple[Suggestion, ...], *, engine: str) -> Iterator[str]:
@@ -85,6 +121,8 @@ def _text_of(field: str) -> Callable[[float], str]:
     """What prints a field, by the unit that ends its name."""
     if field.endswith("bytes_per_second"):
         return rate_text
+    if field.endswith("_fraction"):
+        return percent_text
     return _files_text if field.endswith("files_per_second") else seconds_text
 
 

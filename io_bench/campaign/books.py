@@ -58,6 +58,7 @@ class Books:
                 ],
             },
             warnings=[*notes, *self._warnings()],
+            corruption=[found for each in measured for found in each.corruption] or None,
             measurements=with_software_tax(rows),
         )
 

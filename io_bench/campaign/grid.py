@@ -39,7 +39,13 @@ def configurations_of(options: ScanOptions, group: ProcessGroup, *, seed: int) -
     _check("--writers", writers, max_writers, "ranks on each node")
     sizes = (None,) if options.scenario else options.bytes_per_rank or (parse_bytes(DEFAULT_BYTES_PER_RANK),)
     combinations = itertools.product(
-        options.engines, nodes, writers, sizes, options.block_bytes or (None,), options.threads_per_rank or (None,)
+        options.engines,
+        nodes,
+        writers,
+        sizes,
+        options.block_bytes or (None,),
+        options.threads_per_rank or (None,),
+        list(itertools.product(options.stripe_count or (None,), options.stripe_bytes or (None,))),
     )
     in_parts = is_url(options.target)
     found = list(dict.fromkeys(_configuration(*combination, in_parts=in_parts) for combination in combinations))
@@ -70,12 +76,14 @@ def _configuration(
     num_bytes: int | None,
     block_bytes: int | None,
     threads: int | None,
+    stripes: tuple[int | None, int | None],
     *,
     in_parts: bool,
 ) -> Configuration:
     """A combination without what its engine does not heed, so that nothing is measured twice.
 
-    Args: `in_parts`, where the target moves files in parts of its own, of that size and number, whatever the engine.
+    Args: `stripes`, count and bytes; `in_parts`, where the target moves files in parts of its own, of that size and
+    number, whatever the engine.
     """
     heeds_blocks, heeds_threads = (True, True) if in_parts else _heeded(engine)
     return Configuration(
@@ -85,6 +93,8 @@ def _configuration(
         bytes_per_rank=num_bytes,
         block_bytes=block_bytes if heeds_blocks else None,
         threads_per_rank=threads if heeds_threads else None,
+        stripe_count=stripes[0],
+        stripe_bytes=stripes[1],
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from io_bench.planning.configuration import Configuration
+from sizing.storage.corruption import Corruption
 from sizing.storage.measurement import Measurement
 
 
@@ -16,6 +17,9 @@ class Measured(BaseModel):
     configuration: Configuration = Field(description="Engine, nodes, writers and sizes that were measured.")
     measurements: list[Measurement] = Field(description="Its writes and its restores.")
     warnings: list[str] = Field(description="Doubts about these figures.")
+    corruption: list[Corruption] = Field(
+        [], description="Data that came back other than it was written; it ended the run."
+    )
     hosts: list[str] = Field(description="Hosts whose ranks wrote.")
     conditions: dict[str, JsonValue] = Field(
         description="Conditions of this configuration: bytes, tensors, source of the restore, reason of an early end."

@@ -6,10 +6,11 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
+from io_bench.campaign.corrupt_data import raise_where_corrupt
 from io_bench.ranks import local_ranks
 from io_bench.ranks.process_group import ProcessGroup, joined
 from io_bench.request.agreed_request import Request, request_of
-from io_bench.request.options import DEFAULT_TIMEOUT_SECONDS, Options, RunOptions
+from io_bench.request.options import DEFAULT_TIMEOUT_SECONDS, MlperfOptions, Options, RunOptions
 from io_bench.results.outputs import Outputs, reserved_outputs
 from io_bench.results.result_table import result_table, sentences
 from io_bench.terminal import Terminal
@@ -23,33 +24,35 @@ def run(flags: Mapping[str, object]) -> None:
     Raises RunEnded where that fails, with the same message on all ranks.
     """
     with contextlib.ExitStack() as held:
-        held.enter_context(local_ranks.started(_num_local_ranks(flags)))
+        held.enter_context(local_ranks.started(num_local_ranks(flags)))
         group = held.enter_context(joined(timeout_seconds(flags, RunOptions)))
         request = request_of(RunOptions, flags, group)
-        group.agree(lambda: _check_ranks(request.options.num_ranks, group), doing="counting the ranks")
+        group.agree(lambda: check_ranks(request.options.num_ranks, group), doing="counting the ranks")
         outputs = group.agree(lambda: _outputs(request, group, held), doing="checking the output")
         terminal = Terminal(is_speaker=group.rank == 0)
         say_where(request, terminal)
         result = _measured(request, group, terminal)
-        if outputs:
+        if outputs and result:
             _show(result, terminal)  # first: what cannot be written is not lost altogether
             outputs.write(result)
             terminal.show(f"Result written to {', '.join(map(str, outputs.paths))}.")
-    if outputs:
+        raise_where_corrupt(result.corruption if result else None, group)
+    if result:
         publish(result, request, terminal)
 
 
-def _num_local_ranks(flags: Mapping[str, object]) -> int:
-    """The ranks to start here where no launcher has."""
+def num_local_ranks(flags: Mapping[str, object], kind: type[RunOptions] | type[MlperfOptions] = RunOptions) -> int:
+    """The ranks to start here where no launcher has, as the flags of a verb say."""
     if local_ranks.is_launched():
         return 1
     try:
-        return RunOptions.of(flags).num_ranks or 1
+        return kind.of(flags).num_ranks or 1
     except InvalidInput:
         return 1  # which says what is wrong
 
 
-def _check_ranks(asked: int | None, group: ProcessGroup) -> None:
+def check_ranks(asked: int | None, group: ProcessGroup) -> None:
+    """Raise InvalidInput where a launcher has started another number of ranks than the flags ask for."""
     if asked not in (None, group.num_ranks):
         rule, remedy = f"must be {group.num_ranks}, the ranks that were launched", "omit it under a launcher"
         raise InvalidInput.of("--ranks", rule, value=asked, remedy=remedy)
@@ -87,7 +90,7 @@ def publish(result: BenchmarkResult, request: Request[Any], terminal: Terminal) 
         terminal.say(sentence)
 
 
-def _measured(request: Request[RunOptions], group: ProcessGroup, terminal: Terminal) -> BenchmarkResult:
+def _measured(request: Request[RunOptions], group: ProcessGroup, terminal: Terminal) -> BenchmarkResult | None:
     from io_bench.campaign.run_measurement import measured_result  # noqa: PLC0415 - imports torch: a second
 
     return measured_result(request, group, terminal)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from io_bench.campaign.books import Books
 from io_bench.campaign.campaign import Campaign, Planned, repeat_of
+from io_bench.campaign.corrupt_data import raise_where_corrupt
 from io_bench.campaign.grid import configurations_of
 from io_bench.errors import explained_io_errors
 from io_bench.planning.configuration import Configuration
@@ -37,27 +38,29 @@ def measure(request: Request[ScanOptions], group: ProcessGroup, terminal: Termin
     with (
         terminal.live(progress),
         run_place.opened(
-            request.target, group, run_id=request.run_id, files_of_rank=_files_of_rank(planned, group), keep=False
+            request.target, group, run_id=request.run_id, files_of=_files_of(planned), keep=False
         ) as files,
     ):
         for number, each in enumerate(planned):
-            stopped_by = campaign.caps.reached(group) if number else ""
+            reached = campaign.caps.reached() if number else ""
+            stopped_by = group.told(reached, doing="checking the caps")
             if stopped_by:
                 if books:
                     books.stopped_by = stopped_by
                 break
             progress.begin_configuration(each.plan.configuration.title)
             measured = campaign.measured(each, files, repeat=repeat, progress=progress)
-            if books:
+            if books and measured:
                 books.journal.append(measured)
-            terminal.say(progress.end_configuration(measured.measurements))
+                terminal.say(progress.end_configuration(measured.measurements))
+            raise_where_corrupt(measured.corruption if measured else None, group)
             _clear(files, group)
 
 
 def _todo(request: Request[ScanOptions], group: ProcessGroup, books: Books | None) -> tuple[list[Configuration], int]:
     """What is left to measure, and how many configurations are done, the same on all ranks."""
     own = (books.journal.header.seed, [each.model_dump() for each in books.journal.done]) if books else None
-    seed, rows = group.exchange(own, doing="reading the journal")[0]
+    seed, rows = group.told(own, doing="reading the journal")
     done = {Configuration.model_validate(row) for row in rows}
     configurations = group.agree(lambda: configurations_of(request.options, group, seed=seed), doing="reading the scan")
     return [each for each in configurations if each not in done], len(done)
@@ -74,16 +77,13 @@ def _say_what_comes(planned: Sequence[Planned], num_done: int, terminal: Termina
     )
 
 
-def _files_of_rank(planned: Sequence[Planned], group: ProcessGroup) -> list[tuple[str, ...]]:
-    """The files that each rank makes in any of the configurations."""
-    return [
-        tuple(dict.fromkeys(name for each in planned for name in each.plan.files_of_rank[rank]))
-        for rank in range(group.num_ranks)
-    ]
+def _files_of(planned: Sequence[Planned]) -> Callable[[int], tuple[str, ...]]:
+    """The files that a rank makes in any of the configurations."""
+    return lambda rank: tuple(dict.fromkeys(name for each in planned for name in each.plan.files_of(rank)))
 
 
 def _clear(files: RunFiles, group: ProcessGroup) -> None:
     """Remove the last checkpoint of a configuration: in the next, another rank may write a file of that name."""
     with explained_io_errors("removing the last checkpoint", rank=group.rank):
         files.remove_created()
-    group.exchange(None, doing="removing the last checkpoint")
+    group.meet(doing="removing the last checkpoint")

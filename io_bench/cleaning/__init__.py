@@ -1,4 +1,4 @@
 """`ckpt-bench clean`: what runs that were killed have left in a target, found by manifest and removed file by file.
 
-`leftovers` finds and judges, `clean` is the verb: it shows them and removes.
+`target.lifecycle.places` finds and judges, `clean` is the verb: it shows them and removes.
 """

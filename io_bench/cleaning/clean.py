@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from rich import box
 from rich.table import Table
 
-from io_bench.cleaning.leftovers import RunPlace, place_of, places_in
 from io_bench.errors import EXIT_FAILED, explained_io_errors, reason_of
 from io_bench.target.address import checked_target
 from io_bench.target.lifecycle.dismantling import dismantled
+from io_bench.target.lifecycle.places import RunPlace, place_of, places_in
 from io_bench.target.target import Target
 from io_bench.terminal import Terminal
 from sizing.errors import InvalidInput

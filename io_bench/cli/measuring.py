@@ -14,21 +14,39 @@ from io_bench.campaign.run import run as measure_run
 from io_bench.campaign.scan import scan as measure_scan
 from io_bench.cli.exits import ended
 from io_bench.cli.flags import (
+    BatchSize,
+    BesideFlag,
+    BindNuma,
     Csv,
+    DeletionFlag,
     MaxBandwidth,
     MaxBytes,
     MaxSeconds,
     Output,
     Publish,
+    Replicas,
+    Restore,
+    RestoredBy,
+    Retain,
+    SavedBy,
     Scale,
     Scenario,
     Seed,
+    StripeCount,
+    StripeCounts,
+    StripeSize,
+    StripeSizes,
     Target,
+    Targets,
+    TensorsPerRank,
     Timeout,
+    UntilSteady,
     flags_of,
 )
 from io_bench.engines import ENGINES
 from io_bench.errors import RunEnded, exit_code_of
+from io_bench.mlperf.mlperf_run import mlperf as measure_mlperf
+from io_bench.mlperf.workload import NAMES
 from io_bench.request.options import DEFAULT_ENGINE, DEFAULT_TIMEOUT
 from io_bench.terminal import Terminal
 from sizing.errors import SizingError
@@ -44,11 +62,11 @@ def engines() -> None:
 
 def run(
     context: typer.Context,
-    target: Target,
+    target: Targets,
     engine: Annotated[str, typer.Option(metavar="NAME", help=f"Engine: {', '.join(ENGINES)}.")] = DEFAULT_ENGINE,
     bytes_per_rank: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Payload of each rank; 14 bytes per parameter. Default: 256MiB."),
+        typer.Option(metavar="SIZE", help="Payload of each rank. Default: 256MiB or more, so that a write takes 5 s."),
     ] = None,
     scenario: Scenario = None,
     scale: Scale = None,
@@ -70,6 +88,7 @@ def run(
             "Default: min 5, until the bandwidth is accurate to 5 % or 5 minutes are over.",
         ),
     ] = None,
+    until_steady: UntilSteady = False,
     max_seconds: MaxSeconds = None,
     max_bytes: MaxBytes = None,
     max_bandwidth: MaxBandwidth = None,
@@ -77,11 +96,23 @@ def run(
     csv: Csv = None,
     seed: Seed = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
+    bind_numa: BindNuma = False,
     ranks: Annotated[
         str | None,
         typer.Option(metavar="N", help="Ranks to start on this machine. Default: the ranks that were launched, or 1."),
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the last checkpoint and print its path.")] = False,
+    stripe_count: StripeCount = None,
+    stripe_size: StripeSize = None,
+    tensors_per_rank: TensorsPerRank = None,
+    restore: Restore = None,
+    replicas: Replicas = None,
+    saved_by: SavedBy = None,
+    restored_by: RestoredBy = None,
+    retain: Retain = None,
+    deletion: DeletionFlag = None,
+    beside: BesideFlag = None,
+    batch_size: BatchSize = None,
     publish: Publish = None,
 ) -> None:
     """Write a checkpoint from every rank, restore it, repeat, and print the bandwidth.
@@ -93,7 +124,7 @@ def run(
 
 def scan(
     context: typer.Context,
-    target: Target,
+    target: Targets,
     engine: Annotated[
         str,
         typer.Option(
@@ -118,11 +149,14 @@ def scan(
     threads: Annotated[
         str | None, typer.Option(metavar="N,...", help="I/O threads per rank, for engines where it can be set.")
     ] = None,
+    stripe_count: StripeCounts = None,
+    stripe_size: StripeSizes = None,
     scenario: Scenario = None,
     scale: Scale = None,
     repetitions: Annotated[
         str | None, typer.Option(metavar="N", help="Repetitions of each configuration after the warm-up.")
     ] = "5",
+    until_steady: UntilSteady = False,
     max_seconds: MaxSeconds = None,
     max_bytes: MaxBytes = None,
     max_bandwidth: MaxBandwidth = None,
@@ -134,6 +168,7 @@ def scan(
     resume: Annotated[bool, typer.Option("--resume", help="Continue the unfinished scan of this --output.")] = False,
     seed: Seed = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
+    bind_numa: BindNuma = False,
     publish: Publish = None,
 ) -> None:
     """Find where the storage stops scaling: write and restore with every combination of values, in random order.
@@ -142,6 +177,34 @@ def scan(
     torchrun or srun: srun -N 8 --ntasks-per-node 16 ckpt-bench scan --target DIR
     """
     _measure(measure_scan, context)
+
+
+def mlperf(
+    context: typer.Context,
+    target: Target,
+    model: Annotated[str, typer.Option(metavar="NAME", help=f"Workload: {', '.join(NAMES)}.")],
+    ranks: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Processes to start on this machine. Default: those launched, or 8."),
+    ] = None,
+    checkpoints: Annotated[
+        str, typer.Option(metavar="N", help="Checkpoints to write, then to read; all are there at once.")
+    ] = "10",
+    scale: Annotated[
+        str | None, typer.Option(metavar="X", help="Fraction of each tensor, max 1: to try out. Default: 1.")
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Folder of results. Default: ckpt-bench-mlperf-RUN_ID.")
+    ] = None,
+    seed: Seed = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the checkpoints and print their path.")] = False,
+) -> None:
+    """Run a checkpoint workload of MLPerf Storage: its files, its figures, its summary.json. Comparable, never valid.
+
+    8 processes on one node write what the first 8 of all would (the subset); on many nodes start all with torchrun.
+    """
+    _measure(measure_mlperf, context)
 
 
 def _measure(measure: Callable[[Mapping[str, object]], None], context: typer.Context) -> None:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from io_bench.payload import State
+from io_bench.timing.request_log import Requests
 
 if TYPE_CHECKING:
     from io_bench.payload.device import Device
@@ -73,7 +74,7 @@ class IoReport:
     `is_direct`: the page cache was bypassed. `phase_seconds` is where the time went: plan, create, write,
     fsync, close, commit; open, read, close. `generator_wait_fraction` is the part of the writing threads' time that
     went into making the bytes. An asynchronous engine stalls training and then drains. `notices` are for
-    the result's warnings.
+    the result's warnings. `requests` is what the files saw of it.
     """
 
     is_direct: bool = False
@@ -82,6 +83,12 @@ class IoReport:
     stall_seconds: float | None = None
     drain_seconds: float | None = None
     notices: tuple[str, ...] = ()
+    requests: Requests = field(default_factory=Requests)
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """What `dataclasses.asdict` made of it, after JSON."""
+        return cls(**{**row, "notices": tuple(row["notices"]), "requests": Requests.of(row["requests"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +138,15 @@ class StreamingEngine(Engine, Protocol):
 class EngineEntry:
     """An engine in the table: the class of a module here, and for whom it is. Called, it makes the engine.
 
-    `is_streaming` says that it is a StreamingEngine, which the command line asks before torch is loaded.
+    `is_streaming` says that it is a StreamingEngine, which the command line asks before torch is loaded; `needs_gpu`
+    that it refuses to be prepared where torch sees none.
     """
 
     module: str
     class_name: str
     summary: str
     is_streaming: bool = False
+    needs_gpu: bool = False
 
     def __call__(self, options: EngineOptions) -> Engine:
         """The engine. Imports torch, which takes a second."""
@@ -160,11 +169,23 @@ ENGINES: Mapping[str, EngineEntry] = {
     "async-dcp": EngineEntry(
         "async_dcp", "AsyncDcp", "asynchronous DCP: training stalls for the copy only; stall and drain are separate"
     ),
+    "tensor-files": EngineEntry(
+        "tensor_files", "TensorFiles", "a torch.save file per tensor, each durable before the next: many small files"
+    ),
     "safetensors": EngineEntry(
         "safetensors", "Safetensors", "one safetensors file per rank, in one thread: what inference loads"
     ),
+    "kvikio": EngineEntry(
+        "kvikio",
+        "Kvikio",
+        "the file of direct, between GPU and storage by kvikio: what GPUDirect Storage gives",
+        needs_gpu=True,
+    ),
 }
 """Every engine by its name on the command line, and how to make it."""
+
+HOST_ENGINES = tuple(name for name, entry in ENGINES.items() if not entry.needs_gpu)
+"""The names of those that run on any node."""
 
 STREAMING_ENGINES = frozenset(name for name, entry in ENGINES.items() if entry.is_streaming)
 """The names of those that are a StreamingEngine."""

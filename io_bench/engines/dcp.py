@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
+from torch.distributed import ProcessGroup
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
@@ -72,21 +73,19 @@ class Dcp:
         """Plan over all ranks, write and fsync the files, commit `.metadata`; fsync the directory."""
         streams = FileStreams(files)
         writer = Writer(streams, num_threads=self._num_threads)
-        self._together(lambda: self._save(_keyed(payload.state, plan), writer), streams, doing="writing")
+        self._together(lambda: self._save(self._keyed(payload.state, plan), writer), streams, doing="writing")
         return IoReport(phase_seconds=_phase_seconds(writer, files))
 
     def write_to_null_sink(self, payload: Payload) -> None:
         """The same over all ranks, planning and commit too, into files that take everything."""
         streams = Streams()
         writer = Writer(streams, num_threads=self._num_threads)
-        self._together(lambda: self._save(_keyed(payload.state, self._plan), writer), streams, doing="discarding")
+        state = self._keyed(payload.state, self._plan)
+        self._together(lambda: self._save(state, writer), streams, doing="discarding")
 
     def restore(self, files: RunFiles, plan: EnginePlan, device: Device) -> Restored:
         """Read every tensor into the one made for it."""
-        phases, streams, state = Phases(), FileStreams(files), _keyed(self._restored, plan)
-        with phases.phase("read"):
-            self._together(lambda: load(state, storage_reader=Reader(streams)), streams, doing="restoring")
-        return Restored(self._restored, IoReport(phase_seconds=phases.seconds))
+        return self._read(files, self._restored, self._keyed(self._restored, plan), self._group)
 
     def bytes_on_disk(self, files: RunFiles, plan: EnginePlan) -> int:
         """The sizes of this rank's files, on rank 0 with `.metadata`."""
@@ -96,8 +95,28 @@ class Dcp:
         """Let go of the connections."""
         self._held.close()
 
+    @property
+    def _group(self) -> ProcessGroup | None:
+        """Who saves together; None for all."""
+        return None
+
+    def _keyed(self, state: State, plan: EnginePlan) -> State:
+        """The state dict under the key that belongs to a plan: that of the rank whose files it names."""
+        return {plan.files[0].removesuffix("_0.distcp").replace("__", "rank-"): state}
+
     def _save(self, state: State, writer: Writer) -> None:
-        save(state, storage_writer=writer)
+        save(state, storage_writer=writer, process_group=self._group)
+
+    def _read(self, files: RunFiles, restored: State, keyed: State, group: ProcessGroup | None) -> Restored:
+        """Fill what `keyed` holds of `restored`, all ranks of a group together."""
+        phases, streams = Phases(), FileStreams(files)
+
+        def read() -> None:
+            load(keyed, storage_reader=Reader(streams), process_group=group)
+
+        with phases.phase("read"):
+            self._together(read, streams, doing="restoring")
+        return Restored(restored, IoReport(phase_seconds=phases.seconds))
 
     def _together(self, work: Callable[[], None], streams: Streams, *, doing: str) -> None:
         """Do what all ranks do. Raises OSError and RunFailed of this rank, PeerFailed and RanksLost of others."""
@@ -114,11 +133,6 @@ class Dcp:
             raise RunFailed(message) from error
         finally:
             streams.stop()
-
-
-def _keyed(state: State, plan: EnginePlan) -> State:
-    """The state dict under the key that belongs to a plan: that of the rank whose files it names."""
-    return {plan.files[0].removesuffix("_0.distcp").replace("__", "rank-"): state}
 
 
 def _phase_seconds(writer: Writer, files: RunFiles) -> dict[str, float]:

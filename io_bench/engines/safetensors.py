@@ -6,11 +6,13 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import torch
 
 from io_bench.engines import EngineOptions, EnginePlan, IoReport, Restored
 from io_bench.engines.phases import Phases
+from io_bench.engines.plain_files import write_durably
 from io_bench.engines.restore_buffers import buffers_like
 from io_bench.engines.safetensors_format import read_into, write
 from io_bench.errors import RunFailed
@@ -55,16 +57,11 @@ class Safetensors:
     def write(self, payload: Payload, files: RunFiles, plan: EnginePlan) -> IoReport:
         """Create, write, flush and fsync the file; fsync the directory."""
         phases = Phases()
-        with phases.phase("create"):
-            file = files.create(plan.files[0])
-        with file:
-            with phases.phase("write"):
-                write(file, _tensors(payload.state), _plain_values(payload.state))
-                file.flush()
-            with phases.phase("fsync"):
-                files.persist(file)
-            with phases.phase("close"):
-                file.close()
+
+        def write_state(file: BinaryIO) -> None:
+            write(file, _tensors(payload.state), _plain_values(payload.state))
+
+        write_durably(files, plan.files[0], write_state, phases)
         with phases.phase("commit"):
             files.sync()
         return IoReport(phase_seconds=phases.seconds)

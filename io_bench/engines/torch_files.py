@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import torch
+from safetensors import SafetensorError
 
 from io_bench.errors import RunFailed
 from io_bench.interruption import Interrupted
 from io_bench.payload import State
 
 
-def save(state: State, file: BinaryIO) -> None:
+def save(state: Mapping[Any, Any], file: BinaryIO) -> None:
     """Save to an open file. Raises OSError and Interrupted as they were."""
     try:
         torch.save(state, file)
@@ -35,6 +36,14 @@ def loading(title: str) -> Iterator[None]:
         if cause is not error:
             raise cause from error
         raise RunFailed(f"{title} cannot be read back: {error}.") from error
+
+
+def salvaged(path: str) -> State | None:
+    """What a file of torch.save holds, whatever its checksums say; None where it is no such file any more."""
+    try:
+        return dict(torch.load(path, map_location="cpu", weights_only=True, mmap=True))
+    except (RuntimeError, ValueError, EOFError, OSError, pickle.UnpicklingError, SafetensorError):
+        return None
 
 
 def _cause_of(error: BaseException) -> BaseException:

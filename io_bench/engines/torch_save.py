@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import torch
 
 from io_bench.engines import EngineOptions, EnginePlan, IoReport, Restored
 from io_bench.engines.phases import Phases
+from io_bench.engines.plain_files import write_durably
 from io_bench.engines.torch_files import loading, save
 from io_bench.payload.device import Device
 from io_bench.payload.inventory import Inventory
@@ -18,7 +20,7 @@ from io_bench.target.run_files import RunFiles
 
 _MAX_BYTES_PER_RECORD = 1024
 """Of the zip container: two headers, the name, alignment to 64 bytes, a line in the pickle; about 320 as measured."""
-_MAX_FIXED_BYTES = 16 * 1024
+MAX_FIXED_BYTES = 16 * 1024
 """Of a file: its records that are no tensors, and the pickle's beginning and end; 1,350 as measured."""
 
 
@@ -38,7 +40,7 @@ class TorchSave:
         on_host = 2 * inventory.largest_tensor_bytes if device.is_gpu else inventory.num_bytes
         return EnginePlan(
             files=(f"rank-{rank:05d}.pt",),
-            max_disk_bytes=inventory.num_bytes + inventory.num_tensors * _MAX_BYTES_PER_RECORD + _MAX_FIXED_BYTES,
+            max_disk_bytes=inventory.num_bytes + inventory.num_tensors * _MAX_BYTES_PER_RECORD + MAX_FIXED_BYTES,
             host_bytes=on_host,
             gpu_bytes=inventory.num_bytes if device.is_gpu else 0,
         )
@@ -49,16 +51,7 @@ class TorchSave:
     def write(self, payload: Payload, files: RunFiles, plan: EnginePlan) -> IoReport:
         """Create, write, flush and fsync the file; fsync the directory."""
         phases = Phases()
-        with phases.phase("create"):
-            file = files.create(plan.files[0])
-        with file:
-            with phases.phase("write"):
-                save(payload.state, file)
-                file.flush()
-            with phases.phase("fsync"):
-                files.persist(file)
-            with phases.phase("close"):
-                file.close()
+        write_durably(files, plan.files[0], functools.partial(save, payload.state), phases)
         with phases.phase("commit"):
             files.sync()
         return IoReport(phase_seconds=phases.seconds)

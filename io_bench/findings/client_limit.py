@@ -1,4 +1,4 @@
-"""Whether storage limited a rate, or the client that wrote to it."""
+"""What of the client and its node was in use, as fractions of the time or of what there is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from io_bench.planning.plan import Plan
 from io_bench.repetition.stopwatch import Timing
-from sizing.storage.measurement import LimitedBy
 
 GENERATOR_BOUND_FRACTION = 0.05
 """A choice: below, the rate is at most that much too low, which is about the noise of storage."""
@@ -17,31 +16,8 @@ STORAGE_BOUND_RATIO = 2.0
 """The client without storage is this much faster where storage takes more of the time than the client does."""
 
 
-def limited_by(
-    bytes_per_second: float, *, null_sink: float | None, generator_wait: float | None, client_cpu: float
-) -> LimitedBy | None:
-    """What limited a rate, as far as it shows; None for a restore by a client that was not busy.
-
-    The generator where writers waited for more than 5 % of their time; the client where, with writes discarded, it is
-    not twice as fast, or where its CPUs are over 90 % busy; else the storage. At a ratio of two, a client that copies
-    and writes by turns spends half of its time on either.
-
-    >>> limited_by(1e9, null_sink=3e9, generator_wait=0.01, client_cpu=0.5)
-    'storage'
-    >>> limited_by(1e9, null_sink=1.5e9, generator_wait=None, client_cpu=0.5)
-    'client'
-    """
-    if generator_wait is not None and generator_wait > GENERATOR_BOUND_FRACTION:
-        return "generator"
-    if null_sink is not None and null_sink < STORAGE_BOUND_RATIO * bytes_per_second:
-        return "client"
-    if client_cpu > CLIENT_BOUND_CPU_FRACTION:
-        return "client"
-    return None if null_sink is None else "storage"
-
-
-def cpu_fraction(timings: Sequence[Timing], plan: Plan) -> float:
-    """CPU time of a node's writers over the time of their CPUs: the busiest node, the median over the repetitions."""
+def cpu_fractions(timings: Sequence[Timing], plan: Plan) -> list[float]:
+    """CPU time of a node's writers over the time of their CPUs: the busiest node, in each repetition."""
     nodes = plan.writers.nodes
 
     def busiest(timing: Timing) -> float:
@@ -50,9 +26,47 @@ def cpu_fraction(timings: Sequence[Timing], plan: Plan) -> float:
             cpu_seconds[node] += seconds
         return max(seconds / (timing.seconds * plan.cpus_of_node[node]) for node, seconds in cpu_seconds.items())
 
-    return min(1.0, statistics.median(map(busiest, timings)))
+    return [min(1.0, busiest(timing)) for timing in timings]
 
 
-def thread_fraction(timings: Sequence[Timing]) -> float:
-    """CPU time of the busiest writer over the time of one CPU, the median over the repetitions."""
-    return min(1.0, statistics.median(max(timing.cpu_seconds) / timing.seconds for timing in timings))
+def thread_fractions(timings: Sequence[Timing]) -> list[float]:
+    """CPU time of the busiest writer over the time of one CPU, in each repetition."""
+    return [min(1.0, max(timing.cpu_seconds) / timing.seconds) for timing in timings]
+
+
+def busy_thread_fractions(timings: Sequence[Timing]) -> list[float] | None:
+    """The part of its time in which the busiest thread of the slowest rank needed a CPU, in each repetition."""
+    of_slowest = ([strain.ready_seconds for strain in timing.strains][timing.slowest :][:1] for timing in timings)
+    return _each([_of_time(ready, timing) for ready, timing in zip(of_slowest, timings, strict=True)])
+
+
+def run_delay_fractions(timings: Sequence[Timing]) -> list[float] | None:
+    """The part of its time for which the busiest thread of a rank had no CPU: the worst rank, in each repetition."""
+    return _each([_of_time([strain.delay_seconds for strain in timing.strains], timing) for timing in timings])
+
+
+def throttled_fractions(timings: Sequence[Timing]) -> list[float] | None:
+    """The part of the time in whose periods a control group had no CPU time left: the worst rank, each repetition."""
+    return _each([_of_time([strain.throttled_seconds for strain in timing.strains], timing) for timing in timings])
+
+
+def link_fractions(timings: Sequence[Timing]) -> list[float] | None:
+    """The part of its link's rate that the busiest network adapter of any node carried, in each repetition."""
+    return _each([_of_time([strain.link_seconds for strain in timing.strains], timing) for timing in timings])
+
+
+def rank_cpu_seconds(timings: Sequence[Timing]) -> list[float]:
+    """CPU time of each writer, the median over the repetitions."""
+    return [statistics.median(seconds) for seconds in zip(*(timing.cpu_seconds for timing in timings), strict=True)]
+
+
+def _of_time(seconds: Sequence[float | None], timing: Timing) -> float | None:
+    """The largest of those that are known, as a part of the time; None where none is."""
+    known = [each for each in seconds if each is not None]
+    return min(1.0, max(known) / timing.seconds) if known else None
+
+
+def _each(fractions: Sequence[float | None]) -> list[float] | None:
+    """All of them; None unless every repetition has one."""
+    known = [each for each in fractions if each is not None]
+    return known if known and len(known) == len(fractions) else None

@@ -6,20 +6,22 @@ import math
 import statistics
 from collections.abc import Iterator
 
-from io_bench.findings.client_limit import STORAGE_BOUND_RATIO
+from io_bench.findings.client_limit import CLIENT_BOUND_CPU_FRACTION, STORAGE_BOUND_RATIO
+from io_bench.findings.verdict import THREAD_BOUND_FRACTION
+from io_bench.planning.enough import SHORT_SECONDS
 from io_bench.repetition.repeating import SETTLED_FRACTION
+from io_bench.repetition.steadiness import DRIFT_FRACTION
 from sizing.storage.measurement import Measurement
+from sizing.storage.request_times import LateRepetition
 from sizing.units import bytes_text, percent_text, rate_text, seconds_text
 
-SHORT_SECONDS = 5.0
-"""A choice: caches of drives and controllers hold a few seconds of writes, and starting takes a tenth of one."""
-DRIFT_FRACTION = 0.10
-"""Of the later repetitions' time over the earlier ones'. A choice, twice the width at which a run counts as settled."""
 DISAGREEMENT_FRACTION = 0.10
 """Between bytes written and bytes that the kernel counted. A choice: file systems add journals and padding of a few
 percent, while doubled or missing writes differ by far more."""
 START_SPREAD_FRACTION = 0.05
 """Of the time measured. A choice: ranks that start so much apart make the rate that much too low at most."""
+SHOWN_PROBABILITY = 0.01
+"""Below, a limit is out of the question."""
 _COUNTERS = {
     "process": "/proc/self/io of the ranks",
     "disk": "/proc/diskstats of the target's device",
@@ -27,7 +29,7 @@ _COUNTERS = {
 
 
 def warnings_about(measurement: Measurement, *, stopped_by: str = "", file_system: str = "") -> list[str]:
-    """What may be wrong with it: caches, length, starts, drift, spread, the client, stragglers, other counters.
+    """What may be wrong with it: caches, length, starts, drift, spread, the limit, stragglers, hangs, other counters.
 
     Args: `file_system`, the type of the target's mount, where it has one.
     """
@@ -37,9 +39,11 @@ def warnings_about(measurement: Measurement, *, stopped_by: str = "", file_syste
         *_about_length(measurement),
         *_about_starts(measurement),
         *_about_drift(measurement),
+        *_about_changes(measurement),
         *_about_spread(measurement, stopped_by),
-        *_about_client(measurement),
+        *_about_limit(measurement),
         *_about_stragglers(measurement),
+        *_about_late_repetitions(measurement),
         *_about_counters(measurement),
     ]
 
@@ -90,21 +94,12 @@ def _about_starts(measurement: Measurement) -> Iterator[str]:
     fraction = spread / statistics.median(measurement.seconds)
     if fraction <= START_SPREAD_FRACTION:
         return
-    apart = (
+    busy = "the node was" if measurement.num_nodes == 1 else "some nodes were"
+    yield (
         f"The ranks started the {measurement.operation} {seconds_text(spread)} apart, {percent_text(fraction)} of its "
-        "time"
+        f"time, and the time includes this: {busy} too busy to start them together. Give each rank its own CPUs "
+        "(srun --cpus-per-task), or increase --bytes-per-rank."
     )
-    if measurement.num_nodes > 1:
-        yield (
-            f"{apart}, by the clocks of their nodes. Each rank is timed from its own start, so the bandwidth may be "
-            "too high by this fraction. Increase --bytes-per-rank, synchronise the clocks (NTP, chrony), and leave "
-            "some CPUs idle."
-        )
-    else:
-        yield (
-            f"{apart}, and the time includes this: the node was too busy to start them together. Give each rank its "
-            "own CPUs (srun --cpus-per-task), or increase --bytes-per-rank."
-        )
 
 
 def _about_length(measurement: Measurement) -> Iterator[str]:
@@ -126,6 +121,14 @@ def _about_drift(measurement: Measurement) -> Iterator[str]:
         )
 
 
+def _about_changes(measurement: Measurement) -> Iterator[str]:
+    if measurement.is_steady is False:
+        yield (
+            f"The rate of the {measurement.operation} was still changing when the run ended: a longer run would find "
+            "another one. Give --until-steady, or increase --bytes-per-rank."
+        )
+
+
 def _about_spread(measurement: Measurement, stopped_by: str) -> Iterator[str]:
     interval, rate = measurement.rate_interval_bytes_per_second, measurement.bytes_per_second
     if not stopped_by or interval is None:
@@ -137,12 +140,30 @@ def _about_spread(measurement: Measurement, stopped_by: str) -> Iterator[str]:
         yield f"{stopped_by} ended the repetitions: the bandwidth of the {measurement.operation} {spread}."
 
 
-def _about_client(measurement: Measurement) -> Iterator[str]:
+def _about_limit(measurement: Measurement) -> Iterator[str]:
     if measurement.limited_by == "generator":
         waited = percent_text(measurement.generator_wait_fraction or 0.0)
         yield f"Writers waited {waited} of their time for the payload generator: the bandwidth is the generator's."
     if measurement.limited_by == "client":
         yield f"{_what_of_the_client(measurement)}, and the storage may be faster."
+    if measurement.limited_by == "network":
+        carried = percent_text(measurement.link_fraction or 0.0)
+        yield (
+            f"A network adapter carried {carried} of what its link can in the {measurement.operation}: the network of "
+            "the nodes is the limit, and the storage may be faster. Measure on more nodes."
+        )
+    if measurement.limited_by == "not-told-apart":
+        yield (
+            f"What limited the {measurement.operation} cannot be told: {probabilities_text(measurement)}. Increase "
+            "--repetitions, or give each rank more CPUs, and compare."
+        )
+
+
+def probabilities_text(measurement: Measurement) -> str:
+    """What limited a rate in words, the most probable first; what is out of the question is left out."""
+    found = sorted((measurement.limit_probabilities or {}).items(), key=lambda pair: -pair[1])
+    shown = [f"the {suspect} with probability {share:.2f}" for suspect, share in found if share >= SHOWN_PROBABILITY]
+    return ", ".join(shown)
 
 
 def _what_of_the_client(measurement: Measurement) -> str:
@@ -152,13 +173,34 @@ def _what_of_the_client(measurement: Measurement) -> str:
         return (
             f"With writes discarded, this client reaches {rate_text(null_sink)}: it limits the {operation} ({remedy})"
         )
+    if _is_notable(measurement.throttled_fraction) and _is_notable(measurement.busy_thread_fraction):
+        return (
+            f"For {percent_text(measurement.throttled_fraction or 0.0)} of the {operation} a control group had used up "
+            "its CPU time: the client is the limit (grant the job more CPUs)"
+        )
+    if _is_notable(measurement.run_delay_fraction):
+        return (
+            f"For {percent_text(measurement.run_delay_fraction or 0.0)} of the {operation} a thread was ready and had "
+            "no CPU: the client is the limit (grant the ranks more CPUs, or end what else runs on the node)"
+        )
     if measurement.cache_policy == "object-store":
         return (
             f"A rank uses one thread for the object store, and used nearly a whole CPU in the {operation}: the client "
             "may be the limit (start more ranks per node)"
         )
+    if (measurement.client_cpu_fraction or 0.0) < CLIENT_BOUND_CPU_FRACTION and measurement.busy_thread_fraction:
+        busy = percent_text(measurement.busy_thread_fraction)
+        return (
+            f"For {busy} of the {operation} the busiest thread needed a CPU: the client is the limit (use an engine "
+            "with more threads, or more ranks)"
+        )
     busy = percent_text(measurement.client_cpu_fraction or 0.0)
     return f"The CPUs of a node were {busy} busy in the {operation}: the client may be the limit"
+
+
+def _is_notable(fraction: float | None) -> bool:
+    """Whether it alone makes the client the limit."""
+    return (fraction or 0.0) > THREAD_BOUND_FRACTION
 
 
 def _about_stragglers(measurement: Measurement) -> Iterator[str]:
@@ -168,6 +210,25 @@ def _about_stragglers(measurement: Measurement) -> Iterator[str]:
             f"{measurement.straggler_ratio or 1:.2f} times as long as the median rank. Check its node and its path to "
             "the storage."
         )
+
+
+def _about_late_repetitions(measurement: Measurement) -> Iterator[str]:
+    for late in measurement.late_repetitions or []:
+        yield (
+            f"Repetition {late.repetition} of the {measurement.operation} took {seconds_text(late.seconds)}, "
+            f"{late.ratio:.1f} times the median. It waited for {late.title}"
+            f"{_where_it_waited(late)}. The bandwidth is a median and does not show it."
+        )
+
+
+def _where_it_waited(late: LateRepetition) -> str:
+    lost = f", which lost {seconds_text(late.lost_seconds)} in phase {late.phase}" if late.lost_seconds else ""
+    if late.slowest is None:
+        return lost
+    return (
+        f"{lost}; its slowest request there took {seconds_text(late.slowest.seconds)}, at byte "
+        f"{late.slowest.offset_bytes:,} of {late.slowest.file}"
+    )
 
 
 def _about_counters(measurement: Measurement) -> Iterator[str]:

@@ -23,10 +23,10 @@ _LIBRARIES = ("torch", "numpy", "safetensors", "fsspec", "s3fs")
 
 
 def environment_of(group: ProcessGroup, device: Device, target: Target) -> dict[str, Any]:
-    """Versions, each node's description by its name, and the node of each rank. Exchanges with all ranks."""
-    rows = group.exchange(_node(device, target), doing="describing the nodes")
+    """On rank 0 versions, each node's description by its name, and the node of each rank. All ranks describe theirs."""
+    rows = group.gathered(_node(device, target), doing="describing the nodes")
     rows_of: dict[str, list[dict[str, Any]]] = {}
-    for placement, row in zip(group.placements, rows, strict=True):
+    for placement, row in zip(group.placements if rows else (), rows, strict=True):
         rows_of.setdefault(placement.node, []).append(row)
     return {
         "versions": _versions(),

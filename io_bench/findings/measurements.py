@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 from collections.abc import Sequence
 from typing import Any
 
 from io_bench.engines import IoReport
 from io_bench.findings.cache_proof import cache_policy, is_direct, resident_pages
-from io_bench.findings.client_limit import cpu_fraction, limited_by, thread_fraction
 from io_bench.findings.equivalents import equivalent_commands
+from io_bench.findings.limits import limits
+from io_bench.findings.request_times import late_repetitions, rates_over_time, request_latency
 from io_bench.findings.series import Series
 from io_bench.repetition.repeating import Samples
 from io_bench.repetition.sample import Sample
 from io_bench.repetition.spread import drift_fraction, median_interval, percentile, straggler_ratio, stragglers
 from io_bench.repetition.stopwatch import Timing
+from io_bench.target.spread.spread_target import SpreadTarget
 from io_bench.target.target import Target
 from sizing.storage.measurement import Measurement
+from sizing.storage.request_times import RateChange
+
+_SHOWN_DIGITS = 6
+"""Of the seconds of each rank, of which there are many: clocks of nodes agree less well than to a microsecond."""
 
 
 def measurements_of(samples: Samples, target: Target) -> list[Measurement]:
@@ -37,21 +44,31 @@ def _measurement(series: Series, target: Target) -> Measurement:
         seconds=series.seconds,
         bytes_per_second=series.bytes_per_second,
         first_done_seconds=[min(ranks) for ranks in rank_seconds],
-        rank_seconds=rank_seconds,
+        rank_seconds=[[round(each, _SHOWN_DIGITS) for each in ranks] for ranks in rank_seconds],
         cache_policy=target.cache_policy or cache_policy(samples, series.operation),
-        verified=True,
+        verified=not any(sample.corruption for sample in samples.kept),
         warm_up_seconds=series.timing_of(samples.warm_up).seconds,
         start_spread_seconds=[timing.start_spread_seconds for timing in series.timings],
+        clock_error_seconds=max(timing.clock_error_seconds for timing in series.timings),
         phase_seconds=_phase_seconds(series.reports),
         snapshot_seconds=samples.snapshot.seconds if samples.snapshot and series.is_write else None,
         stall_seconds=_median_of_slowest(series.reports, "stall_seconds"),
         drain_seconds=_median_of_slowest(series.reports, "drain_seconds"),
         **_spread(series),
-        **_limits(series),
+        request_latency=request_latency(series),
+        late_repetitions=late_repetitions(series),
+        **_steadiness(series),
+        rates_over_time=rates_over_time(series),
+        **limits(series),
         resident_pages=resident_pages(samples.kept, series.operation),
         counted_bytes=_counted_bytes(series.timings),
-        equivalent_commands=None if series.plan.transfer else _equivalent_commands(series, target),
+        equivalent_commands=None if _has_no_equivalent(series, target) else _equivalent_commands(series, target),
     )
+
+
+def _has_no_equivalent(series: Series, target: Target) -> bool:
+    """Of an object store, or where ranks are spread over directories by their number."""
+    return series.plan.transfer is not None or isinstance(target, SpreadTarget)
 
 
 def _load(series: Series) -> dict[str, Any]:
@@ -88,21 +105,13 @@ def _spread(series: Series) -> dict[str, Any]:
     }
 
 
-def _limits(series: Series) -> dict[str, Any]:
-    """What else than the storage may have been the limit."""
-    plan, samples = series.plan, series.samples
-    null_sink = sum(series.rank_bytes) / samples.null_sink.seconds if series.is_write else None
-    wait_fraction = _median_of_slowest(series.reports, "generator_wait_fraction")
-    busy_cpus = cpu_fraction(series.timings, plan)
-    # Object stores are talked to from one thread, which is as fast as one CPU.
-    busy_fraction = thread_fraction(series.timings) if plan.transfer else busy_cpus
+def _steadiness(series: Series) -> dict[str, Any]:
+    """Whether the rate went on, and which."""
+    found = series.steadiness
     return {
-        "limited_by": limited_by(
-            series.bytes_per_second, null_sink=null_sink, generator_wait=wait_fraction, client_cpu=busy_fraction
-        ),
-        "null_sink_bytes_per_second": null_sink,
-        "generator_wait_fraction": wait_fraction,
-        "client_cpu_fraction": busy_cpus,
+        "rate_changes": [RateChange(**dataclasses.asdict(change)) for change in found.changes],
+        "sustained_bytes_per_second": found.sustained_bytes_per_second,
+        "is_steady": found.is_steady,
     }
 
 

@@ -8,7 +8,8 @@ from functools import cached_property
 from io_bench.engines import IoReport
 from io_bench.planning.plan import Plan
 from io_bench.repetition.repeating import Samples
-from io_bench.repetition.sample import Sample
+from io_bench.repetition.sample import Sample, steadiness_of
+from io_bench.repetition.steadiness import Steadiness
 from io_bench.repetition.stopwatch import Timing
 from sizing.storage.measurement import Operation, median_bytes_per_second
 
@@ -59,6 +60,11 @@ class Series:
     def bytes_per_second(self) -> float:
         """Of all ranks together."""
         return median_bytes_per_second(sum(self.rank_bytes), self.seconds)
+
+    @cached_property
+    def steadiness(self) -> Steadiness:
+        """Over all that was moved, the warm-up included."""
+        return steadiness_of([self.samples.warm_up, *self.samples.kept], self.operation)
 
     def timing_of(self, sample: Sample) -> Timing:
         """Of one repetition."""

@@ -17,7 +17,8 @@ _Load = tuple[Operation, Configuration]
 def with_software_tax(measured: Iterable[tuple[Configuration, Measurement]]) -> list[Measurement]:
     """Measurements with 1 - rate / rate of `direct` under the same load: nodes, writers and bytes per rank.
 
-    A write that seemed to be limited by the storage was not, where `direct` got more out of the same storage.
+    A write that seemed to be limited by the storage, or for which that could not be told, was not, where `direct` got
+    more out of the same storage.
     Where `direct` ran with several block sizes or threads, its best rate counts. Left as they are where it did not run,
     and where one of the two came from memory.
     """
@@ -45,8 +46,8 @@ def _taxed(measurement: Measurement, raw: float | None) -> Measurement:
     if raw is None or measurement.engine == RAW_ENGINE or not measurement.is_of_storage:
         return measurement
     tax = software_tax_fraction(measurement.bytes_per_second, raw_bytes_per_second=raw)
-    is_of_client = measurement.limited_by == "storage" and tax > CLIENT_BOUND_TAX_FRACTION
-    limit = {"limited_by": "client"} if is_of_client else {}
+    is_of_client = measurement.limited_by in ("storage", "not-told-apart") and tax > CLIENT_BOUND_TAX_FRACTION
+    limit = {"limited_by": "client", "limit_probabilities": None} if is_of_client else {}
     return measurement.model_copy(update={"software_tax_fraction": tax} | limit)
 
 

@@ -29,6 +29,11 @@ class ControlGroup:
         words = self.words(file)
         return int(words[0]) if words and words[0].isdecimal() else None
 
+    def statistic(self, file: str, key: str) -> int:
+        """The number beside a key in a control file of pairs; 0 where it is not there."""
+        words = self.words(file)
+        return next((int(value) for name, value in zip(words[::2], words[1::2], strict=True) if name == key), 0)
+
 
 def groups_of(controller: str) -> Iterator[ControlGroup]:
     """The groups that govern this process by one controller, e.g. "memory": its own, and those above it."""

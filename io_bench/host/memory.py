@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import psutil
 
-from io_bench.host.control_groups import ControlGroup, groups_of
+from io_bench.host.control_groups import groups_of
 
 
 def available_bytes() -> int:
@@ -30,9 +30,4 @@ def _limits() -> Iterator[tuple[int, int]]:
         limit = group.number(limit_file)
         # Version 1 says "no limit" with a number larger than any host.
         if limit is not None and limit < psutil.virtual_memory().total:
-            yield limit, (group.number(usage_file) or 0) - _statistic(group, cache_key)
-
-
-def _statistic(group: ControlGroup, key: str) -> int:
-    words = group.words("memory.stat")
-    return next((int(value) for name, value in zip(words[::2], words[1::2], strict=True) if name == key), 0)
+            yield limit, (group.number(usage_file) or 0) - group.statistic("memory.stat", cache_key)

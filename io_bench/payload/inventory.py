@@ -15,12 +15,16 @@ import xxhash
 
 from sizing.state import Training, saved_parts
 from sizing.state.optimizers import BYTES_PER_VALUE, Dtype
+from sizing.state.saved_state import is_plain
 
 TORCH_DTYPES: dict[Dtype, str] = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp8": "float8_e4m3fn"}
 BYTES_PER_DTYPE = {torch_name: BYTES_PER_VALUE[name] for name, torch_name in TORCH_DTYPES.items()} | {"uint8": 1}
 _TENSORS_OF_PART = {"weights": ("model",), "master": ("master",), "moments": ("exp_avg", "exp_avg_sq")}
 _DTYPE_OF_PART = {
-    tensor: TORCH_DTYPES[part.dtype] for part in saved_parts(Training()) for tensor in _TENSORS_OF_PART[part.name]
+    tensor: TORCH_DTYPES[part.dtype]
+    for part in saved_parts(Training())
+    if is_plain(part.dtype)
+    for tensor in _TENSORS_OF_PART[part.name]
 }
 BYTES_PER_PARAMETER = sum(BYTES_PER_DTYPE[dtype] for dtype in _DTYPE_OF_PART.values())
 
@@ -91,6 +95,19 @@ def inventory_of(bytes_per_rank: int) -> Inventory:
             for part, dtype in _DTYPE_OF_PART.items()
             for name, shape in shapes.items()
         )
+    )
+
+
+def equal_tensors(num_bytes: int, num_tensors: int) -> Inventory:
+    """So many tensors of one size, which fill `num_bytes` to within 8 bytes for each.
+
+    >>> inventory = equal_tensors(10_000, 3)
+    >>> inventory.num_tensors, inventory.tensors[0]
+    (3, TensorSpec(part='tensors', name='00000', shape=(832,), dtype='float32'))
+    """
+    values = num_bytes // num_tensors // (_PARAMETER_MULTIPLE // 2 * BYTES_PER_DTYPE["float32"]) * 2
+    return Inventory(
+        tuple(TensorSpec("tensors", f"{number:05d}", (values,), "float32") for number in range(num_tensors))
     )
 
 

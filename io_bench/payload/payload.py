@@ -45,8 +45,7 @@ class GivenPayload:
 
     def bytes_of(self, tensor: str) -> ByteSource:
         """From where the tensor lives."""
-        storage = self._tensors[tensor].untyped_storage()
-        return source_of(torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage))
+        return source_of(storage_bytes(self._tensors[tensor]))
 
 
 class ResidentPayload(GivenPayload):
@@ -103,6 +102,12 @@ class StreamedPayload:
                 done += len(part)
 
         return ByteSource(make)
+
+
+def storage_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """The bytes of the storage under a tensor, where it lives."""
+    storage = tensor.untyped_storage()
+    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
 
 
 def tensors_of(state: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, torch.Tensor]]:

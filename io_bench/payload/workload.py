@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from io_bench.payload.inventory import BYTES_PER_DTYPE, TORCH_DTYPES, Inventory, TensorSpec, inventory_of
+from io_bench.payload.inventory import BYTES_PER_DTYPE, TORCH_DTYPES, Inventory, TensorSpec, equal_tensors, inventory_of
 from sizing.layout.saved_tensors import SavedByRank, SavedTensor
 from sizing.scenario import Scenario
 from sizing.sized import saved_by_rank_of
@@ -45,9 +45,10 @@ class Workload(Protocol):
 
 @dataclass(frozen=True)
 class SizedWorkload:
-    """The same number of bytes for every writer."""
+    """The same number of bytes for every writer, in tensors of a model's layers or in so many equal ones."""
 
     bytes_per_rank: int
+    num_tensors: int | None = None
 
     @property
     def max_writers(self) -> int | None:
@@ -55,8 +56,10 @@ class SizedWorkload:
         return None
 
     def inventory(self, index: int) -> Inventory:  # noqa: ARG002 - all are equal
-        """Transformer layers of that many bytes."""
-        return inventory_of(self.bytes_per_rank)
+        """Transformer layers of that many bytes, or equal tensors."""
+        if self.num_tensors is None:
+            return inventory_of(self.bytes_per_rank)
+        return equal_tensors(self.bytes_per_rank, self.num_tensors)
 
     def size(self, num_ranks: int) -> Size:
         """Each as much as any other."""
@@ -106,10 +109,12 @@ class ScenarioWorkload:
         return map(_spec, self.saved.tensors(self.saved.ranks[index]))
 
 
-def workload_of(scenario: Scenario | None, *, scale: float | None, bytes_per_rank: int) -> Workload:
+def workload_of(
+    scenario: Scenario | None, *, scale: float | None, bytes_per_rank: int, tensors_per_rank: int | None = None
+) -> Workload:
     """What the writers save: a scenario's tensors, where there is one. Raises InvalidInput as `answer` does for it."""
     if scenario is None:
-        return SizedWorkload(bytes_per_rank)
+        return SizedWorkload(bytes_per_rank, tensors_per_rank)
     return ScenarioWorkload(saved_by_rank_of(scenario), scale or 1.0)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from io_bench.ranks.placement import Placement
+from io_bench.shapes.resharding import Resharding
+from sizing.storage.workload_shape import Deletion
 from sizing.units import binary_bytes_text
 
 
@@ -26,6 +28,38 @@ class Configuration(BaseModel):
     )
     threads_per_rank: int | None = Field(None, description="I/O threads of one rank. Null when the engine decides.")
     is_streamed: bool = Field(False, description="Whether the payload is generated during the write.")
+    stripe_count: int | None = Field(
+        None, description="Storage targets over which Lustre stripes a file; -1 for all. Null for the directory's own."
+    )
+    stripe_bytes: int | None = Field(
+        None, description="Bytes of a file on one storage target before the next. Null for the directory's own."
+    )
+    tensors_per_rank: int | None = Field(
+        None, description="Tensors of equal size in the payload of a rank. Null for those of a model's layers."
+    )
+    restore: str | None = Field(
+        None, description="Way to restore what replicas share. Null when each rank restores one shard for itself."
+    )
+    num_saving: int | None = Field(
+        None, description="Ranks that save, where others restore than have saved. Null when all do both."
+    )
+    num_restoring: int | None = Field(
+        None, description="Ranks that restore, where others restore than have saved. Null when all do both."
+    )
+    num_replicas: int = Field(1, description="Replicas among the ranks, of which the first writes.")
+    retained_checkpoints: int | None = Field(
+        None, description="Checkpoints that stay while the next is written. Null when none does."
+    )
+    deletion: Deletion | None = Field(None, description="When the oldest of them is removed. Null when none stays.")
+    beside: str | None = Field(None, description="What runs beside the saves. Null for nothing.")
+    batch_bytes: int | None = Field(None, description="Bytes of a batch that is read beside the saves. Null for none.")
+
+    @property
+    def resharding(self) -> Resharding | None:
+        """How the tensors go from those that save to those that restore, where these are not the same."""
+        if self.num_saving is None or self.num_restoring is None:
+            return None
+        return Resharding(self.num_saving, self.num_restoring)
 
     @property
     def title(self) -> str:
@@ -40,15 +74,40 @@ class Configuration(BaseModel):
             parts.append(f"{self.threads_per_rank} threads")
         if self.is_streamed:
             parts.append("streamed")
-        return ", ".join(parts)
+        return ", ".join([*parts, *self._shape])
+
+    @property
+    def _shape(self) -> Iterator[str]:
+        if self.stripe_count is not None:
+            yield f"stripe count {self.stripe_count}"
+        if self.stripe_bytes is not None:
+            yield f"stripes {binary_bytes_text(self.stripe_bytes)}"
+        if self.tensors_per_rank is not None:
+            yield f"{self.tensors_per_rank:,} tensors"
+        yield from self._who_restores
+        if self.retained_checkpoints is not None:
+            yield f"{self.retained_checkpoints} retained, deletion {self.deletion}"
+        if self.beside is not None:
+            yield f"beside {self.beside}"
+
+    @property
+    def _who_restores(self) -> Iterator[str]:
+        if self.restore is not None:
+            yield f"{self.restore} by {self.num_replicas} replicas"
+        if self.resharding is not None:
+            yield f"saved by {self.num_saving}, restored by {self.num_restoring}"
 
 
-def writing_ranks(
+def ranks_of(
     placements: Sequence[Placement], configuration: Configuration, *, max_writers: int | None = None
 ) -> tuple[int, ...]:
-    """The ranks that write: the first so many on each of the first so many nodes, node by node; max `max_writers`."""
+    """The ranks that restore: the first so many on each of the first so many nodes, node by node.
+
+    Of these the first replica writes. Where a checkpoint has at most `max_writers`, there are no more in any replica.
+    """
     of_node: dict[str, list[int]] = {}
     for placement in placements:
         of_node.setdefault(placement.node, []).append(placement.rank)
     nodes = list(of_node.values())[: configuration.num_nodes]
-    return tuple(rank for ranks in nodes for rank in ranks[: configuration.writers_per_node])[:max_writers]
+    found = tuple(rank for ranks in nodes for rank in ranks[: configuration.writers_per_node])
+    return found[: max_writers and max_writers * configuration.num_replicas]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from io_bench.engines import Engine, EnginePlan
@@ -15,16 +15,21 @@ from io_bench.payload.inventory import Inventory
 from io_bench.payload.seeded_bytes import POOL_BYTES
 from io_bench.payload.snapshot import SNAPSHOT_BYTES
 from io_bench.payload.workload import Workload
-from io_bench.planning.configuration import Configuration, writing_ranks
+from io_bench.planning.configuration import Configuration, ranks_of
 from io_bench.ranks.process_group import ProcessGroup
 from io_bench.ranks.writers import Writers
+from io_bench.shapes.companies import company_disk_bytes, company_files
+from io_bench.shapes.resharding import num_rows
+from io_bench.shapes.retention import num_slots
 from io_bench.target.directory.direct_io import ALIGNMENT_BYTES
 from io_bench.target.target import Target
 from io_bench.target.transfer import Transfer
+from sizing.errors import InvalidInput
 from sizing.units import bytes_text
 
 _Card = dict[str, Any]
-"""What the writers tell each other of their plans."""
+"""What a writer says of its plan."""
+_NO_FILES = EnginePlan(files=(), max_disk_bytes=0, host_bytes=0, gpu_bytes=0)
 
 _STREAMED = "generated during the write and read back into the same buffers"
 
@@ -61,11 +66,15 @@ class WriterPlan:
 class Plan:
     """One configuration on one rank; `own` is None where the rank only waits.
 
-    `engine_plans` and `payload_bytes` have one entry per writer and are the same on all ranks. At most one checkpoint
-    is on disk: each repetition removes its own before the next one writes. Where there are several nodes and all
-    writers save tensors of the same shapes, each restores what one on the next node has written. `cpus_of_node` is how
-    many CPUs its writers can keep busy together. `transfer` is how the target moves files, where that is not up to the
-    engine.
+    `engine_plans` and `payload_bytes` have one entry per writer on rank 0, and none on the others: what they must know
+    of the writers, rank 0 has told them. `replicas` are the ranks of all of them, one replica after another, where
+    there are several: they restore what the first has written. `restoring` are the ranks that restore where these are
+    more or less than the writers: each reads its part of what several have written. At most `num_checkpoints` are on
+    disk; where that is one, each repetition removes its own before the next one writes. Where there are several nodes
+    and all writers save tensors of the same shapes, each restores what one on the next node has written:
+    `source_plan`. `cpus_of_node`, on rank 0, is how many CPUs the writers of each node can keep busy together,
+    `cpus_of_reading_node` those that restore. `files_of` names the files that a rank makes. `transfer` is how the
+    target moves files, where that is not up to the engine.
     """
 
     configuration: Configuration
@@ -79,30 +88,59 @@ class Plan:
     gpu_bytes: int
     cpus_of_node: Mapping[str, float]
     restores_from_other_node: bool
+    max_disk_bytes: int
+    is_streamed: bool
+    source_plan: EnginePlan
+    files_of: Callable[[int], tuple[str, ...]]
     transfer: Transfer | None = None
+    replicas: Writers | None = None
+    restoring: Writers | None = None
+    cpus_of_reading_node: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def readers(self) -> Writers:
+        """The ranks that restore: the writers, those of all replicas, or another number of them."""
+        return self.replicas or self.restoring or self.writers
+
+    @property
+    def connected(self) -> Writers:
+        """All that write or restore: those who do one of it are the first of those who do the other."""
+        return max(self.readers, self.writers, key=lambda ranks: len(ranks.ranks))
+
+    def sources(self, reader: int) -> tuple[int, ...]:
+        """The writers whose files a rank that restores reads, by its place among these."""
+        resharding = self.configuration.resharding
+        if resharding is None or self.own is None:
+            return (reader % len(self.writers.ranks),)
+        return resharding.sources((num_rows(spec.shape) for spec in self.own.inventory.tensors), reader)
 
     @property
     def source_index(self) -> int:
-        """The writer whose files this rank restores: its own, or those of a writer on another node."""
-        index = self.writers.index or 0
+        """The writer whose files this rank restores: itself, or one on another node or of the first replica."""
+        index = self.readers.index or 0
         shift = self.configuration.writers_per_node if self.restores_from_other_node else 0
-        return (index + shift) % len(self.engine_plans)
+        return (index + shift) % len(self.writers.ranks)
+
+    @property
+    def replica(self) -> int:
+        """The replica of this rank."""
+        return (self.readers.index or 0) // len(self.writers.ranks)
+
+    @property
+    def num_checkpoints(self) -> int:
+        """Of which files are on disk at once."""
+        return num_slots(self.configuration.retained_checkpoints, self.configuration.deletion)
+
+    @property
+    def _on_disk(self) -> str:
+        count = self.num_checkpoints
+        checkpoints = "one checkpoint" if count == 1 else f"{count} checkpoints"
+        return f"{checkpoints} and its batches" if self.configuration.beside == "batches" else checkpoints
 
     @property
     def num_passes(self) -> int:
         """How often a repetition moves the checkpoint: written, read, and read again where it is not held in memory."""
-        return 3 if any(plan.is_streamed for plan in self.engine_plans) else 2
-
-    @property
-    def max_disk_bytes(self) -> int:
-        """Max bytes of all writers on disk."""
-        return sum(plan.max_disk_bytes for plan in self.engine_plans)
-
-    @property
-    def files_of_rank(self) -> list[tuple[str, ...]]:
-        """The files that each rank of the group makes."""
-        files = dict(zip(self.writers.ranks, self.engine_plans, strict=True))
-        return [files[rank].all_files if rank in files else () for rank in range(self.writers.group.num_ranks)]
+        return 3 if self.is_streamed else 2
 
     def needs(self) -> str:
         """What is written, and the memory and disk that it takes, in sentences; of this rank and its node."""
@@ -117,33 +155,86 @@ class Plan:
         return (
             f"{own_needs}The ranks of this node need {bytes_text(self.node_host_bytes)} in total; "
             f"{bytes_text(memory.available_bytes())} is available. "
-            f"Max on disk: {bytes_text(self.max_disk_bytes)}, one checkpoint of all ranks."
+            f"Max on disk: {bytes_text(self.max_disk_bytes)}, {self._on_disk} of all ranks."
         )
 
 
 def plan_of(
     configuration: Configuration, workload: Workload, engine: Engine, target: Target, group: ProcessGroup
 ) -> Plan:
-    """The plan of this rank, which knows what the others write. Exchanges with all ranks."""
-    writers = Writers(writing_ranks(group.placements, configuration, max_writers=workload.max_writers), group)
+    """The plan of this rank; on rank 0 with what each writer does. Gives and takes values on all ranks."""
+    everyone = Writers(ranks_of(group.placements, configuration, max_writers=workload.max_writers), group)
+    writers, readers = _writers_and_readers(everyone, configuration)
     device = Device.of_local_rank(group.placement.local_rank)
-    own, transfer = _own_plan(configuration, workload, engine, target, writers=writers, device=device)
-    cards = writers.exchange(_card(own, device), doing="planning")
-    here = _cards_by_node(writers, cards).get(group.placement.node, [])
-    return Plan(
+    own, transfer = _own_plan(
+        configuration, workload, engine, target, everyone=everyone, num_shards=len(writers.ranks), device=device
+    )
+    card = _card(own, device)
+    here = [each for each in group.on_node(card, doing="planning") if each]
+    of_everyone = everyone.gathered(card, doing="planning")
+    cards = of_everyone[: len(writers.ranks)]
+    told = group.told(_said_of_all(writers, cards, configuration), doing="planning")
+
+    if configuration.resharding is not None and not told["are_alike"]:
+        rule, remedy = "needs ranks that all save tensors of the same shapes", "give --bytes-per-rank"
+        raise InvalidInput.of(
+            "--restored-by", rule, value=configuration.num_restoring, remedy=f"{remedy} instead of --scenario"
+        )
+
+    def files_of(rank: int) -> tuple[str, ...]:
+        if rank not in writers.ranks:
+            return ()
+        index = writers.ranks.index(rank)
+        if cards:
+            files = _engine_plan(cards[index]["engine"]).all_files
+        else:
+            files = engine.plan(workload.inventory(index), rank=index, device=device).all_files
+        return (*_in_slots(files, configuration), *company_files(configuration.beside, index))
+
+    plan = Plan(
         configuration,
         writers,
         device,
         own,
-        engine_plans=tuple(_engine_plan(card["engine"]) for card in cards),
-        payload_bytes=tuple(card["payload_bytes"] for card in cards),
+        engine_plans=tuple(_engine_plan(each["engine"]) for each in cards),
+        payload_bytes=tuple(each["payload_bytes"] for each in cards),
         workload_title=workload.described(len(writers.ranks)),
-        node_host_bytes=sum(card["host_bytes"] for card in here),
-        gpu_bytes=sum(card["gpu_bytes"] for card in here if card["gpu"] == device.identity),
-        cpus_of_node={node: _num_cpus(of_node) for node, of_node in _cards_by_node(writers, cards).items()},
-        restores_from_other_node=_restores_from_other_node(writers, cards, configuration.writers_per_node),
+        node_host_bytes=sum(each["host_bytes"] for each in here),
+        gpu_bytes=sum(each["gpu_bytes"] for each in here if each["gpu"] == device.identity),
+        cpus_of_node=_cpus_of_node(writers, cards),
+        restores_from_other_node=told["restores_from_other_node"],
+        max_disk_bytes=told["max_disk_bytes"],
+        is_streamed=told["is_streamed"],
+        source_plan=own.engine_plan if own else _NO_FILES,
+        files_of=files_of,
         transfer=transfer,
+        replicas=readers if configuration.num_replicas > 1 else None,
+        restoring=readers if configuration.resharding else None,
+        cpus_of_reading_node=_cpus_of_node(readers, of_everyone[: len(readers.ranks)]),
     )
+    if own is not None and configuration.resharding is not None:
+        return dataclasses.replace(plan, source_plan=_resharded_source(plan, own, engine))
+    if own is None or not plan.restores_from_other_node:
+        return plan
+    index = plan.source_index
+    source_plan = engine.plan(workload.inventory(index), rank=index, device=device)
+    return dataclasses.replace(plan, source_plan=source_plan)
+
+
+def _said_of_all(writers: Writers, cards: Sequence[_Card], configuration: Configuration) -> dict[str, Any] | None:
+    """What every rank must know of the writers, on rank 0."""
+    if not cards:
+        return None
+    num_checkpoints = num_slots(configuration.retained_checkpoints, configuration.deletion)
+    beside_bytes = company_disk_bytes(configuration.beside, [card["payload_bytes"] for card in cards])
+    is_alone = configuration.num_replicas == 1 and configuration.resharding is None
+    return {
+        "restores_from_other_node": is_alone
+        and _restores_from_other_node(writers, cards, configuration.writers_per_node),
+        "max_disk_bytes": num_checkpoints * sum(card["engine"]["max_disk_bytes"] for card in cards) + beside_bytes,
+        "are_alike": len({card["fingerprint"] for card in cards}) == 1,
+        "is_streamed": any(card["engine"]["is_streamed"] for card in cards),
+    }
 
 
 def _own_plan(
@@ -152,14 +243,16 @@ def _own_plan(
     engine: Engine,
     target: Target,
     *,
-    writers: Writers,
+    everyone: Writers,
+    num_shards: int,
     device: Device,
 ) -> tuple[WriterPlan | None, Transfer | None]:
-    """What this rank writes, and how the target moves it; neither where the rank only waits."""
-    if writers.index is None:
+    """What this rank writes, or holds as a later replica, and how the target moves it; neither where it only waits."""
+    if everyone.index is None:
         return None, None
-    inventory = workload.inventory(writers.index)
-    engine_plan = engine.plan(inventory, rank=writers.index, device=device)
+    shard = everyone.index % num_shards
+    inventory = workload.inventory(shard)
+    engine_plan = engine.plan(inventory, rank=shard, device=device)
     transfer = target.transfer(
         block_bytes=configuration.block_bytes,
         num_parallel=configuration.threads_per_rank,
@@ -168,8 +261,55 @@ def _own_plan(
     return WriterPlan.of(inventory, engine_plan, device=device, transfer=transfer), transfer
 
 
-def _cards_by_node(writers: Writers, cards: Sequence[_Card]) -> dict[str, list[_Card]]:
-    return {node: [card for card, at in zip(cards, writers.nodes, strict=True) if at == node] for node in writers.nodes}
+def _writers_and_readers(everyone: Writers, configuration: Configuration) -> tuple[Writers, Writers]:
+    """The ranks that write, and those that restore, among all that take part. Raises InvalidInput."""
+    resharding = configuration.resharding
+    if resharding is None:
+        return Writers(_first_replica(everyone, configuration.num_replicas), everyone.group), everyone
+    for flag, count in (("--saved-by", resharding.num_saving), ("--restored-by", resharding.num_restoring)):
+        if count > len(everyone.ranks):
+            rule, remedy = f"must be at most the {len(everyone.ranks)} ranks that take part", "start more ranks"
+            raise InvalidInput.of(flag, rule, value=count, remedy=remedy)
+    if resharding.num_saving == resharding.num_restoring:
+        rule, remedy = "must not be the number of ranks that save", "give another number, or omit both flags"
+        raise InvalidInput.of("--restored-by", rule, value=resharding.num_restoring, remedy=remedy)
+    counts = (resharding.num_saving, resharding.num_restoring)
+    writers, readers = (Writers(everyone.ranks[:count], everyone.group) for count in counts)
+    return writers, readers
+
+
+def _resharded_source(plan: Plan, own: WriterPlan, engine: Engine) -> EnginePlan:
+    """The files that this rank has written, and those that it restores from: they must be out of its page cache."""
+    own_files = own.engine_plan.files if plan.writers.index is not None else ()
+    sources = plan.sources(plan.readers.index) if plan.readers.index is not None else ()
+    read = (engine.plan(own.inventory, rank=source, device=plan.device).files for source in sources)
+    files = dict.fromkeys((*own_files, *(name for names in read for name in names)))
+    return dataclasses.replace(own.engine_plan, files=tuple(files))
+
+
+def _first_replica(readers: Writers, num_replicas: int) -> tuple[int, ...]:
+    """The ranks that write. Raises InvalidInput where the replicas would not be equal."""
+    num_ranks = len(readers.ranks)
+    if num_ranks % num_replicas:
+        rule = f"must divide the {num_ranks} ranks that take part"
+        raise InvalidInput.of("--replicas", rule, value=num_replicas, remedy="start more ranks, or give another number")
+    return readers.ranks[: num_ranks // num_replicas]
+
+
+def _in_slots(files: Sequence[str], configuration: Configuration) -> tuple[str, ...]:
+    """The names of files in every checkpoint that is on disk at once."""
+    if configuration.retained_checkpoints is None:
+        return tuple(files)
+    slots = range(num_slots(configuration.retained_checkpoints, configuration.deletion))
+    return tuple(f"{slot}.{name}" for slot in slots for name in files)
+
+
+def _cpus_of_node(ranks: Writers, cards: Sequence[_Card]) -> dict[str, float]:
+    """On rank 0; nothing elsewhere."""
+    of_node: dict[str, list[_Card]] = {}
+    for node, card in zip(ranks.nodes if cards else (), cards, strict=True):
+        of_node.setdefault(node, []).append(card)
+    return {node: _num_cpus(found) for node, found in of_node.items()}
 
 
 def _restores_from_other_node(writers: Writers, cards: Sequence[_Card], writers_per_node: int) -> bool:

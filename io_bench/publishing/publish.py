@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -11,9 +14,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from io_bench.publishing.delivery import Delivery, deliver
 from io_bench.publishing.destination import Destination, token_of_environment
 from io_bench.publishing.spool import Spool, default_spool
+from service_client.documents import DEFAULT_MAX_RESULT_BYTES
 from sizing.errors import InvalidInput, UnreadableFile, explain
 from sizing.storage.measurement import BenchmarkResult
-from sizing.units import PositiveSeconds
+from sizing.units import PositiveSeconds, binary_bytes_text
 
 DEFAULT_PATIENCE = "1min"
 
@@ -44,6 +48,7 @@ def publish_files(results: Sequence[Path], options: PublishOptions, note: Callab
     documents = [_read_result(path) for path in results]
     spool = Spool.of(options.spool, options.destination)
     for run_id, document in documents:
+        _note_size(run_id, document, note)
         spool.put(run_id, document)
     return deliver(
         spool,
@@ -58,8 +63,27 @@ def publish_result(result: BenchmarkResult, destination: Destination, note: Call
     """Publish the result of a run that has just ended, and what else waits for that destination."""
     options = PublishOptions.of(**{"--to": destination.link, "--patience": DEFAULT_PATIENCE})
     spool = Spool.of(options.spool, destination)
-    spool.put(result.run_id, result.model_dump_json().encode())
+    document = result.model_dump_json().encode()
+    _note_size(result.run_id, document, note)
+    spool.put(result.run_id, document)
     return publish_files([], options, note)
+
+
+def _note_size(run_id: str, document: bytes, note: Callable[[str], None]) -> None:
+    """Say of a result that it is larger than services take, unless set up otherwise, and which list is the largest."""
+    if len(document) <= DEFAULT_MAX_RESULT_BYTES:
+        return
+    measurements = json.loads(document)["measurements"]
+    sizes = Counter[str]()
+    for name, value in chain.from_iterable(measurement.items() for measurement in measurements):
+        sizes[name] += len(json.dumps(value))
+    ((largest, num_bytes),) = sizes.most_common(1)
+    size, limit = binary_bytes_text(len(document)), binary_bytes_text(DEFAULT_MAX_RESULT_BYTES)
+    note(
+        f"{run_id} has {size}, and a service takes {limit} unless its --max-result-bytes is larger: {largest} has "
+        f"{binary_bytes_text(num_bytes)} of it, which fewer "
+        "repetitions or configurations in one result reduce."
+    )
 
 
 def _read_result(path: Path) -> tuple[str, bytes]:

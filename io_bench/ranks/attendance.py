@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from io_bench.errors import RanksLost
 from io_bench.ranks.bounded_store import Store
@@ -12,58 +13,60 @@ from sizing.units import seconds_text
 
 SECONDS_BETWEEN_LOOKS = 0.3
 """A dead rank is named within a second, and the store is asked little by thousands of ranks."""
-_MAX_PAUSE_SECONDS = 0.05
-"""Between two questions whether all have come: what ranks wait at a barrier beyond the slowest."""
-
-Sleep = Callable[[float], object]
-"""Pauses for so many seconds, or less."""
 
 
 class Attendance:
-    """The ranks as one of them sees them: by what they put into the store, and by their processes where it can.
+    """The ranks as one of them sees them: by what they put into a store, and by their processes where it can.
 
     `placements` are known once the ranks have introduced themselves; until then its own alone.
     """
 
-    def __init__(self, placement: Placement, store: Store) -> None:
+    def __init__(self, placement: Placement) -> None:
         self.placements: tuple[Placement, ...] = (placement,)
         self._placement = placement
-        self._store = store
 
-    def wait(
+    def has_come(
         self,
-        keys: list[str],
-        key_of_rank: Mapping[int, str],
+        store: Store,
+        keys: Sequence[str],
+        suspects: Mapping[int, str],
         *,
         seconds: float,
         doing: str,
         heeded: Callable[[], None] = lambda: None,
-        sleep: Sleep = time.sleep,
-    ) -> None:
-        """Wait until all keys are there. `key_of_rank` tells who is to blame where they are not.
+    ) -> bool:
+        """Wait until all keys are there; whether they came in time. `suspects` are to set a key each before they die.
 
-        Raises RanksLost for ranks that died, or did not come in time; and whatever `heeded` raises.
+        Raises RanksLost for ranks that died, or host a store that is lost; and whatever `heeded` raises.
         """
         deadline = time.monotonic() + seconds
-        next_look, pause = time.monotonic() + SECONDS_BETWEEN_LOOKS, 0.001
-        while not self._store.check(keys):
-            heeded()
-            if time.monotonic() > next_look:
-                self.raise_dead(key_of_rank, doing=doing)
-                next_look = time.monotonic() + SECONDS_BETWEEN_LOOKS
-            if time.monotonic() > deadline:
-                hanging = self._absent(key_of_rank)
-                reason = f"timeout: did not finish {doing} within {seconds_text(seconds)} of the others"
-                raise RanksLost(hanging, f"{self.titles(hanging)} {reason}. It hangs, or --timeout is too short.")
-            sleep(pause)
-            pause = min(2 * pause, _MAX_PAUSE_SECONDS)
+        try:
+            if store.check(keys):
+                return True
+            with contextlib.closing(store.bell(keys)) as bell:
+                while not bell.wait(min(SECONDS_BETWEEN_LOOKS, max(0.0, deadline - time.monotonic()))):
+                    heeded()
+                    if store.check(keys):
+                        return True
+                    self.raise_dead(store, suspects, doing=doing)
+                    if time.monotonic() > deadline:
+                        return False
+        except RanksLost as loss:
+            self._raise_seen_dead(loss, doing=doing)
+            raise
+        return True
 
-    def raise_dead(self, key_of_rank: Mapping[int, str], *, doing: str) -> None:
+    def raise_dead(self, store: Store, suspects: Mapping[int, str], *, doing: str) -> None:
         """Raise RanksLost for ranks that are dead and whose key is not there."""
-        dead = set(self.dead_neighbours())
-        lost = sorted(dead & set(self._absent(key_of_rank))) if dead else []
+        lost = [rank for rank in self.dead_neighbours() if rank in suspects and not store.check([suspects[rank]])]
         if lost:
-            raise RanksLost(lost, f"{self.titles(lost)} was killed or crashed before it finished {doing}.")
+            raise RanksLost(lost, self._killed(lost, doing=doing))
+
+    def overdue(self, ranks: Sequence[int], *, seconds: float, doing: str) -> RanksLost:
+        """The error for ranks that others have waited for."""
+        reason = f"timeout: did not finish {doing} within {seconds_text(seconds)} of the others"
+        message = f"{self.titles(ranks)} {reason}. It hangs, or --timeout is too short."
+        return RanksLost(ranks, message, are_overdue=True)
 
     def dead_neighbours(self) -> list[int]:
         """The ranks whose processes this rank could see, and are gone."""
@@ -73,12 +76,23 @@ class Attendance:
         """The ranks whose processes this rank can see, itself among them."""
         return [peer for peer in self.placements if peer.is_neighbour_of(self._placement)]
 
-    def titles(self, ranks: list[int]) -> str:
+    def titles(self, ranks: Sequence[int]) -> str:
         """Ranks as people can find them, by process and node."""
         known = {placement.rank: placement.title for placement in self.placements}
         return " and ".join(known.get(rank, f"Rank {rank}") for rank in ranks)
 
-    def _absent(self, key_of_rank: Mapping[int, str]) -> list[int]:
-        absent = [rank for rank, key in key_of_rank.items() if not self._store.check([key])]
-        # All have handed in their parts, but rank 0 has not put them together.
-        return absent or [0]
+    def _raise_seen_dead(self, loss: RanksLost, *, doing: str) -> None:
+        """Raise RanksLost in better words for a lost host whose process is seen to be dead.
+
+        A connection breaks a moment before its process is seen to have ended.
+        """
+        hosts = {peer.rank for peer in self.neighbours()} & set(loss.ranks)
+        deadline = time.monotonic() + SECONDS_BETWEEN_LOOKS
+        while hosts and time.monotonic() < deadline:
+            dead = sorted(hosts & set(self.dead_neighbours()))
+            if dead:
+                raise RanksLost(dead, self._killed(dead, doing=doing)) from loss
+            time.sleep(0.01)
+
+    def _killed(self, ranks: Sequence[int], *, doing: str) -> str:
+        return f"{self.titles(ranks)} was killed or crashed before it finished {doing}."

@@ -5,33 +5,45 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from io_bench.errors import EXIT_FAILED, PeerFailed, RanksLost, RunEnded, exit_code_of
 from io_bench.interruption import Interrupted
 from io_bench.ranks.attendance import Attendance
-from io_bench.ranks.bounded_store import Store
+from io_bench.ranks.bounded_store import Store, wait_in_slices
 from sizing.errors import SizingError
+
+if TYPE_CHECKING:
+    from torch.distributed.distributed_c10d import Store as TorchStore
 
 MAX_FAREWELL_SECONDS = 10.0
 """Schedulers kill what has not ended about 30 s after they asked: Slurm's KillWait, Kubernetes' grace period."""
 _FAILURE, _SPEAKER = "failure", "speaker"
+_ITS_PART = "its part"
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The first failure of any rank; `lost` are the ranks that it is about."""
+    """The first failure of any rank; `lost` are the ranks that it is about, `are_overdue` if awaited in vain."""
 
     message: str
     exit_code: int
     lost: tuple[int, ...] = ()
+    are_overdue: bool = False
 
 
 class Ending:
     """The end of a run as one rank goes through it. What it does while a run ends is bounded in time and never raises.
 
     `notes` say what could not be cleaned up. `farewell_seconds` is how long ranks wait for each other's leaving.
+    `missing` are the ranks that were waited for in vain.
+
+    A failure is told to all in the store that all share; leaders tell their ranks, in the store of the node. Ranks take
+    leave in the store of all, each for itself: a leader may be lost.
     """
 
     def __init__(self, rank: int, num_ranks: int, store: Store, attendance: Attendance, timeout_seconds: float) -> None:
@@ -39,8 +51,9 @@ class Ending:
         self.farewell_seconds = min(MAX_FAREWELL_SECONDS, timeout_seconds / 4)
         self._rank = rank
         self._num_ranks = num_ranks
-        self._store = store
+        self._store = self._near = store
         self._attendance = attendance
+        self.missing: tuple[int, ...] = ()
         self._losses: list[RanksLost] = []
         self._heard_lost: frozenset[int] = frozenset()
 
@@ -54,11 +67,24 @@ class Ending:
         """Whether this rank can no longer hear of the others."""
         return self._store.is_lost
 
+    def hear_through(self, near: Store) -> None:
+        """From here on, hear of failures in the store of this rank's node."""
+        self._near = near
+
+    def relay(self) -> None:
+        """From here on, tell the ranks of this node of the first failure, whatever this rank is at."""
+        self._store.background(self._relay)
+
+    def _relay(self, store: TorchStore, is_closed: threading.Event) -> None:
+        if wait_in_slices(store, [_FAILURE], is_closed.is_set):
+            self._near.set(_FAILURE, store.get(_FAILURE))
+
     def raise_published(self) -> None:
         """Raise PeerFailed where a rank has said that it failed."""
-        failure = self._published()
+        failure = _published_in(self._near)
         if failure:
             self._heard_lost |= set(failure.lost)
+            self.missing = failure.lost if failure.are_overdue else ()
             raise PeerFailed(failure.message, failure.exit_code)
 
     def publish(self, error: BaseException) -> None:
@@ -68,11 +94,14 @@ class Ending:
         """
         if isinstance(error, RanksLost) and error not in self._losses:
             self._losses.append(error)
+            self.missing = error.ranks if error.are_overdue else ()
         dead = self._attendance.dead_neighbours() if isinstance(error, Interrupted) else []
         lost = RanksLost(dead, f"{self._attendance.titles(dead)} was killed or crashed.") if dead else None
         failure = _failure_of(lost or error, rank=self._rank)
-        with contextlib.suppress(RanksLost):
-            self._store.compare_set(_FAILURE, "", json.dumps(dataclasses.asdict(failure)))
+        text = json.dumps(dataclasses.asdict(failure))
+        for store in dict.fromkeys((self._store, self._near)):
+            with contextlib.suppress(RanksLost):
+                text = store.compare_set(_FAILURE, "", text).decode()
 
     def roll_call(self) -> None:
         """Say that this rank has left; on rank 0, take over the notes of all others as they leave.
@@ -101,17 +130,13 @@ class Ending:
     def ended(self, error: BaseException) -> RunEnded:
         """The end of the run for all: the first failure published, and the ranks that were lost."""
         failure = _failure_of(error, rank=self._rank)
-        with contextlib.suppress(RanksLost):
-            failure = self._published() or failure
+        for store in dict.fromkeys((self._near, self._store)):
+            with contextlib.suppress(RanksLost):
+                failure = _published_in(store) or failure
         unexplained = [loss for loss in self._losses if not set(loss.ranks) <= set(failure.lost)]
         message = " ".join([*map(str, unexplained), failure.message, *self.notes])
         exit_code = EXIT_FAILED if unexplained else failure.exit_code
         return RunEnded(message, exit_code, is_speaker=self._is_speaker())
-
-    def _published(self) -> Failure | None:
-        if not self._store.check([_FAILURE]):
-            return None
-        return Failure(**json.loads(self._store.get(_FAILURE)))
 
     def _is_speaker(self) -> bool:
         """Rank 0; where it is lost, the first survivor to ask; one on each node where none can be asked."""
@@ -128,15 +153,29 @@ class Ending:
         limit = self.farewell_seconds * (1 if self._rank == 0 else 2)
         deadline = time.monotonic() + limit
         while expected := {rank: _gone(rank) for rank in ranks if rank not in self.lost}:
-            remaining = deadline - time.monotonic()
             try:
-                self._attendance.wait(list(expected.values()), expected, seconds=remaining, doing="its part")
+                self._await(expected, seconds=deadline - time.monotonic())
             except RanksLost as loss:
                 self._losses.append(loss)
                 if self.is_cut_off:
                     return
             else:
                 return
+
+    def _await(self, expected: Mapping[int, str], *, seconds: float) -> None:
+        """Raise RanksLost for those that have not left in time."""
+        keys = list(expected.values())
+        if not self._attendance.has_come(self._store, keys, expected, seconds=seconds, doing=_ITS_PART):
+            staying = [rank for rank, key in expected.items() if not self._store.check([key])]
+            if staying:
+                raise self._attendance.overdue(staying, seconds=seconds, doing=_ITS_PART)
+
+
+def _published_in(store: Store) -> Failure | None:
+    if not store.check([_FAILURE]):
+        return None
+    document = json.loads(store.get(_FAILURE))
+    return Failure(**document | {"lost": tuple(document["lost"])})
 
 
 def _gone(rank: int) -> str:
@@ -152,5 +191,6 @@ def _failure_of(error: BaseException, *, rank: int) -> Failure:
             message = f"Rank {rank} {error}."
         case _:
             message = f"Rank {rank} failed: {type(error).__name__}: {error}."
-    lost = error.ranks if isinstance(error, RanksLost) else ()
-    return Failure(message, exit_code_of(error), lost)
+    if isinstance(error, RanksLost):
+        return Failure(message, exit_code_of(error), error.ranks, error.are_overdue)
+    return Failure(message, exit_code_of(error))

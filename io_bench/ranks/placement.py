@@ -52,11 +52,13 @@ class Placement:
 def placement_in(environment: Mapping[str, str]) -> Placement:
     """The placement that RANK, WORLD_SIZE and LOCAL_RANK describe; alone where RANK is not set.
 
-    Raises InvalidInput for variables that no launcher would set, and for ranks of mpirun: they would each run alone, at
-    the same time, and take the others' load for the storage's slowness.
+    Raises InvalidInput for variables that no launcher would set, for ranks of mpirun, and for ranks that know only a
+    part of what a launcher tells them: they would each run alone, at the same time, and take the others' load for the
+    storage's slowness.
     """
     if "RANK" not in environment:
         _check_no_mpi(environment)
+    _check_is_whole(environment)
     rank = _whole_number(environment, "RANK", default=0)
     num_ranks = _whole_number(environment, "WORLD_SIZE", default=1) if "RANK" in environment else 1
     if rank >= num_ranks:
@@ -93,6 +95,17 @@ def _check_no_mpi(environment: Mapping[str, str]) -> None:
 
 
 _REMEDY = "start the ranks with torchrun or srun, or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT"
+
+
+def _check_is_whole(environment: Mapping[str, str]) -> None:
+    """That a rank which was told its place among others was told all of it."""
+    given = [variable for variable in ("RANK", "WORLD_SIZE", "LOCAL_RANK") if variable in environment]
+    missing = [variable for variable in ("RANK", "WORLD_SIZE") if variable not in environment]
+    if given and missing:
+        rule = f"is set without {' and '.join(missing)}"
+        raise InvalidInput.of(
+            given[0], rule, value=environment[given[0]], remedy=f"{_REMEDY}; or unset it to run alone"
+        )
 
 
 def _whole_number(environment: Mapping[str, str], variable: str, *, default: int) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 # Below the range from which kernels give ports to outgoing connections.
 _FIRST_PORT, _NUM_PORTS = 10_000, 20_000
 _HOST = re.compile(r"(?:[^,\[]|\[[^\]]*\])+")
+_TASKS = re.compile(r"(\d+)(?:\(x(\d+)\))?")
 _FIRST_NUMBER = re.compile(r"\[(\w+)[^\]]*\]")
 
 
@@ -46,6 +47,50 @@ def first_host(nodelist: str) -> str:
     """
     host = _HOST.match(nodelist)
     return _FIRST_NUMBER.sub(r"\1", host.group()) if host else ""
+
+
+def nodes_of_tasks(environment: Mapping[str, str]) -> list[str]:
+    """The node of each task of a job step, as Slurm deals them out by default: node after node. Empty outside of one.
+
+    Source: srun(1), SLURM_STEP_NODELIST, SLURM_STEP_TASKS_PER_NODE and --distribution.
+
+    >>> nodes_of_tasks({"SLURM_STEP_NODELIST": "n[08-09],login", "SLURM_STEP_TASKS_PER_NODE": "2(x2),1"})
+    ['n08', 'n08', 'n09', 'n09', 'login']
+    """
+    hosts = hosts_of(environment.get("SLURM_STEP_NODELIST", ""))
+    counts = [
+        int(number)
+        for number, times in _TASKS.findall(environment.get("SLURM_STEP_TASKS_PER_NODE", ""))
+        for _ in range(int(times or 1))
+    ]
+    if len(hosts) != len(counts) or environment.get("SLURM_DISTRIBUTION", "block")[:5] != "block":
+        return []
+    return [host for host, count in zip(hosts, counts, strict=True) for _ in range(count)]
+
+
+def hosts_of(nodelist: str) -> list[str]:
+    """All hosts that a Slurm node list names.
+
+    >>> hosts_of("a[1-2]b[08,10],c")
+    ['a1b08', 'a1b10', 'a2b08', 'a2b10', 'c']
+    """
+    return [host for part in _HOST.findall(nodelist) for host in _expanded(part)]
+
+
+def _expanded(part: str) -> list[str]:
+    """One part of a node list, its brackets multiplied out."""
+    before, bracket, rest = part.partition("[")
+    if not bracket:
+        return [part]
+    inside, _, after = rest.partition("]")
+    numbers = [number for span in inside.split(",") for number in _numbers(span)]
+    return [f"{before}{number}{tail}" for number in numbers for tail in _expanded(after)]
+
+
+def _numbers(span: str) -> list[str]:
+    """The numbers of a span, as wide as they are written."""
+    first, _, last = span.partition("-")
+    return [f"{number:0{len(first)}d}" for number in range(int(first), int(last or first) + 1)]
 
 
 def _port(environment: Mapping[str, str]) -> int:

@@ -37,10 +37,10 @@ class Writers:
         """Nodes that hold a writer."""
         return len(set(self.nodes))
 
-    def exchange(self, value: Any, *, doing: str) -> list[Any]:
-        """Every writer's value, in their order; what the others give is left out. Raises as the group's."""
-        values = self.group.exchange(value, doing=doing)
-        return [values[rank] for rank in self.ranks]
+    def gathered(self, value: Any, *, doing: str) -> list[Any]:
+        """On rank 0 every writer's value, in their order; what the others give is left out. Raises as the group's."""
+        values = self.group.gathered(value, doing=doing)
+        return [values[rank] for rank in self.ranks] if values else []
 
     def title(self, index: int) -> str:
         """A writer as people can find it: by rank and host, and by node where nodes have the same host name."""

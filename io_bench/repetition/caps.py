@@ -14,7 +14,7 @@ _MAX_PAUSE_SECONDS = 1.0
 
 @dataclass(slots=True)
 class Caps:
-    """What a run may take, and what it has taken; None where it is not capped.
+    """What a run may take, and what it has taken, as rank 0 counts it; None where it is not capped.
 
     `max_bytes_per_second` bounds the mean over the run: the ranks pause between repetitions, so that what is measured
     is the storage and not the cap.
@@ -30,18 +30,22 @@ class Caps:
         """Count bytes that were written and read."""
         self.moved_bytes += num_bytes
 
-    def reached_by_one_more(self, last: Sample, group: ProcessGroup) -> str:
-        """The cap that another sample like the last would exceed, the same on all ranks; empty if none."""
-        exceeded = self._exceeded(last.moved_bytes, last.elapsed_seconds)
-        return str(group.exchange(exceeded, doing="checking the caps")[0])
+    def reached_by_one_more(self, last: Sample) -> str:
+        """The cap that another sample like the last would exceed; empty if none."""
+        return self._exceeded(last.moved_bytes, last.elapsed_seconds)
 
-    def reached(self, group: ProcessGroup) -> str:
-        """The cap that is reached, the same on all ranks; empty if none."""
-        return str(group.exchange(self._exceeded(0, 0.0), doing="checking the caps")[0])
+    def reached(self) -> str:
+        """The cap that is reached; empty if none."""
+        return self._exceeded(0, 0.0)
 
     def pause(self, group: ProcessGroup) -> None:
-        """Wait until the mean bandwidth so far is within its cap, in steps that let peers see a lost rank."""
-        while (rest := group.exchange(self._rest_seconds(), doing="pausing")[0]) > 0:
+        """Wait until the mean bandwidth so far, as rank 0 counts it, is within its cap, on all ranks.
+
+        In steps that let peers see a lost rank.
+        """
+        if self.max_bytes_per_second is None:
+            return
+        while (rest := group.told(self._rest_seconds(self.max_bytes_per_second), doing="pausing")) > 0:
             time.sleep(min(rest, _MAX_PAUSE_SECONDS))
 
     def _exceeded(self, more_bytes: int, more_seconds: float) -> str:
@@ -51,10 +55,8 @@ class Caps:
             return "--max-bytes"
         return ""
 
-    def _rest_seconds(self) -> float:
-        if self.max_bytes_per_second is None:
-            return 0.0
-        return self.moved_bytes / self.max_bytes_per_second - self._elapsed_seconds()
+    def _rest_seconds(self, max_bytes_per_second: float) -> float:
+        return self.moved_bytes / max_bytes_per_second - self._elapsed_seconds()
 
     def _elapsed_seconds(self) -> float:
         return time.monotonic() - self.started

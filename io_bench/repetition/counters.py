@@ -1,15 +1,18 @@
-"""What the kernel counts beside the agent: bytes by process, disk and network, and CPU time."""
+"""What the kernel counts beside the agent: bytes by process, disk and network; CPU time, and where it was refused."""
 
 from __future__ import annotations
 
 import os
+import re
 import resource
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from io_bench.host.cpus import throttled_seconds
 from sizing.storage.measurement import Operation
+from sizing.units import BITS_PER_BYTE
 
 Counter = Literal["process", "disk", "network"]
 """`process`: /proc/self/io, what this process caused to be moved to or from storage. `disk`: /proc/diskstats, the
@@ -27,15 +30,26 @@ _KEYS: Mapping[Operation, str] = {"write": "write_bytes", "restore": "read_bytes
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Counters at one moment; a counter that this system does not have is absent."""
+    """Counters at one moment; a counter that this system does not have is absent.
+
+    `throttled_seconds` by control group is the time of the periods in which it had no CPU time left; `link_seconds` by
+    network adapter is the time that its bytes take at the rate of its link.
+    """
 
     cpu_seconds: float
     num_bytes: Mapping[str, int]
+    throttled_seconds: Mapping[str, float] = field(default_factory=dict)
+    link_seconds: Mapping[str, float] = field(default_factory=dict)
 
     def since(self, earlier: Reading) -> Reading:
         """What was counted in between."""
         counted = {name: count - earlier.num_bytes[name] for name, count in self.num_bytes.items()}
-        return Reading(self.cpu_seconds - earlier.cpu_seconds, counted)
+        return Reading(
+            self.cpu_seconds - earlier.cpu_seconds,
+            counted,
+            _added(self.throttled_seconds, earlier.throttled_seconds),
+            _added(self.link_seconds, earlier.link_seconds),
+        )
 
 
 def reading(operation: Operation, target: Path | None, *, is_first_of_node: bool) -> Reading:
@@ -44,7 +58,17 @@ def reading(operation: Operation, target: Path | None, *, is_first_of_node: bool
     found: dict[Counter, int | None] = {"process": _process_bytes(operation)}
     if is_first_of_node:
         found |= {"disk": _disk_bytes(operation, target), "network": _network_bytes(operation)}
-    return Reading(usage.ru_utime + usage.ru_stime, {name: count for name, count in found.items() if count is not None})
+    return Reading(
+        usage.ru_utime + usage.ru_stime,
+        {name: count for name, count in found.items() if count is not None},
+        throttled_seconds(),
+        dict(_link_seconds(operation)) if is_first_of_node else {},
+    )
+
+
+def _added(now: Mapping[str, float], earlier: Mapping[str, float]) -> dict[str, float]:
+    """What is there of both moments: a group or an adapter that came meanwhile is left out."""
+    return {name: seconds - earlier[name] for name, seconds in now.items() if name in earlier}
 
 
 def _process_bytes(operation: Operation) -> int | None:
@@ -73,14 +97,47 @@ def _disk_bytes(operation: Operation, target: Path | None) -> int | None:
 
 
 def _network_bytes(operation: Operation) -> int:
-    is_sent, ports = operation == "write", _ports()
-    of_interfaces = [
-        _number(interface / "statistics" / ("tx_bytes" if is_sent else "rx_bytes"))
-        for interface in _interfaces()
-        if not (ports and _number(interface / "type") == _ARPHRD_INFINIBAND)
-    ]
-    of_ports = [_number(port / ("port_xmit_data" if is_sent else "port_rcv_data")) for port in ports]
-    return sum(of_interfaces) + _INFINIBAND_WORD_BYTES * sum(of_ports)
+    ports = _ports()
+    of_interfaces = [_interface_bytes(interface, operation) for interface in _counting_interfaces(ports)]
+    return sum(of_interfaces) + sum(_port_bytes(port, operation) for port in ports)
+
+
+def _link_seconds(operation: Operation) -> Iterator[tuple[str, float]]:
+    """Of each adapter whose driver says the rate of its link; what is virtual has a rate that nobody keeps.
+
+    Source: linux, Documentation/ABI/testing/sysfs-class-net: speed in Mbit/s, -1 where it is unknown; for ports
+    Documentation/ABI/stable/sysfs-class-infiniband: rate, as in "400 Gb/sec (4X NDR)".
+    """
+    ports = _ports()
+    for interface in _counting_interfaces(ports):
+        rate = _number(interface / "speed") * 10**6 / BITS_PER_BYTE
+        if rate > 0 and (interface / "device").exists():
+            yield interface.name, _interface_bytes(interface, operation) / rate
+    for port in ports:
+        if rate := _port_bytes_per_second(port):
+            yield f"{port.parts[-4]}/{port.parts[-2]}", _port_bytes(port, operation) / rate
+
+
+def _interface_bytes(interface: Path, operation: Operation) -> int:
+    return _number(interface / "statistics" / ("tx_bytes" if operation == "write" else "rx_bytes"))
+
+
+def _port_bytes(port: Path, operation: Operation) -> int:
+    words = _number(port / ("port_xmit_data" if operation == "write" else "port_rcv_data"))
+    return _INFINIBAND_WORD_BYTES * words
+
+
+def _port_bytes_per_second(port: Path) -> float:
+    try:
+        found = re.match(r"([\d.]+) Gb/sec", (port.parent / "rate").read_text())
+    except OSError:
+        return 0.0
+    return float(found[1]) * 10**9 / BITS_PER_BYTE if found else 0.0
+
+
+def _counting_interfaces(ports: list[Path]) -> list[Path]:
+    """Those whose bytes no port counts already."""
+    return [each for each in _interfaces() if not (ports and _number(each / "type") == _ARPHRD_INFINIBAND)]
 
 
 def _ports() -> list[Path]:

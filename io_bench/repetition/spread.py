@@ -11,7 +11,7 @@ CONFIDENCE = 0.95
 """The usual 95 %."""
 LATE_FRACTION = 0.10
 """A choice: ranks that are less late cost the checkpoint less than the noise of storage."""
-_LATE_DEVIATIONS = 3
+LATE_DEVIATIONS = 3
 """The rule of Leys et al. 2013, as in `stragglers`."""
 _NUM_RESAMPLES = 2_000
 """A bootstrap's 95 % interval rests on the outer 50 on either side."""
@@ -96,5 +96,5 @@ def stragglers(rank_seconds: Sequence[Sequence[float]]) -> list[int]:
         return []
     middle = statistics.median(of_rank)
     deviation = statistics.median(abs(seconds - middle) for seconds in of_rank)
-    limit = middle + max(_LATE_DEVIATIONS * deviation, LATE_FRACTION * middle)
+    limit = middle + max(LATE_DEVIATIONS * deviation, LATE_FRACTION * middle)
     return [rank for rank, seconds in enumerate(of_rank) if seconds > limit]

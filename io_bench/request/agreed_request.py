@@ -13,7 +13,10 @@ from pydantic import JsonValue
 
 from io_bench.ranks.process_group import ProcessGroup
 from io_bench.request.options import Options
-from io_bench.target.address import checked_target
+from io_bench.target.address import checked_target, is_url, spread_paths
+from io_bench.target.lifecycle.manifest import MANIFEST
+from io_bench.target.spread.spread_directories import SpreadDirectories
+from io_bench.target.spread.spread_target import Spreading
 from io_bench.target.target import Target
 from sizing.cli.files import read_document
 from sizing.errors import InvalidInput, UnreadableFile
@@ -46,10 +49,26 @@ class Request(Generic[AnyOptions]):
 def request_of(kind: type[AnyOptions], flags: Mapping[str, object], group: ProcessGroup) -> Request[AnyOptions]:
     """The request that the flags spell, on all ranks. Raises InvalidInput for flags, scenario and target."""
     options = group.agree(lambda: kind.of(flags), doing="reading the flags")
-    target = group.agree(lambda: checked_target(options.target, is_first=group.rank == 0), doing="checking the target")
+    target = group.agree(lambda: _target(options, group), doing="checking the target")
     scenario = _scenario(options.scenario, group)
-    run_id, seed = group.exchange(_identity(options.seed), doing="agreeing on an identity")[0]
+    run_id, seed = group.told(_identity(options.seed), doing="agreeing on an identity")
     return Request(options, target, scenario, run_id, seed)
+
+
+def _target(options: Options, group: ProcessGroup) -> Target:
+    """The target of this rank: of several its own. Raises InvalidInput."""
+    paths = spread_paths(options.target)
+    if len(paths) == 1:
+        return checked_target(options.target, is_first=group.rank == 0)
+    options.check_spread()
+    here = group.placement
+    ranks_of_node = sum(each.node == here.node for each in group.placements)
+    spreading = Spreading(here.local_rank, ranks_of_node, in_every_place=(MANIFEST,))
+    if not is_url(options.target):
+        return SpreadDirectories.checked(paths, spreading)
+    from io_bench.target.spread.spread_urls import SpreadUrls  # noqa: PLC0415 - fsspec, where it is needed
+
+    return SpreadUrls.checked(paths, spreading, is_first=group.rank == 0)
 
 
 def _scenario(path: str | None, group: ProcessGroup) -> Scenario | None:
@@ -57,7 +76,7 @@ def _scenario(path: str | None, group: ProcessGroup) -> Scenario | None:
     if path is None:
         return None
     read = group.agree(lambda: scenario_document(path) if group.rank == 0 else None, doing="reading the scenario")
-    document = group.exchange(read, doing="sharing the scenario")[0]
+    document = group.told(read, doing="sharing the scenario")
     return group.agree(lambda: scenario_from(document), doing="checking the scenario")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +12,9 @@ from pathlib import Path
 from io_bench.results.result_csv import csv_text
 from io_bench.results.result_file import ResultFile, reserved
 from sizing.storage.measurement import BenchmarkResult
+
+_NUMBERS = re.compile(r"\[\n\s*(-?\d[-+\d.,eE\s]*)\]")
+"""A list of numbers on lines of their own: in a text, JSON writes a line's end as two characters."""
 
 Rendered = Callable[[BenchmarkResult], str | bytes]
 
@@ -52,5 +56,9 @@ def reserved_outputs(
 
 
 def document_text(result: BenchmarkResult) -> str:
-    """The result document. What was not measured is left out."""
-    return result.model_dump_json(indent=2, exclude_none=True) + "\n"
+    """The result document. What was not measured is left out; a list of numbers is one line, however many ranks."""
+    return _NUMBERS.sub(_in_one_line, result.model_dump_json(indent=2, exclude_none=True)) + "\n"
+
+
+def _in_one_line(numbers: re.Match[str]) -> str:
+    return f"[{', '.join(numbers[1].replace(',', ' ').split())}]"

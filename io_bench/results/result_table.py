@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 
 from io_bench.findings.software_tax import RAW_ENGINE
 from sizing.storage.measurement import BenchmarkResult, CachePolicy, Measurement
+from sizing.storage.request_times import RequestLatency
+from sizing.storage.workload_shape import Company, Resharding, SpreadTarget, WorkloadShape
 from sizing.units import bytes_text, percent_text, rate_text, seconds_text
 
-_COLUMNS = ("operation", "first done", "last done", "min", "max", "bandwidth")
+_COLUMNS = ("operation", "first done", "last done", "min", "max", "bandwidth", "p99.9 request", "max request")
 _CACHE_MEANINGS: dict[CachePolicy, str] = {
     "buffered-fsync": "The write ends when fsync of files and directory has returned.",
     "o-direct": "The page cache was bypassed.",
@@ -32,7 +34,8 @@ def result_table(result: BenchmarkResult) -> Table:
     """
     table = Table(
         title=f"{result.run_id}: {result.measurements[0].engine}",
-        caption="first done, last done: medians of the fastest and the slowest rank; min, max: of the slowest",
+        caption="first done, last done: medians of the fastest and the slowest rank; min, max: of the slowest; "
+        "p99.9, max request: of all requests of all ranks",
     )
     for name in _COLUMNS:
         table.add_column(name, justify="left" if name == "operation" else "right", no_wrap=True)
@@ -47,13 +50,16 @@ def sentences(result: BenchmarkResult) -> list[str]:
 
 
 def _cells(measurement: Measurement) -> tuple[str, ...]:
+    latency = measurement.request_latency
     return (
         measurement.operation,
         seconds_text(statistics.median(measurement.first_done_seconds)),
         seconds_text(statistics.median(measurement.seconds)),
         seconds_text(min(measurement.seconds)),
         seconds_text(max(measurement.seconds)),
-        rate_text(measurement.bytes_per_second),
+        rate_text(measurement.headline_bytes_per_second),
+        seconds_text(latency.p999_seconds) if latency else "",
+        seconds_text(latency.max_seconds) if latency else "",
     )
 
 
@@ -77,11 +83,112 @@ def _said(measurement: Measurement) -> Iterator[str]:
         storage = "The storage" if measurement.engine == RAW_ENGINE else f"The storage as {measurement.engine} uses it"
         yield (
             f"{storage} was the limit, not this client: with writes discarded, the client reaches "
-            f"{rate_text(measurement.null_sink_bytes_per_second)}."
+            f"{rate_text(measurement.null_sink_bytes_per_second)}{_probability(measurement)}."
         )
+    yield from _shaped(measurement)
+    yield from _changes(measurement)
+    if measurement.request_latency:
+        yield _tail(measurement.request_latency)
     if measurement.num_ranks > 1:
         waited = 1 - first / last
         yield f"The fastest rank finished {percent_text(waited)} before the slowest; the job waits for the slowest."
+
+
+def _probability(measurement: Measurement) -> str:
+    sure = (measurement.limit_probabilities or {}).get("storage")
+    return "" if sure is None else f" (probability {sure:.2f})"
+
+
+def _shaped(measurement: Measurement) -> Iterator[str]:
+    """What a shape of the workload's own adds."""
+    shape = measurement.shape
+    if shape is None:
+        return
+    if shape.restore is not None:
+        yield _restored(measurement, shape)
+    if shape.targets is not None:
+        yield _spread(shape, shape.targets)
+    if shape.resharding is not None:
+        yield _resharded(measurement, shape.resharding)
+    if shape.deletion_seconds is not None:
+        yield _deleted(shape, shape.deletion_seconds)
+    if shape.beside is not None:
+        yield _beside(measurement, shape.beside)
+
+
+def _restored(measurement: Measurement, shape: WorkloadShape) -> str:
+    """Who read, and what the others got."""
+    who = f"{shape.num_replicas} replicas restored"
+    if not shape.exchanged_bytes or shape.exchange_seconds is None:
+        return f"{who} the same files ({shape.restore}): each was read {shape.num_replicas} times."
+    num_reading = shape.num_reading_ranks or measurement.num_ranks
+    return (
+        f"{who} ({shape.restore}): {_count(num_reading, 'rank')} read each byte once, then the ranks passed on "
+        f"{bytes_text(shape.exchanged_bytes)} in {seconds_text(shape.exchange_seconds)}, which the time includes."
+    )
+
+
+def _spread(shape: WorkloadShape, targets: Sequence[SpreadTarget]) -> str:
+    """What each target gave, and for which all waited."""
+    rates = ", ".join(f"{each.path} {rate_text(each.bytes_per_second)}" for each in targets)
+    slow = " and ".join(shape.slow_targets or [])
+    waited = f" Slow: {slow}; all ranks waited for it." if slow else " None was slow."
+    return f"By target: {rates}; in sum {rate_text(shape.targets_bytes_per_second or 0.0)}.{waited}"
+
+
+def _resharded(measurement: Measurement, resharding: Resharding) -> str:
+    """What another number of ranks made of it."""
+    loss = percent_text(resharding.loss_fraction) if resharding.loss_fraction > 0 else "nothing"
+    return (
+        f"{_count(resharding.num_restoring_ranks, 'rank')} restored what {resharding.num_saving_ranks} had saved, and "
+        f"read {resharding.read_ratio:.3g} x the checkpoint for that. It took "
+        f"{seconds_text(statistics.median(measurement.seconds))}, and "
+        f"{seconds_text(statistics.median(resharding.as_saved_seconds))} by the ranks that saved: resharding lost "
+        f"{loss} of that rate."
+    )
+
+
+def _deleted(shape: WorkloadShape, seconds: float) -> str:
+    when = "and the save waited for it" if shape.deletion == "in-save" else "beside the next save"
+    return (
+        f"{_count(shape.retained_checkpoints or 1, 'checkpoint')} stayed while the next was written. "
+        f"Removing the oldest took {seconds_text(seconds)}, {when}."
+    )
+
+
+def _beside(measurement: Measurement, company: Company) -> str:
+    """What each of two lost to the other."""
+    alone, together = (_rate(statistics.median(rates), company.unit) for rates in (company.alone_rates, company.rates))
+    return (
+        f"Beside the saves ran {company.name}: {alone} alone, {together} with a save: lost "
+        f"{percent_text(company.loss_fraction)}. The save took {seconds_text(statistics.median(measurement.seconds))}, "
+        f"and {seconds_text(statistics.median(company.save_alone_seconds))} alone: it lost "
+        f"{percent_text(company.save_loss_fraction)} of its rate."
+    )
+
+
+def _rate(rate: float, unit: str) -> str:
+    return rate_text(rate) if unit == "bytes" else f"{rate:.4g} {unit}/s"
+
+
+def _changes(measurement: Measurement) -> Iterator[str]:
+    fall, sustained = measurement.fall, measurement.headline_bytes_per_second
+    if fall is not None and sustained < measurement.bytes_per_second:
+        yield (
+            f"After {bytes_text(fall.after_bytes)} the {measurement.operation} fell from "
+            f"{rate_text(fall.before_bytes_per_second)} to {rate_text(fall.after_bytes_per_second)}, as where a cache "
+            f"is full. Sustained: {rate_text(sustained)}. This is the bandwidth in the table."
+        )
+
+
+def _tail(latency: RequestLatency) -> str:
+    slowest = latency.slowest
+    return (
+        f"Half of the {latency.num_requests:,} requests took up to {seconds_text(latency.p50_seconds)}, 99 % up to "
+        f"{seconds_text(latency.p99_seconds)}. The slowest step was {slowest.phase} by {slowest.title} "
+        f"in repetition {slowest.repetition}: {seconds_text(slowest.seconds)}, at byte "
+        f"{slowest.offset_bytes:,} of {slowest.file}."
+    )
 
 
 def _interval(measurement: Measurement) -> str:

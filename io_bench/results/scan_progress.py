@@ -46,12 +46,9 @@ class ScanProgress:
         self._steps_done = self._num_steps
         for measurement in measurements:
             best, _ = self._best.get(measurement.operation, (0.0, ""))
-            if measurement.is_of_storage and measurement.bytes_per_second > best:
-                self._best[measurement.operation] = (measurement.bytes_per_second, self._title)
-        rates = ", ".join(
-            f"{each.operation} {rate_text(each.bytes_per_second)}{'' if each.is_of_storage else ' from the page cache'}"
-            for each in measurements
-        )
+            if measurement.is_of_storage and measurement.headline_bytes_per_second > best:
+                self._best[measurement.operation] = (measurement.headline_bytes_per_second, self._title)
+        rates = ", ".join(map(_rate, measurements))
         return f"{self._count}  {self._title}: {rates}{self._left}"
 
     def __rich__(self) -> RenderableType:
@@ -85,3 +82,8 @@ class ScanProgress:
         if not 0 < fraction < 1:
             return ""
         return f", {seconds_text((self._clock() - self._started) * (1 - fraction) / fraction)} left"
+
+
+def _rate(measurement: Measurement) -> str:
+    of_memory = "" if measurement.is_of_storage else " from the page cache"
+    return f"{measurement.operation} {rate_text(measurement.headline_bytes_per_second)}{of_memory}"

@@ -10,11 +10,11 @@ from rich.text import Text
 
 from sizing.charts.scan import series_name
 from sizing.storage.measurement import BenchmarkResult, Measurement, Operation
-from sizing.units import binary_bytes_text, percent_text, rate_text
+from sizing.units import binary_bytes_text, percent_text, rate_text, seconds_text
 
 _OPERATIONS: tuple[Operation, ...] = ("write", "restore")
 _LEFT = ("engine", "limit")
-_LOADS = ("nodes", "per rank", "block", "threads")
+_LOADS = ("nodes", "per rank", "block", "threads", "stripes", "stripe")
 
 Pair = dict[Operation, Measurement]
 """Write and restore of one configuration."""
@@ -53,7 +53,8 @@ def _caption(result: BenchmarkResult, names: Sequence[str]) -> str:
     """What the columns mean."""
     tax = "; tax: bandwidth lost against direct, in the write" if "tax" in names else ""
     memory = "" if all(each.is_of_storage for each in result.measurements) else "; in brackets: from the page cache"
-    return f"medians; limit: what limited the write{tax}{memory}"
+    tail = "; p99.9: of the requests of the write" if "p99.9" in names else ""
+    return f"medians{tail}; limit: what limited the write{tax}{memory}"
 
 
 def scan_sentences(result: BenchmarkResult) -> list[str]:
@@ -76,7 +77,7 @@ def grouped(warnings: Iterable[str]) -> list[str]:
 def best_of(measurements: Sequence[Measurement], operation: Operation) -> Measurement | None:
     """The fastest that came from storage."""
     of_storage = [m for m in measurements if m.operation == operation and m.is_of_storage]
-    return max(of_storage, key=lambda m: m.bytes_per_second, default=None)
+    return max(of_storage, key=lambda m: m.headline_bytes_per_second, default=None)
 
 
 def _pairs(measurements: Sequence[Measurement]) -> Iterator[Pair]:
@@ -114,11 +115,15 @@ def _setting_cells(measurement: Measurement) -> Iterator[tuple[str, Text]]:
     yield "per rank", Text(binary_bytes_text(measurement.payload_bytes_per_rank or measurement.bytes_per_rank))
     yield "block", Text("" if block_bytes is None else binary_bytes_text(block_bytes))
     yield "threads", Text(str(measurement.threads_per_rank or ""))
+    yield "stripes", Text(str(measurement.stripe_count or ""))
+    yield "stripe", Text("" if measurement.stripe_bytes is None else binary_bytes_text(measurement.stripe_bytes))
 
 
 def _limit_cells(write: Measurement | None) -> Iterator[tuple[str, Text]]:
     """What the write was limited by, and what its engine costs."""
     tax = write.software_tax_fraction if write else None
+    latency = write.request_latency if write else None
+    yield "p99.9", Text(seconds_text(latency.p999_seconds) if latency else "")
     yield "limit", Text((write.limited_by or "") if write else "")
     yield "tax", Text("" if tax is None else percent_text(tax))
 
@@ -126,7 +131,7 @@ def _limit_cells(write: Measurement | None) -> Iterator[tuple[str, Text]]:
 def _rate(measurement: Measurement | None) -> str:
     if measurement is None:
         return ""
-    rate = rate_text(measurement.bytes_per_second)
+    rate = rate_text(measurement.headline_bytes_per_second)
     return rate if measurement.is_of_storage else f"({rate})"
 
 
@@ -135,7 +140,7 @@ def _said(measurements: Sequence[Measurement], operation: Operation) -> Iterator
     if best is None:
         return
     yield (
-        f"The fastest {operation} was {rate_text(best.bytes_per_second)}: {series_name(best, measurements)}, "
+        f"The fastest {operation} was {rate_text(best.headline_bytes_per_second)}: {series_name(best, measurements)}, "
         f"{_count(best.num_ranks, 'rank')} on {_count(best.num_nodes, 'node')}."
     )
     alike = [m.num_ranks for m in measurements if m.operation == operation and _line(m) == _line(best)]
@@ -150,6 +155,8 @@ def _line(measurement: Measurement) -> tuple[str | int | None, ...]:
         measurement.payload_bytes_per_rank,
         measurement.block_bytes,
         measurement.threads_per_rank,
+        measurement.stripe_count,
+        measurement.stripe_bytes,
     )
 
 

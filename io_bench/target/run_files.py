@@ -6,10 +6,16 @@ from collections.abc import Iterable
 from typing import BinaryIO, Protocol
 
 from io_bench.target.transfer import Transfer
+from io_bench.timing.request_log import RequestLog
 
 
 class RunFiles(Protocol):
-    """Files by name, of which each rank removes its own. Methods raise OSError."""
+    """Files by name, of which each rank removes its own. Methods raise OSError.
+
+    `log` hears of every request to the files that are created and opened from then on.
+    """
+
+    log: RequestLog
 
     @property
     def title(self) -> str:
@@ -17,6 +23,12 @@ class RunFiles(Protocol):
 
     def location(self, name: str) -> str:
         """Where one of them is, for people."""
+
+    def numbered(self, number: int) -> RunFiles:
+        """The same place with a number before every name: for one of several checkpoints beside each other.
+
+        What is created there is removed with all that this rank created.
+        """
 
     def tune(self, transfer: Transfer | None) -> None:
         """From here on, move files in this way."""
@@ -68,6 +80,13 @@ class RunFiles(Protocol):
 
     def disown(self, name: str) -> None:
         """Leave a file out of `remove_created`: it goes last."""
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Leave files of any rank where they are, as evidence: nothing removes them until the user does."""
+
+    @property
+    def kept(self) -> frozenset[str]:
+        """The files to be left as evidence."""
 
     def unmake(self) -> None:
         """Remove the place, which is empty."""

@@ -6,7 +6,8 @@ import importlib.util
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from io_bench.validation.tiny_llama import TINY
+from io_bench.validation.tiny_llama import TINY, TINY_MIXTURE
+from sizing.model import Architecture
 from sizing.scenario import Scenario, scenario_from
 
 Kind = Literal["fsdp", "full", "safetensors", "tensor-parallel", "deepspeed"]
@@ -22,6 +23,7 @@ class Case:
     training: dict[str, Any] = field(default_factory=dict)
     parallelism: dict[str, Any] = field(default_factory=dict)
     checkpoint: dict[str, Any] = field(default_factory=dict)
+    architecture: Architecture = TINY
 
     @property
     def dtype(self) -> str:
@@ -32,7 +34,7 @@ class Case:
         """The question whose answer is compared."""
         return scenario_from(
             {
-                "model": {"architecture": TINY.model_dump(exclude_none=True)},
+                "model": {"architecture": self.architecture.model_dump(exclude_none=True)},
                 "training": self.training,
                 "parallelism": self.parallelism,
                 "checkpoint": self.checkpoint,
@@ -41,6 +43,9 @@ class Case:
 
 
 _WEIGHTS_ALONE = {"master": None, "moments": None}
+
+_FEW_EXPERTS = TINY_MIXTURE.model_copy(update={"num_experts": 4})
+"""Fewer than ranks, so that FSDP cuts the width of each."""
 
 CASES = (
     *(
@@ -52,7 +57,47 @@ CASES = (
         for ranks in (1, 2, 4)
     ),
     Case("HSDP, DCP, 2 copies of 2 shards", "fsdp", 4, {"framework": "fsdp2"}, {"data": 4, "shard_group": 2}),
-    Case("gathered, torch.save, 2 ranks", "full", 2, {"framework": "fsdp2"}, {"data": 2}, {"format": "full"}),
+    *(
+        Case(f"{name}, DCP", "fsdp", ranks, {"framework": "fsdp2"}, degrees)
+        for name, ranks, degrees in (
+            ("FSDP2 2 x tensor 2", 4, {"data": 2, "tensor": 2}),
+            ("FSDP2 3 x tensor 2", 6, {"data": 3, "tensor": 2}),
+            ("FSDP2 2 x context 2 x tensor 2", 8, {"data": 2, "context": 2, "tensor": 2}),
+            ("FSDP2 2 x pipeline 2", 4, {"data": 2, "pipeline": 2}),
+            ("HSDP 2 x 2 x tensor 2", 8, {"data": 4, "shard_group": 2, "tensor": 2}),
+            (
+                "FSDP2 2 x tensor 2 x pipeline 2, torchtitan's stages",
+                8,
+                {
+                    "data": 2,
+                    "tensor": 2,
+                    "pipeline": 2,
+                    "embedding_counts_as_layer": True,
+                    "loss_counts_as_layer": True,
+                },
+            ),
+        )
+    ),
+    *(
+        Case(f"{name}, DCP", "fsdp", 8, {"framework": "fsdp2"}, degrees, architecture=architecture)
+        for name, degrees, architecture in (
+            ("FSDP2 8 x expert 4", {"data": 8, "expert": 4}, TINY_MIXTURE),
+            ("FSDP2 8 x expert 2 of 4 experts", {"data": 8, "expert": 2}, _FEW_EXPERTS),
+            ("FSDP2 4 x tensor 2 x expert 2", {"data": 4, "tensor": 2, "expert": 2, "expert_tensor": 1}, TINY_MIXTURE),
+            ("HSDP 2 x 4 x expert 2", {"data": 8, "shard_group": 4, "expert": 2}, TINY_MIXTURE),
+        )
+    ),
+    *(
+        Case(
+            f"gathered{over}, torch.save, {ranks} ranks",
+            "full",
+            ranks,
+            {"framework": "fsdp2"},
+            degrees,
+            {"format": "full"},
+        )
+        for over, ranks, degrees in (("", 2, {"data": 2}), (" over tensor 2", 4, {"data": 2, "tensor": 2}))
+    ),
     Case(
         "weights, safetensors",
         "safetensors",
@@ -70,16 +115,38 @@ CASES = (
     ),
 )
 
-DEEPSPEED_CASES = tuple(
-    Case(
-        f"DeepSpeed ZeRO-{stage}, {precision.removesuffix('-mixed')}, 2 ranks",
-        "deepspeed",
-        2,
-        {"framework": "deepspeed", "precision": precision},
-        {"data": 2, "zero_stage": stage},
-    )
-    for precision in ("bf16-mixed", "fp16-mixed", "fp32")
-    for stage in range(4)
+DEEPSPEED_CASES = (
+    *(
+        Case(
+            f"DeepSpeed ZeRO-{stage}, {precision.removesuffix('-mixed')}, 2 ranks",
+            "deepspeed",
+            2,
+            {"framework": "deepspeed", "precision": precision},
+            {"data": 2, "zero_stage": stage},
+        )
+        for precision in ("bf16-mixed", "fp16-mixed", "fp32")
+        for stage in range(4)
+    ),
+    *(
+        Case(
+            f"DeepSpeed ZeRO-{stage}, {precision.removesuffix('-mixed')}, {name}",
+            "deepspeed",
+            4,
+            {"framework": "deepspeed", "precision": precision},
+            degrees | {"zero_stage": stage},
+            architecture=architecture,
+        )
+        for name, degrees, architecture, saves in (
+            ("2 x pipeline 2", {"data": 2, "pipeline": 2}, TINY, (("bf16-mixed", 0), ("fp16-mixed", 0), ("fp32", 1))),
+            (
+                "4 x expert 2",
+                {"data": 4, "expert": 2},
+                TINY_MIXTURE,
+                (("bf16-mixed", 0), ("fp16-mixed", 0), ("fp32", 0), ("bf16-mixed", 1), ("fp32", 2)),
+            ),
+        )
+        for precision, stage in saves
+    ),
 )
 """Measured where DeepSpeed is installed, which is no dependency."""
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from rich.table import Table
 
 from io_bench.errors import RunFailed
 from io_bench.validation.cases import Case
+from io_bench.validation.forked_ranks import ForkedRanks
 from sizing.layout.containers import CONTAINERS, container_bytes
 from sizing.report import answer
 from sizing.sized import manifest_of
@@ -23,6 +22,8 @@ from sizing.units import parse_bytes
 TOLERANCE = 0.005
 """Step counters of optimizers and pickled settings, which are not predicted, weigh so much in models as small as
 these."""
+MAX_CHARACTERS = 1000
+"""Of the last words of a rank: a stack of some twenty lines."""
 MAX_SECONDS = 600
 """A tiny model takes seconds; starting DeepSpeed may compile for minutes."""
 EMPTY_BYTES: int = container_bytes(CONTAINERS["torch-zip"], num_files=1, num_tensors=0)
@@ -102,20 +103,34 @@ def _predicted(case: Case) -> Iterator[tuple[str, int]]:
 
 
 def _save(case: Case, folder: Path) -> None:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(case.num_ranks)]
-    with subprocess.Popen(  # noqa: S603  our own module
-        [*command, "-m", "io_bench.validation.saving", case.name, str(folder)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"},
-    ) as launcher:
-        try:
-            _, said = launcher.communicate(timeout=MAX_SECONDS)
-        except subprocess.TimeoutExpired:
-            launcher.terminate()  # it ends its ranks
-            _, said = launcher.communicate()
-            raise RunFailed(f"{case.name} timeout: not saved within {MAX_SECONDS} s: {said[-300:]}") from None
-    if launcher.returncode != 0:
-        reasons = [line for line in said.splitlines() if "Error" in line]
-        raise RunFailed(f"{case.name} could not be saved: {reasons[0] if reasons else said[-300:]}")
+    module = "io_bench.validation.deepspeed_saving" if case.kind == "deepspeed" else "io_bench.validation.saving"
+    try:
+        said = _ranks_of(module).run([case.name, str(folder)], num_ranks=case.num_ranks, max_seconds=MAX_SECONDS)
+    except TimeoutError:
+        raise RunFailed(f"{case.name} timeout: not saved within {MAX_SECONDS} s") from None
+    if said is not None:
+        raise RunFailed(f"{case.name} could not be saved: {reason_in(said)}")
+
+
+def _ranks_of(module: str) -> ForkedRanks:
+    """What starts ranks of a module: one for all cases, as long as it lives."""
+    if module not in _RANKS or not _RANKS[module].is_ready:
+        _RANKS[module] = ForkedRanks(module)
+    return _RANKS[module]
+
+
+_RANKS: dict[str, ForkedRanks] = {}
+
+
+def reason_in(said: str) -> str:
+    """Why a rank failed, in what was said of it and by it: its error, or its last words and the signal that ended it.
+
+    Which rank it was, with its exit code or signal, stands at the end.
+    """
+    error = re.search(r"^[\w.]+Error\b.*", said, re.MULTILINE)
+    if error:
+        return error[0]
+    last_words = re.search(
+        r"^(terminate called|Fatal Python error|free\(\)|malloc|double free|corrupted)", said, re.MULTILINE
+    )
+    return (said[last_words.start() :][:MAX_CHARACTERS] + "\n" if last_words else "") + said[-300:]

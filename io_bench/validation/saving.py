@@ -1,11 +1,10 @@
 """One rank of a case: train the model for one step and save it the way that the case names.
 
-Started by torchrun: python -m io_bench.validation.saving CASE FOLDER
+Started by `forked_ranks`, with CASE and FOLDER.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,33 +15,26 @@ from torch import nn
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict
 from torch.distributed.checkpoint.state_dict_saver import save as save_distributed
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 from io_bench.validation.cases import Case, Kind, available_cases
-from io_bench.validation.tiny_llama import TINY, TinyLlama, train_one_step
+from io_bench.validation.meshes import parallelize, train_stage
+from io_bench.validation.tiny_llama import TinyLlama, train_one_step
 
 
 def save(case: Case, folder: Path) -> None:
     """Train and save, on every rank."""
     torch.manual_seed(0)
-    model = TinyLlama(TINY).to(getattr(torch, case.dtype))
+    model = TinyLlama(case.architecture).to(getattr(torch, case.dtype))
     _PARALLELIZE[case.kind](model, case)
     optimizer = torch.optim.AdamW(model.parameters())
-    train_one_step(model, optimizer, vocab_size=TINY.vocab_size)
-    _SAVE[case.kind](model, optimizer, folder)
-
-
-def _shard(model: TinyLlama, case: Case) -> None:
-    group = case.parallelism.get("shard_group")
-    if group:
-        mesh = init_device_mesh("cpu", (case.num_ranks // group, group), mesh_dim_names=("copy", "shard"))
+    if case.parallelism.get("pipeline", 1) > 1:
+        train_stage(model, case)
+        optimizer.step()
     else:
-        mesh = init_device_mesh("cpu", (case.num_ranks,))
-    for layer in model.layers:
-        fully_shard(layer, mesh=mesh)
-    fully_shard(model, mesh=mesh)
+        train_one_step(model, optimizer, vocab_size=case.architecture.vocab_size)
+    _SAVE[case.kind](model, optimizer, folder)
 
 
 def _cut(model: TinyLlama, case: Case) -> None:
@@ -98,8 +90,8 @@ def _save_weights(model: nn.Module, optimizer: torch.optim.Optimizer, folder: Pa
 
 
 _PARALLELIZE: dict[Kind, Callable[[TinyLlama, Case], None]] = {
-    "fsdp": _shard,
-    "full": _shard,
+    "fsdp": parallelize,
+    "full": parallelize,
     "safetensors": _leave,
     "tensor-parallel": _cut,
 }
@@ -111,18 +103,7 @@ _SAVE: dict[Kind, Callable[[nn.Module, torch.optim.Optimizer, Path], None]] = {
 }
 
 
-def _main(name: str, folder: Path) -> None:
-    case = next(case for case in available_cases() if case.name == name)
-    if case.kind == "deepspeed":
-        from io_bench.validation.deepspeed_saving import save as save_with_deepspeed  # noqa: PLC0415  if it is there
-
-        save_with_deepspeed(case, folder)
-    else:
-        save(case, folder)
-
-
-if __name__ == "__main__":
-    dist.init_process_group("gloo")
-    _main(sys.argv[1], Path(sys.argv[2]))
-    dist.barrier()
-    dist.destroy_process_group()
+def main(arguments: list[str]) -> None:
+    """The work of a rank, in its process group: save the case of that name in that folder."""
+    name, folder = arguments
+    save(next(case for case in available_cases() if case.name == name), Path(folder))

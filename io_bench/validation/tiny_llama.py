@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from torch.nn import functional
 
 from sizing.model import Architecture
@@ -19,6 +20,20 @@ TINY = Architecture(
     tied_embeddings=False,
 )
 """Large enough that containers weigh well under a percent, small enough to train in a second."""
+
+TINY_MIXTURE = Architecture(
+    family="mixtral",
+    hidden_size=256,
+    num_layers=2,
+    num_attention_heads=8,
+    num_kv_heads=4,
+    ffn_hidden_size=704,
+    num_experts=8,
+    num_experts_per_token=2,
+    vocab_size=8000,
+    tied_embeddings=False,
+)
+"""The same with experts in half as many layers."""
 
 
 class Attention(nn.Module):
@@ -56,6 +71,38 @@ class FeedForward(nn.Module):
         return self.down_proj(functional.silu(self.gate_proj(x)) * self.up_proj(x))  # type: ignore[no-any-return]  # as above
 
 
+class Experts(nn.Module):
+    """The routed experts of a layer: each weight is one tensor with the experts along its first dimension."""
+
+    def __init__(self, a: Architecture) -> None:
+        super().__init__()
+        num_experts, hidden, width = a.num_experts or 0, a.hidden_size, a.expert_width
+        self.gate_proj = nn.Parameter(torch.randn(num_experts, width, hidden) / hidden**0.5)
+        self.up_proj = nn.Parameter(torch.randn(num_experts, width, hidden) / hidden**0.5)
+        self.down_proj = nn.Parameter(torch.randn(num_experts, hidden, width) / width**0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The mean of the experts that stand on this rank, each of which sees all tokens."""
+        gate, up, down = (
+            w.to_local() if isinstance(w, DTensor) else w for w in (self.gate_proj, self.up_proj, self.down_proj)
+        )
+        hidden = functional.silu(torch.einsum("bsh,ewh->bsew", x, gate)) * torch.einsum("bsh,ewh->bsew", x, up)
+        return torch.einsum("bsew,ehw->bsh", hidden, down) / gate.shape[0]
+
+
+class Mixture(nn.Module):
+    """Routed experts, scaled by what the router says of the first of them."""
+
+    def __init__(self, a: Architecture) -> None:
+        super().__init__()
+        self.router = nn.Linear(a.hidden_size, a.num_experts or 0, bias=False)
+        self.experts = Experts(a)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Route and compute."""
+        return self.experts(x) * self.router(x).softmax(-1)[..., :1]  # type: ignore[no-any-return]  # as above
+
+
 class Layer(nn.Module):
     """A transformer layer."""
 
@@ -64,7 +111,7 @@ class Layer(nn.Module):
         self.input_layernorm = nn.RMSNorm(a.hidden_size)
         self.self_attn = Attention(a)
         self.post_attention_layernorm = nn.RMSNorm(a.hidden_size)
-        self.mlp = FeedForward(a)
+        self.mlp = Mixture(a) if a.num_experts else FeedForward(a)
 
     def forward(self, x: Tensor) -> Tensor:
         """Attend, then feed forward, each beside a residual."""
@@ -73,27 +120,37 @@ class Layer(nn.Module):
 
 
 class TinyLlama(nn.Module):
-    """The whole model."""
+    """The whole model, or a stage of it: what other stages hold is None, and layers keep their numbers."""
 
     def __init__(self, a: Architecture) -> None:
         super().__init__()
-        self.embed_tokens = nn.Embedding(a.vocab_size, a.hidden_size)
-        self.layers = nn.ModuleList(Layer(a) for _ in range(a.num_layers))
-        self.norm = nn.RMSNorm(a.hidden_size)
-        self.lm_head = nn.Linear(a.hidden_size, a.vocab_size, bias=False)
+        self.embed_tokens: nn.Embedding | None = nn.Embedding(a.vocab_size, a.hidden_size)
+        self.layers = nn.ModuleDict({str(layer): Layer(a) for layer in range(a.num_layers)})
+        self.norm: nn.RMSNorm | None = nn.RMSNorm(a.hidden_size)
+        self.lm_head: nn.Linear | None = nn.Linear(a.hidden_size, a.vocab_size, bias=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """The next token's logits."""
-        x = self.embed_tokens(tokens)
-        for layer in self.layers:
+        """The next token's logits; a stage takes what the one before it gives."""
+        x = tokens if self.embed_tokens is None else self.embed_tokens(tokens)
+        for layer in self.layers.values():
             x = layer(x)
-        return self.lm_head(self.norm(x))  # type: ignore[no-any-return]  # as above
+        x = x if self.norm is None else self.norm(x)
+        return x if self.lm_head is None else self.lm_head(x)
+
+
+def random_tokens(*, vocab_size: int) -> Tensor:
+    """Two sequences, the same on every rank; with the token after the last."""
+    return torch.randint(0, vocab_size, (2, 17), generator=torch.Generator().manual_seed(0))
+
+
+def loss_of(logits: Tensor, tokens: Tensor) -> Tensor:
+    """How badly the tokens are predicted."""
+    return functional.cross_entropy(logits.float().flatten(0, 1), tokens.flatten())
 
 
 def train_one_step(model: nn.Module, optimizer: torch.optim.Optimizer, *, vocab_size: int) -> None:
     """One step of the optimizer on random tokens, so that it has its state."""
-    tokens = torch.randint(0, vocab_size, (2, 16), generator=torch.Generator().manual_seed(0))
-    loss = functional.cross_entropy(model(tokens[:, :-1]).float().flatten(0, 1), tokens[:, 1:].flatten())
-    loss.backward()  # type: ignore[no-untyped-call]  # torch has no type for it
+    tokens = random_tokens(vocab_size=vocab_size)
+    loss_of(model(tokens[:, :-1]), tokens[:, 1:]).backward()  # type: ignore[no-untyped-call]  # torch has no type for it
     optimizer.step()
     optimizer.zero_grad()

@@ -15,13 +15,17 @@ from service.errors import MissingScope, NotAuthenticated
 from service.telemetry.logs import REQUEST_ID
 
 INCLUDED: dict[Scope, tuple[Scope, ...]] = {
-    "publish": ("publish",),
-    "write": ("publish", "write"),
-    "admin": ("publish", "write", "admin"),
+    "read": ("read",),
+    "publish-only": ("publish-only",),
+    "publish": ("read", "publish-only", "publish"),
+    "write": ("read", "publish-only", "publish", "write"),
+    "admin": ("read", "publish-only", "publish", "write", "admin"),
 }
 """The scopes that each scope includes."""
+SYSTEMS = "/v1/storage-systems"
+"""Beyond it, and its name, stands what belongs to one storage system."""
 
-_bearer = HTTPBearer(auto_error=False, description="A token from `ckpt-serve token create`")
+BEARER = HTTPBearer(auto_error=False, description="A token from `ckpt-serve token create`")
 
 
 async def database_of(request: Request) -> Database:
@@ -34,21 +38,35 @@ OpenDatabase = Annotated[Database, Depends(database_of)]
 
 @dataclass(frozen=True, slots=True)
 class TokenWith:
-    """A dependency: who holds the token of the request, which must have a scope if one is named."""
+    """A dependency: who holds the token of the request, which must have a scope, and be for the storage system."""
 
-    scope: Scope | None = None
+    scope: Scope
+
+    @property
+    def stores(self) -> bool:
+        """Whether who has the scope changes what is stored."""
+        return self.scope != "read"
 
     def __call__(
-        self, request: Request, _: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)] = None
+        self, request: Request, _: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)] = None
     ) -> Actor:
         """The holder. Raises NotAuthenticated or MissingScope."""
         actor = holder_of(request)
         held = actor.token.scope if actor.token else None
-        if self.scope is not None and (held is None or self.scope not in INCLUDED[held]):
+        if held is None or self.scope not in INCLUDED[held]:
             raise MissingScope.of(
                 "scope", f"must include {self.scope}", value=held, remedy="use a token with this scope"
             )
+        self._require_system(request, actor)
         return actor
+
+    def _require_system(self, request: Request, actor: Actor) -> None:
+        """Refuse what a token limited to storage systems is not for: others, and what is stored beside them."""
+        path: str = request.scope["route"].path
+        if path.startswith(f"{SYSTEMS}/"):
+            actor.require_system(request.path_params["name"])
+        elif self.stores and path != SYSTEMS:  # which has the name in its body
+            actor.require_system("none")
 
 
 def holder_of(request: Request) -> Actor:
@@ -73,6 +91,6 @@ def _database_of(request: Request) -> Database:
     return database
 
 
-Publisher = Annotated[Actor, Depends(TokenWith("publish"))]
+Publisher = Annotated[Actor, Depends(TokenWith("publish-only"))]
 Writer = Annotated[Actor, Depends(TokenWith("write"))]
 Admin = Annotated[Actor, Depends(TokenWith("admin"))]

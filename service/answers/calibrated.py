@@ -9,16 +9,28 @@ from service.database.calibrations import calibration_of_id
 from sizing.errors import InvalidInput
 from sizing.explore.clusters.cluster_scenario import ClusterScenario
 from sizing.explore.comparisons.comparison_request import ComparisonRequest
+from sizing.explore.decisions.decision_request import DecisionRequest
 from sizing.explore.layouts.layouts_request import LayoutsRequest
+from sizing.explore.rematerializations.rematerialization_request import RematerializationRequest
 from sizing.explore.scenario_simulation import ScenarioSimulation
 from sizing.explore.sensitivities.sensitivity_request import SensitivityRequest
+from sizing.explore.stages.stages_request import StagesRequest
+from sizing.explore.techniques.techniques_report import TechniquesRequest
 from sizing.scenario import Scenario
 from sizing.storage.storage import Storage
 
 MAX_CALIBRATIONS = 100
 """Of one sweep."""
 
-_Question = TypeVar("_Question", ScenarioSimulation, LayoutsRequest, SensitivityRequest)
+_Question = TypeVar(
+    "_Question",
+    ScenarioSimulation,
+    LayoutsRequest,
+    RematerializationRequest,
+    SensitivityRequest,
+    StagesRequest,
+    TechniquesRequest,
+)
 
 
 def with_calibration(database: Database, scenario: Scenario) -> Scenario:
@@ -33,6 +45,14 @@ def comparison_with_calibrations(database: Database, request: ComparisonRequest)
         named.model_copy(update={"scenario": with_calibration(database, named.scenario)}) for named in request.scenarios
     )
     return request.model_copy(update={"scenarios": scenarios})
+
+
+def decision_with_calibrations(database: Database, request: DecisionRequest) -> DecisionRequest:
+    """The same of each offer of a decision."""
+    offers = tuple(
+        offer.model_copy(update={"storage": _with_calibration(database, offer.storage)}) for offer in request.offers
+    )
+    return request.model_copy(update={"offers": offers})
 
 
 def cluster_with_calibration(database: Database, scenario: ClusterScenario) -> ClusterScenario:

@@ -2,103 +2,126 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import functools
+from collections.abc import Callable
 from typing import Any
 
+from pydantic import BaseModel, ValidationError
+
+from service.reports import since
 from service.reports.asked import Asked
-from service.reports.forms import Answer, made
+from service.reports.forms import FORMS, Answer, made
+from service.reports.spreadsheet import table_text
 from service_client.documents import ReportForm
+from sizing.charts import rendering
 from sizing.explore.clusters.cluster_answer import cluster_report
 from sizing.explore.clusters.cluster_scenario import ClusterScenario
 from sizing.explore.comparisons.comparison import comparison_of
 from sizing.explore.comparisons.comparison_request import ComparisonRequest
+from sizing.explore.decisions.decision import decision_of
+from sizing.explore.decisions.decision_request import DecisionRequest
+from sizing.explore.layouts.best import laid_out_scenario
 from sizing.explore.layouts.layouts_request import LayoutsRequest
 from sizing.explore.layouts.ranking import layouts_of
+from sizing.explore.rematerializations.rematerialization import rematerialization_of
+from sizing.explore.rematerializations.rematerialization_request import RematerializationRequest
 from sizing.explore.requirements.solver import requirements_of
 from sizing.explore.scenario_simulation import ScenarioSimulation, simulated
 from sizing.explore.sensitivities.sensitivity import sensitivity_of
 from sizing.explore.sensitivities.sensitivity_request import SensitivityRequest
+from sizing.explore.stages.stages import stages_of
+from sizing.explore.stages.stages_request import StagesRequest
 from sizing.explore.sweeps.sweep import sweep
-from sizing.explore.sweeps.sweep_report import SweepReport
-from sizing.report import answer
+from sizing.explore.techniques.techniques_report import TechniquesRequest, techniques_of
+from sizing.report import SizingReport, answer
 from sizing.reports.document import (
+    Document,
     cluster_document,
     comparison_document,
+    decision_document,
     layouts_document,
+    rematerialization_document,
     requirements_document,
     sensitivity_document,
     simulation_document,
     sizing_document,
+    stages_document,
     sweep_document,
+    techniques_document,
 )
 from sizing.scenario import Scenario
-from sizing.storage.calibration import calibrate
+from sizing.storage.calibration import Calibration, agreeing, calibrate
 from sizing.storage.measurement import BenchmarkResult
 
-
-def requirements_in(form: ReportForm, scenario: Scenario) -> bytes:
-    """The RequirementsReport of a scenario, in one of its forms."""
-    report = requirements_of(scenario)
-    return made(form, Answer(report, lambda: requirements_document(report)))
-
-
-def comparison_in(form: ReportForm, request: ComparisonRequest) -> bytes:
-    """The ComparisonReport of scenarios side by side, in one of its forms."""
-    report = comparison_of(request)
-    return made(form, Answer(report, lambda: comparison_document(report)))
-
-
-def sensitivity_in(form: ReportForm, request: SensitivityRequest) -> bytes:
-    """The SensitivityReport of a scenario's given inputs, in one of its forms."""
-    report = sensitivity_of(request)
-    return made(form, Answer(report, lambda: sensitivity_document(report)))
+_EXPLORATIONS: dict[type[BaseModel], tuple[Callable[[Any], BaseModel], Callable[[Any], Document]]] = {
+    Scenario: (requirements_of, requirements_document),
+    ComparisonRequest: (comparison_of, comparison_document),
+    DecisionRequest: (decision_of, decision_document),
+    SensitivityRequest: (sensitivity_of, sensitivity_document),
+    TechniquesRequest: (techniques_of, techniques_document),
+    ClusterScenario: (cluster_report, cluster_document),
+    LayoutsRequest: (layouts_of, layouts_document),
+    RematerializationRequest: (rematerialization_of, rematerialization_document),
+    StagesRequest: (stages_of, stages_document),
+    ScenarioSimulation: (simulated, simulation_document),
+}
+"""By the kind of question: what answers it, and what puts the report in words for a page."""
 
 
-def cluster_in(form: ReportForm, scenario: ClusterScenario) -> bytes:
-    """The ClusterReport of many jobs, in one of its forms."""
-    report = cluster_report(scenario)
-    return made(form, Answer(report, lambda: cluster_document(report)))
-
-
-def layouts_in(form: ReportForm, request: LayoutsRequest) -> bytes:
-    """The LayoutsReport of a scenario's model on its GPUs, in one of its forms."""
-    report = layouts_of(request)
-    return made(form, Answer(report, lambda: layouts_document(report)))
-
-
-def simulation_in(form: ReportForm, question: ScenarioSimulation) -> bytes:
-    """The SimulationReport of a scenario's run, in one of its forms."""
-    report = simulated(question)
-    return made(form, Answer(report, lambda: simulation_document(report)))
+def exploration_in(form: ReportForm, question: BaseModel) -> bytes:
+    """The report that answers a question of this kind, in one of its forms."""
+    answered, worded = _EXPLORATIONS[type(question)]
+    report = answered(question)
+    return made(form, Answer(report, lambda: worded(report)))
 
 
 def sweep_in(form: ReportForm, document: dict[str, Any]) -> bytes:
     """The SweepReport of a SweepRequest document, in one of its forms; as CSV its rows alone."""
     report = sweep(document)
     if form == "csv":
-        return _rows_csv(report)
+        return table_text(report.columns, report.rows, line_end="\n").encode()
     return made(form, Answer(report, lambda: sweep_document(report)))
 
 
 def sizing_in(form: ReportForm, asked: Asked, scenario: Scenario) -> bytes:
     """The answer of today to a scenario, in one of its forms."""
-    report = answer(scenario)
-    return made(
-        form,
-        Answer(report, lambda: sizing_document(scenario, report, title=asked.name, asked=asked.document), asked.origin),
-    )
+    found = laid_out_scenario(scenario)
+    report = answer(found.scenario, assumed=found.assumed, nothing_fits=found.nothing_fits)
+    return sizing_report_in(form, asked, found.scenario, report)
 
 
-def calibration_json(documents: list[str], engine: str | None) -> bytes:
-    """The Calibration that result documents give."""
-    results = [BenchmarkResult.model_validate_json(document) for document in documents]
-    return calibrate(results, engine=engine).model_dump_json().encode()
+def sizing_report_in(form: ReportForm, asked: Asked, scenario: Scenario, report: SizingReport) -> bytes:
+    """The report that answers a scenario, in one of its forms."""
+    worded = functools.partial(sizing_document, scenario, report, title=asked.name, asked=asked.document)
+    origin = since.origin(asked, report.model_dump(mode="json")) if asked.saved_at and FORMS[form].has_charts else ""
+    return made(form, Answer(report, worded, origin))
 
 
-def _rows_csv(report: SweepReport) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(report.columns)
-    writer.writerows(report.rows)
-    return text.getvalue().encode()
+class Fitted(BaseModel):
+    """A calibration, and why runs are left out of it, by their ids."""
+
+    calibration: Calibration
+    left_out: dict[str, str]
+
+
+def fitted_json(documents: dict[str, str], engine: str | None, *, named: bool) -> bytes:
+    """What result documents give, by the ids of their runs, the newest first.
+
+    What this version cannot read is left out, and unless the runs were `named` by who asks, what contradicts others.
+    """
+    left_out: dict[str, str] = {}
+    results = []
+    for run_id, document in documents.items():
+        try:
+            results.append(BenchmarkResult.model_validate_json(document))
+        except ValidationError:
+            left_out[run_id] = "cannot be read by this version"
+    if not named:
+        results, contradicting = agreeing(results, engine=engine)
+        left_out |= {run_id: f"contradicts others: {text}" for run_id, text in contradicting.items()}
+    return Fitted(calibration=calibrate(results, engine=engine), left_out=left_out).model_dump_json().encode()
+
+
+def vega_script() -> bytes:
+    """The libraries that draw charts in a browser. Raises NotInstalled without the extra `charts`."""
+    return rendering.script().encode()

@@ -10,11 +10,11 @@ from sqlalchemy.exc import DBAPIError
 
 from service.cli.backups import backup, restore
 from service.cli.flags import as_given, settings_of, with_settings
+from service.cli.migration import migrate
 from service.cli.tokens import token_app
 from service.database import open_database
 from service.database.connection import reason_of
 from service.errors import CannotServe
-from service.server.listening import listen, prepared, url_of
 from service.settings import Settings
 from sizing.cli.console import Verbs, program_app
 from sizing.errors import InvalidInput
@@ -40,7 +40,7 @@ app = program_app(
     no_args_is_help=False,
 )
 app.add_typer(token_app, name="token")
-for verb in (backup, restore):
+for verb in (migrate, backup, restore):
     app.command()(verb)
 
 
@@ -51,6 +51,8 @@ def ckpt_serve(context: typer.Context, **flags: str | bool | None) -> None:
     if context.invoked_subcommand is not None:
         return
     settings = settings_of(**{name: value for name, value in flags.items() if name in Settings.model_fields})
+    from service.server.listening import listen, prepared, url_of  # noqa: PLC0415 - no command needs the routes
+
     with listen(settings.host, settings.port) as listener:
         serve = prepared(settings)
         typer.echo(f"Database {open_database(settings.database_url).name}")

@@ -39,6 +39,7 @@ def _flag_of(field: str) -> str:
 def _help(setting: str) -> str:
     field = Settings.model_fields[setting]
     default = "a file in the data directory" if field.default_factory else field.default
+    default = "none" if default == "" else default
     return f"{field.description}. Environment: {variable_of(setting)}. Default: {default}."
 
 

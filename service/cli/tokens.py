@@ -27,22 +27,26 @@ def token_create(
     expires: Annotated[
         str | None, typer.Option(metavar="TIME", help="Time until the token expires, such as 90d. Default: never.")
     ] = None,
+    systems: Annotated[
+        str | None,
+        typer.Option(metavar="NAMES", help="Storage systems that it is for, such as scratch,home. Default: all."),
+    ] = None,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Create a token and print it. It is shown only once."""
-    new = validated(
-        tokens.NewToken, lambda: tokens.NewToken.model_validate({"name": name, "scope": scope, "expires": expires})
-    )
+    names = systems.split(",") if systems is not None else []
+    asked = {"name": name, "scope": scope, "expires": expires, "systems": names}
+    new = validated(tokens.NewToken, lambda: tokens.NewToken.model_validate(asked))
     typer.echo(tokens.create_token(_database(context, database_url), new))
 
 
 @token_app.command("list")
 def token_list(context: typer.Context, database_url: DatabaseUrl = None) -> None:
     """List the tokens, without their secrets."""
-    table = Table("name", "scope", "state", "created", "expires", box=box.SIMPLE_HEAD)
+    table = Table("name", "scope", "state", "created", "expires", "storage systems", box=box.SIMPLE_HEAD)
     for row in tokens.list_tokens(_database(context, database_url)):
         moments = (f"{moment:%Y-%m-%d %H:%M} UTC" if moment else "-" for moment in (row.created_at, row.expires_at))
-        table.add_row(row.name, row.scope, row.state, *moments)
+        table.add_row(row.name, row.scope, row.state, *moments, ", ".join(row.systems or ["all"]))
     Console(highlight=False).print(table)
 
 

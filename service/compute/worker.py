@@ -10,9 +10,9 @@ import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
-from typing import Any
+from typing import Any, NotRequired, TypedDict, Unpack
 
-from service.errors import Busy, TakesTooLong
+from service.errors import TakesTooLong, busy
 from service.processes import SPAWNING, end_with_parent
 from sizing.errors import InvalidInput, Problem
 from sizing.units import binary_bytes_text
@@ -24,26 +24,43 @@ SECONDS_TO_END = 5.0
 _OUT_OF_MEMORY = errno.ENOMEM
 """The exit code of a process that reached its limit of memory."""
 
+SMALLER_QUESTIONS = "split it into smaller questions"
+"""What helps where a question takes too much."""
+
 _log = logging.getLogger(__name__)
+
+
+class ComputeLimits(TypedDict):
+    """What a process may take for one question."""
+
+    max_seconds: float
+    max_bytes: int
+    when_too_slow: NotRequired[str]
+    """What to do where it takes longer."""
 
 
 class ComputeWorker:
     """One process, started when it is first asked, and again after it was stopped."""
 
-    def __init__(self, *, max_seconds: float, max_bytes: int) -> None:
-        self._max_seconds = max_seconds
-        self._max_bytes = max_bytes
+    def __init__(self, **limits: Unpack[ComputeLimits]) -> None:
+        self._max_seconds = limits["max_seconds"]
+        self._max_bytes = limits["max_bytes"]
+        self._when_too_slow = limits.get("when_too_slow", SMALLER_QUESTIONS)
         self._process: SpawnProcess | None = None
         self._connection: Connection[Any, Any] | None = None
+        self._is_given_up = False
 
     def ask(self, function: Callable[..., bytes], arguments: tuple[object, ...]) -> bytes:
         """What the function returns there."""
+        self._is_given_up = False
         try:
             connection = self._started()
+            if self._is_given_up:
+                raise busy()
             connection.send((function, arguments))
             if not connection.poll(self._max_seconds):
                 self.stop()
-                raise _too_much(f"takes longer than {self._max_seconds:g} seconds")
+                raise _too_much(f"takes longer than {self._max_seconds:g} seconds", self._when_too_slow)
             answer, refusal, failure = connection.recv()
         except (EOFError, OSError):
             raise self._end() from None
@@ -59,9 +76,17 @@ class ComputeWorker:
         process, connection = self._process, self._connection
         self._process = self._connection = None
         if process is not None and connection is not None:
-            process.kill()
-            process.join()
+            if process.pid is not None:  # or another thread is just about to start it, and it ends with this one
+                process.kill()
+                process.join()
             connection.close()
+
+    def give_up(self) -> None:
+        """End the question that another thread asks; the next one gets a new process."""
+        self._is_given_up = True
+        process = self._process
+        if process is not None and process.pid is not None:
+            process.kill()
 
     def _end(self) -> Exception:
         """What is known of why the process ended in the middle of a question."""
@@ -71,6 +96,8 @@ class ComputeWorker:
         process.join(SECONDS_TO_END)
         code, memory = process.exitcode, binary_bytes_text(self._max_bytes)
         self.stop()
+        if self._is_given_up:
+            return busy()  # nobody waits for it
         if code == _OUT_OF_MEMORY:
             return _too_much(f"needs more than {memory} of memory")
         if code is None or code >= 0:
@@ -123,10 +150,5 @@ def _outcome(
         return b"", None, traceback.format_exc()
 
 
-def busy() -> InvalidInput:
-    """The error where the service is busy."""
-    return Busy.of("the service", "is busy with other questions", value=None, remedy="try again later")
-
-
-def _too_much(rule: str) -> InvalidInput:
-    return TakesTooLong.of("the question", rule, value=None, remedy="split it into smaller questions")
+def _too_much(rule: str, remedy: str = SMALLER_QUESTIONS) -> InvalidInput:
+    return TakesTooLong.of("the question", rule, value=None, remedy=remedy)

@@ -20,6 +20,7 @@ from sizing.errors import InvalidInput
 _SQLITE_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON")
 _SQLITE_LOCK = "sqlite_lock"
 _POSTGRESQL_DISK_FULL = "53100"
+_POSTGRESQL_LOCKED = "55P03"
 _POSTGRESQL_CONNECTIONS = 10
 """Max per worker; a request waits for a free one."""
 _SECONDS_TO_CONNECT = 10
@@ -88,6 +89,11 @@ def is_full(error: DBAPIError) -> bool:
     if isinstance(error.orig, sqlite3.Error):
         return getattr(error.orig, "sqlite_errorname", "") == "SQLITE_FULL"
     return getattr(error.orig, "sqlstate", "") == _POSTGRESQL_DISK_FULL
+
+
+def is_locked(error: DBAPIError) -> bool:
+    """Whether PostgreSQL gave up waiting for a table that others use."""
+    return getattr(error.orig, "sqlstate", "") == _POSTGRESQL_LOCKED
 
 
 def reason_of(error: DBAPIError) -> str:

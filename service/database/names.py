@@ -12,6 +12,8 @@ MAX_NAME_CHARACTERS = 100
 """A line of a list."""
 MAX_DESCRIPTION_CHARACTERS = 2000
 """A page."""
+MAX_KEY_CHARACTERS = 200
+"""Of an idempotency key: a UUID has 36, and some put the names of what they send before it."""
 
 
 def _one_line(name: str) -> str:

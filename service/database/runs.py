@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Select, and_, func, select
+from sqlalchemy import Select, and_, select
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import undefer
+from sqlalchemy.orm import joinedload
 
 from service.database.audit import Actor
 from service.database.connection import Database
+from service.database.digests import digest_of
 from service.database.newest_first import newest_first
 from service.database.storage_systems import storage_system, system_named
-from service.database.tables import MeasurementRow, RunRow, StorageSystemRow, new_id, now
+from service.database.tables import MeasurementRow, RunDocumentRow, RunRow, StorageSystemRow, TokenRow, new_id, now
 from service.errors import Conflict, NotFound
-from sizing.errors import InvalidInput
 from sizing.storage.measurement import BenchmarkResult, Measurement
-from sizing.units import binary_bytes_text
-
-MAX_RUNS = 1000
-"""What a calibration may name, as MAX_POINTS bounds its rows."""
-MAX_DOCUMENT_BYTES = 256 * 1024**2
-"""Of the runs that are looked at together."""
+from sizing.storage.rate_changes import series_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +30,7 @@ class RunFilter:
     min_num_nodes: int | None = None
     published_since: datetime | None = None
     published_before: datetime | None = None
+    withdrawn: bool | None = None
 
     def of(self, query: Select[RunRow]) -> Select[RunRow]:
         """The query for those."""
@@ -45,6 +38,8 @@ class RunFilter:
             query = query.where(RunRow.published_at >= self.published_since)
         if self.published_before is not None:
             query = query.where(RunRow.published_at < self.published_before)
+        if self.withdrawn is not None:
+            query = query.where(RunRow.withdrawal.has() if self.withdrawn else ~RunRow.withdrawal.has())
         asked = []
         if self.engine is not None:
             asked.append(MeasurementRow.engine == self.engine)
@@ -65,7 +60,7 @@ def publish_run(
     try:
         with database.writing() as session:
             system = system_named(session, system_name)
-            row = _row(result, document, digest, system, by)
+            row = _row(result, document, digest, system, by.token_in(session))
             session.add(row)
             session.flush()
             by.record(session, "publish", f"run {result.run_id}")
@@ -82,7 +77,12 @@ def published_run(database: Database, system_name: str, run_id: str, *, with_doc
     """
     query = select(RunRow).filter_by(run_id=run_id)
     with database.reading() as session:
-        row = session.scalar(query.options(undefer(RunRow.document)) if with_document else query)
+        row = session.scalar(query.options(joinedload(RunRow.stored)) if with_document else query)
+    return found_run(row, system_name, run_id)
+
+
+def found_run(row: RunRow | None, system_name: str, run_id: str) -> RunRow:
+    """The run that was found under an id. Raises NotFound, or Conflict where it is of another storage system."""
     if row is None:
         raise NotFound.of(
             "run_id",
@@ -103,56 +103,21 @@ def list_runs(
 
     Raises NotFound for the storage system.
     """
-    query = wanted.of(_of_system(storage_system(database, system_name)))
+    query = wanted.of(of_system(storage_system(database, system_name)))
     with database.reading() as session:
         return newest_first(session, query, RunRow.id, limit=limit, before=before)
 
 
-def runs_with_documents(database: Database, system_name: str, run_ids: Sequence[str] | None) -> Sequence[RunRow]:
-    """The runs of those ids with their documents, or without ids all of a storage system.
-
-    Raises NotFound where an id is not that of a run of the system, InvalidInput where they are too many.
-    """
-    query = _of_system(storage_system(database, system_name))
-    if run_ids is not None:
-        query = query.where(RunRow.run_id.in_(run_ids))
-    with database.reading() as session:
-        num_runs, num_characters = session.execute(
-            query.with_only_columns(func.count(RunRow.id), func.sum(func.length(RunRow.document)))
-        ).one()
-        if num_runs > MAX_RUNS or (num_characters or 0) > MAX_DOCUMENT_BYTES:
-            raise _too_many_runs(num_runs, num_characters)
-        rows = newest_first(session, query.options(undefer(RunRow.document)), RunRow.id, limit=MAX_RUNS, before=None)
-    missing = set(run_ids or ()) - {row.run_id for row in rows}
-    if missing:
-        raise NotFound.of(
-            "run_ids",
-            f"must be ids of runs of {system_name}",
-            value=min(missing),
-            remedy="list them with GET /v1/storage-systems/NAME/runs",
-        )
-    return rows
-
-
-def digest_of(document: bytes) -> bytes:
-    """A digest of what a JSON text says, whatever its blanks and the order of its fields.
-
-    >>> digest_of(b'{"a": 1, "b": 2}') == digest_of(b'{"b":2,"a":1}')
-    True
-    """
-    parsed: Any = json.loads(document)
-    return hashlib.sha256(json.dumps(parsed, sort_keys=True, separators=(",", ":")).encode()).digest()
-
-
-def _row(result: BenchmarkResult, document: bytes, digest: bytes, system: StorageSystemRow, by: Actor) -> RunRow:
+def _row(result: BenchmarkResult, document: bytes, digest: bytes, system: StorageSystemRow, token: TokenRow) -> RunRow:
     return RunRow(
         id=new_id(),
         run_id=result.run_id,
         system=system,
-        document=document.decode(),
+        stored=RunDocumentRow(document=document.decode()),
         digest=digest,
         published_at=now(),
-        token_id=by.token_id,
+        token=token,
+        withdrawal=None,
         measurements=[_measurement(position, found) for position, found in enumerate(result.measurements)],
     )
 
@@ -160,22 +125,15 @@ def _row(result: BenchmarkResult, document: bytes, digest: bytes, system: Storag
 def _measurement(position: int, measurement: Measurement) -> MeasurementRow:
     return MeasurementRow(
         position=position,
+        series=series_of(measurement),
         **measurement.model_dump(
             include={"engine", "operation", "num_nodes", "num_ranks", "bytes_per_second", "verified"}
         ),
     )
 
 
-def _too_many_runs(num_runs: int, num_characters: int) -> InvalidInput:
-    return InvalidInput.of(
-        "run_ids",
-        f"must be at most {MAX_RUNS:,} runs with {binary_bytes_text(MAX_DOCUMENT_BYTES)} of documents",
-        value=f"{num_runs:,} with {binary_bytes_text(num_characters)}",
-        remedy="give fewer run_ids",
-    )
-
-
-def _of_system(system: StorageSystemRow) -> Select[RunRow]:
+def of_system(system: StorageSystemRow) -> Select[RunRow]:
+    """The query for the runs of a storage system."""
     return select(RunRow).where(RunRow.system_id == system.id)
 
 

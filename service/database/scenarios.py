@@ -2,30 +2,69 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import defer
 
 from service.database.audit import Actor, require_own
 from service.database.connection import Database
+from service.database.digests import digest_of
+from service.database.idempotency import keep_key, made_with
 from service.database.newest_first import newest_first
 from service.database.tables import ScenarioRow, new_id, now
-from service.errors import NotFound
+from service.errors import Conflict, NotFound
+from sizing import __version__
 from sizing.errors import InvalidInput
 from sizing.schema_versions import SCHEMA_VERSION
 
 
-def save_scenario(database: Database, name: str, document: dict[str, Any], *, by: Actor) -> ScenarioRow:
-    """The row of a new scenario, which keeps the defaults of today unless it says others."""
+def save_scenario(
+    database: Database,
+    name: str,
+    document: dict[str, Any],
+    *,
+    by: Actor,
+    key: str | None = None,
+    figures: dict[str, Any] | None = None,
+) -> tuple[ScenarioRow, bool]:
+    """The row of a scenario, which keeps the defaults of today unless it says others, and whether it is new.
+
+    Args: `key`, with which the same request sent again finds the scenario that the first one saved; `figures` of the
+    answer of this version, to tell later what changed.
+    Raises Conflict where the key stands for another request, or for a scenario that was deleted.
+    """
+    digest = digest_of(json.dumps([name, document]).encode())
     stamped = {"schema_version": SCHEMA_VERSION} | document
-    row = ScenarioRow(id=new_id(), name=name, scenario=stamped, created_at=now(), token_id=by.token_id)
-    with database.writing() as session:
-        session.add(row)
-        by.record(session, "save", f"scenario {row.id}")
-    return row
+    row = ScenarioRow(
+        id=new_id(),
+        name=name,
+        scenario=stamped,
+        created_at=now(),
+        token_id=by.token_id,
+        code_version=__version__,
+        figures=figures,
+    )
+    try:
+        with database.writing() as session:
+            known_id = made_with(session, key, digest, by=by) if key else None
+            if known_id:
+                return _kept(session.get(ScenarioRow, known_id), str(key)), False
+            session.add(row)
+            if key:
+                keep_key(session, key, digest, row.id, by=by)
+            session.flush()
+            by.record(session, "save", f"scenario {row.id}")
+    except IntegrityError:  # the same key at the same moment: it is there now
+        if key is None:
+            raise
+        with database.reading() as session:
+            return _kept(session.get(ScenarioRow, made_with(session, key, digest, by=by)), key), False
+    return row, True
 
 
 def saved_scenario(database: Database, scenario_id: UUID) -> ScenarioRow:
@@ -39,7 +78,7 @@ def saved_scenario(database: Database, scenario_id: UUID) -> ScenarioRow:
 
 def list_scenarios(database: Database, *, limit: int, before: UUID | None) -> Sequence[ScenarioRow]:
     """At most `limit` scenarios, the newest first, from those saved before the one that has the id `before`."""
-    query = select(ScenarioRow).options(defer(ScenarioRow.scenario))
+    query = select(ScenarioRow).options(defer(ScenarioRow.scenario), defer(ScenarioRow.figures))
     with database.reading() as session:
         return newest_first(session, query, ScenarioRow.id, limit=limit, before=before)
 
@@ -61,6 +100,17 @@ def no_scenario(scenario_id: object) -> InvalidInput:
     return NotFound.of(
         "id", "must be the id of a saved scenario", value=scenario_id, remedy="list them with GET /v1/scenarios"
     )
+
+
+def _kept(row: ScenarioRow | None, key: str) -> ScenarioRow:
+    if row is None:
+        raise Conflict.of(
+            "idempotency-key",
+            "saved a scenario that has been deleted",
+            value=key,
+            remedy="give a new key to save it again",
+        )
+    return row
 
 
 def _found(row: ScenarioRow | None, scenario_id: UUID) -> ScenarioRow:

@@ -1,27 +1,67 @@
-"""The schema of the database: brought to this version's, and compared with it."""
+"""The schema of the database: the revisions that this version works on, and how it is brought to one of them.
+
+A migration that only adds (an expansion) leaves every version at work that knows what the schema serves. One that drops
+what earlier versions use (a contraction) names in `serves_from` the revision that a version must know to go on; it
+waits until it is asked for. What the schema serves stands in the database, so that a version can judge a later one.
+"""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from alembic.util import CommandError
-from sqlalchemy import Connection, text
+from alembic.script import Script, ScriptDirectory
+from sqlalchemy import Connection, select, text, update
 from sqlalchemy.exc import DBAPIError
 
-from service.database.connection import Database, open_database, reason_of
+from service.database.connection import Database, is_locked, open_database, reason_of
+from service.database.tables import SchemaSupportRow
 from service.errors import CannotServe
+from sizing.errors import InvalidInput
 
 _POSTGRESQL_LOCK = 0x636B7074
 """Any number that no other program locks in this database; this is `ckpt`."""
+_LOCK_TIMEOUT_MILLISECONDS = 5000
+"""For a table that a migration changes: requests queue behind it, for less time than a client or proxy waits."""
+_WHEN_LOCKED = "run ckpt-serve migrate again when no long transaction uses the database"
+_FIRST_THAT_SAYS = "r0005"
+"""The revision from which on a database says what it serves."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaState:
+    """How far a database is; None for what an empty or an early one does not say."""
+
+    revision: str | None
+    serves_from: str | None
+    """The revision that a version must know to work on it."""
+
+    @property
+    def is_too_early(self) -> bool:
+        """Whether it lacks what this version uses."""
+        return self.revision is None or self.revision in _revisions()[: _revisions().index(accepted_from())]
+
+    @property
+    def is_too_late(self) -> bool:
+        """Whether it is of a later version, and lacks what this one uses."""
+        return self.revision not in (None, *_revisions()) and (self.serves_from or "") not in _revisions()
+
+    @property
+    def left(self) -> Sequence[Script]:
+        """The migrations that this version still has for it, the earliest first."""
+        revisions = _revisions()
+        if self.revision is not None and self.revision not in revisions:
+            return ()
+        return _scripts()[revisions.index(self.revision) + 1 if self.revision else 0 :]
 
 
 def migrated_database(url: str) -> Database:
-    """The database at a URL, at this version's schema.
+    """The database at a URL, with a schema that this version works on.
 
     Raises CannotServe where the database cannot be used.
     """
@@ -30,9 +70,11 @@ def migrated_database(url: str) -> Database:
     return database
 
 
-def migrate(database: Database) -> None:
-    """Bring the database to this version's schema; workers that start at once wait for each other.
+def migrate(database: Database, *, contract: bool = False) -> SchemaState:
+    """Bring the database as far as all versions go on that it serves; workers that start at once wait for each other.
 
+    Args: `contract`, to go as far as the versions go on that know the present revision: the others have ended.
+    SQLite goes all the way, for no two versions share a file. So does a database that does not say what it serves.
     Raises CannotServe where the database cannot be used.
     """
     try:
@@ -40,37 +82,98 @@ def migrate(database: Database) -> None:
             connection = session.connection()
             if connection.dialect.name == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _POSTGRESQL_LOCK})
-            if not is_current(connection):
-                command.upgrade(_config(connection), "head")
+                connection.execute(text(f"SET LOCAL lock_timeout = {_LOCK_TIMEOUT_MILLISECONDS}"))
+            state = _upgraded(connection, contract=contract)
+            require_accepted(state, f"the database {database.name}")
+            return state
     except DBAPIError as error:
         raise CannotServe.of(
             f"the database {database.name}",
             f"cannot be used ({reason_of(error)})",
             value=None,
-            remedy="check that it exists and is writable",
-        ) from None
-    except CommandError:
-        raise CannotServe.of(
-            f"the database {database.name}",
-            "has the schema of a later version",
-            value=None,
-            remedy="use that version, or another database",
+            remedy=_WHEN_LOCKED if is_locked(error) else "check that it exists and is writable",
         ) from None
 
 
-def is_current(connection: Connection) -> bool:
-    """Whether the schema is the one of this version."""
-    return MigrationContext.configure(connection).get_current_revision() == _head()
+def state_of(connection: Connection) -> SchemaState:
+    """How far the database is."""
+    revision = MigrationContext.configure(connection).get_current_revision()
+    early = _revisions()[: _revisions().index(_FIRST_THAT_SAYS)]
+    says = revision not in (None, *early)
+    return SchemaState(revision, connection.scalar(select(SchemaSupportRow.serves_from)) if says else None)
+
+
+def require_accepted(state: SchemaState, field: str, error: type[InvalidInput] = CannotServe) -> None:
+    """Refuse a schema that this version does not work on. Raises `error`, about `field`."""
+    if state.is_too_late:
+        rule, remedy = "has the schema of a later version", "use that version, or another database"
+        raise error.of(field, rule, value=None, remedy=remedy)
+    if state.is_too_early:
+        rule = f"must have a schema of revision {accepted_from()} to {_revisions()[-1]}"
+        remedy = "run ckpt-serve migrate"
+        if state.serves_from:
+            remedy += f", with --contract once no version runs that does not know revision {state.revision}"
+        raise error.of(field, rule, value=state.revision, remedy=remedy)
+
+
+def accepted_from() -> str:
+    """The earliest revision that this version works on: what comes after it only drops what this version leaves."""
+    return [script.revision for script in _scripts() if not _is_contraction(script)][-1]
+
+
+def known_to() -> str:
+    """The latest revision that this version knows."""
+    return _revisions()[-1]
+
+
+def serves_from(revision: str) -> str:
+    """What a version must know to work on a schema of a revision."""
+    return max(_serves_from(script) or "" for script in _scripts() if script.revision <= revision)
 
 
 def is_known(revision: str) -> bool:
     """Whether a schema is of this version or an earlier one."""
-    return revision in {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
+    return revision in _revisions()
+
+
+def _upgraded(connection: Connection, *, contract: bool) -> SchemaState:
+    """The state after what may be done now; it is left alone where it is of a later version."""
+    state = state_of(connection)
+    oldest = state.revision if contract else state.serves_from
+    if connection.dialect.name == "sqlite" or state.serves_from is None:
+        oldest = known_to()
+    target = None
+    for script in state.left:
+        if (_serves_from(script) or "") > (oldest or ""):
+            break
+        target = script.revision
+    if target is None:
+        return state
+    command.upgrade(_config(connection), target)
+    connection.execute(update(SchemaSupportRow).values(serves_from=serves_from(target)))
+    return state_of(connection)
+
+
+def _serves_from(script: Script) -> str | None:
+    """What a version must know to go on after a migration; None for one that only adds."""
+    found: str | None = getattr(script.module, "serves_from", None)
+    return found
+
+
+def _is_contraction(script: Script) -> bool:
+    """Whether a version that knows an earlier revision goes on before and after it."""
+    serves = _serves_from(script)
+    return serves is not None and serves < script.revision
+
+
+def _revisions() -> list[str]:
+    return [script.revision for script in _scripts()]
 
 
 @functools.cache
-def _head() -> str | None:
-    return ScriptDirectory.from_config(_config()).get_current_head()
+def _scripts() -> tuple[Script, ...]:
+    """The migrations of this version, the earliest first."""
+    return tuple(ScriptDirectory.from_config(_config()).walk_revisions())[::-1]
 
 
 def _config(connection: Connection | None = None) -> Config:

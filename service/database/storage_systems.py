@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from service.database.audit import Actor, require_own
+from service.database.audit import Actor, require_owner
 from service.database.connection import Database
-from service.database.tables import StorageSystemRow, now
+from service.database.tables import StorageSystemRow, TokenRow, now
 from service.errors import Conflict, NotFound
+from service_client.documents import RunRetention
+from sizing.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class SystemChange:
+    """What becomes of a storage system; what is absent stays."""
+
+    description: str | None = None
+    owners: tuple[str, ...] | None = None
+    retention: RunRetention | None = None
 
 
 def save_storage_system(database: Database, name: str, description: str, *, by: Actor) -> tuple[StorageSystemRow, bool]:
@@ -19,9 +31,11 @@ def save_storage_system(database: Database, name: str, description: str, *, by: 
 
     Raises Conflict where the name stands for one with another description.
     """
-    row = StorageSystemRow(name=name, description=description, created_at=now(), token_id=by.token_id)
     try:
         with database.writing() as session:
+            row = StorageSystemRow(
+                name=name, description=description, created_at=now(), token=by.token_in(session), named_owners=[]
+            )
             session.add(row)
             session.flush()
             by.record(session, "create", f"storage system {name}")
@@ -43,9 +57,10 @@ def storage_system(database: Database, name: str) -> StorageSystemRow:
         return system_named(session, name)
 
 
-def system_named(session: Session, name: str) -> StorageSystemRow:
-    """The same, within a transaction."""
-    row = session.scalar(select(StorageSystemRow).filter_by(name=name))
+def system_named(session: Session, name: str, *, for_update: bool = False) -> StorageSystemRow:
+    """The same, within a transaction; `for_update` where nobody may change it until that ends."""
+    query = select(StorageSystemRow).filter_by(name=name)
+    row = session.scalar(query.with_for_update(of=StorageSystemRow) if for_update else query)
     if row is None:
         raise NotFound.of(
             "name", "must be the name of a storage system", value=name, remedy="list them with GET /v1/storage-systems"
@@ -62,15 +77,46 @@ def list_storage_systems(database: Database, *, limit: int, after: str | None) -
         return session.scalars(query).all()
 
 
+def change_storage_system(
+    database: Database, name: str, change: SystemChange, *, by: Actor, check: Callable[[StorageSystemRow], None]
+) -> StorageSystemRow:
+    """The row of a storage system that was changed, unless `check` raises for what it is at that moment.
+
+    Raises NotFound, MissingScope, or InvalidInput where an owner is no token.
+    """
+    with database.writing() as session:
+        row = system_named(session, name, for_update=True)
+        require_owner(row, by)
+        check(row)
+        if change.description is not None:
+            row.description = change.description
+        if change.owners is not None:
+            row.named_owners = _tokens_named(session, change.owners)
+        if change.retention is not None:
+            row.keep_runs_seconds, row.keep_num_runs = change.retention.max_age_seconds, change.retention.max_runs
+        by.record(session, "change", f"storage system {name}")
+    return row
+
+
+def _tokens_named(session: Session, names: Sequence[str]) -> list[TokenRow]:
+    found = session.scalars(select(TokenRow).where(TokenRow.name.in_(names)).order_by(TokenRow.name)).all()
+    missing = set(names) - {token.name for token in found}
+    if missing:
+        raise InvalidInput.of(
+            "owners", "must be names of tokens", value=min(missing), remedy="list them with ckpt-serve token list"
+        )
+    return list(found)
+
+
 def delete_storage_system(database: Database, name: str, *, by: Actor) -> None:
-    """Delete a storage system that has no runs: its own with any token, everybody's with the scope admin.
+    """Delete a storage system that has no runs: its own with the token of an owner, everybody's with the scope admin.
 
     Raises NotFound, MissingScope, or Conflict where runs or calibrations would lose it.
     """
     try:
         with database.writing() as session:
             row = system_named(session, name)
-            require_own(row, by)
+            require_owner(row, by)
             session.delete(row)
             by.record(session, "delete", f"storage system {name}")
     except IntegrityError:  # its runs refer to it, also one that arrived this moment

@@ -17,6 +17,7 @@ from sqlalchemy import (
     Dialect,
     Double,
     ForeignKey,
+    Index,
     LargeBinary,
     MetaData,
     String,
@@ -26,21 +27,25 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
-from service.database.names import MAX_DESCRIPTION_CHARACTERS, MAX_NAME_CHARACTERS
+from service.database.names import MAX_DESCRIPTION_CHARACTERS, MAX_KEY_CHARACTERS, MAX_NAME_CHARACTERS
+from service_client.documents import JobState, ReportForm, RunRetention, TokenScope
+from sizing.errors import Problem
 from sizing.schema_versions import FIRST_VERSION
+from sizing.storage.rate_changes import MAX_SERIES_CHARACTERS
 
-Scope = Literal["publish", "write", "admin"]
-"""What a token allows: `publish` benchmark runs, `write` anything and delete what it saved, `admin` also to delete
-what others saved and to read the audit log."""
-
+Scope = TokenScope
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """A moment in UTC; SQLite keeps no time zone."""
+    """A moment in UTC, whatever its offset is where it comes in; SQLite keeps no time zone."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 - SQLAlchemy gives it
+        """The same moment in UTC."""
+        return value.astimezone(UTC) if value is not None else None
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 - SQLAlchemy gives it
         """The moment with its time zone."""
@@ -75,6 +80,14 @@ class Base(DeclarativeBase):
     type_annotation_map = {datetime: UtcDateTime, uuid.UUID: Uuid, dict[str, Any]: JSON, bytes: LargeBinary}  # noqa: RUF012 - SQLAlchemy reads it
 
 
+class SchemaSupportRow(Base):
+    """The one row that says which versions go on with this schema: those that know a revision."""
+
+    __tablename__ = "schema_support"
+
+    serves_from: Mapped[str] = mapped_column(String(32), primary_key=True)
+
+
 class TokenRow(Base):
     """A bearer token. Only the hash of its secret is kept."""
 
@@ -88,12 +101,40 @@ class TokenRow(Base):
     expires_at: Mapped[datetime | None]
     revoked_at: Mapped[datetime | None]
 
+    limits: Mapped[list[TokenSystemRow]] = relationship(order_by="TokenSystemRow.system_name", lazy="raise")
+
+    @property
+    def systems(self) -> list[str] | None:
+        """Names of the storage systems that it is limited to, where `limits` were read; None for a token of all."""
+        return [limit.system_name for limit in self.limits] or None
+
     @property
     def state(self) -> Literal["active", "expired", "revoked"]:
         """Whether the token holds."""
         if self.revoked_at is not None:
             return "revoked"
         return "expired" if self.expires_at is not None and self.expires_at <= now() else "active"
+
+
+class TokenSystemRow(Base):
+    """That a token is limited to a storage system: by name, so that it stays limited where the system is deleted."""
+
+    __tablename__ = "token_systems"
+
+    token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"), primary_key=True)
+    system_name: Mapped[str] = mapped_column(String(MAX_NAME_CHARACTERS), primary_key=True)
+
+
+class IdempotencyKeyRow(Base):
+    """That a request with this key has been done, and what it made: sent again, it finds that."""
+
+    __tablename__ = "idempotency_keys"
+
+    token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"), primary_key=True)
+    key: Mapped[str] = mapped_column(String(MAX_KEY_CHARACTERS), primary_key=True)
+    digest: Mapped[bytes]
+    made_id: Mapped[uuid.UUID]
+    at: Mapped[datetime]
 
 
 class ScenarioRow(Base):
@@ -106,6 +147,10 @@ class ScenarioRow(Base):
     scenario: Mapped[dict[str, Any]] = mapped_column(ScenarioDocument)
     created_at: Mapped[datetime]
     token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"), index=True)
+    code_version: Mapped[str | None] = mapped_column(String(50))
+    """What answered it when it was saved; None of what was saved before that was kept."""
+    figures: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    """The figures of that answer, by name."""
 
 
 class StorageSystemRow(Base):
@@ -118,29 +163,96 @@ class StorageSystemRow(Base):
     description: Mapped[str] = mapped_column(String(MAX_DESCRIPTION_CHARACTERS))
     created_at: Mapped[datetime]
     token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"), index=True)
+    keep_runs_seconds: Mapped[float | None] = mapped_column(Double)
+    keep_num_runs: Mapped[int | None]
+
+    token: Mapped[TokenRow] = relationship(lazy="joined")
+    named_owners: Mapped[list[TokenRow]] = relationship(
+        secondary="storage_system_owners", order_by="TokenRow.name", lazy="selectin"
+    )
+
+    @property
+    def owners(self) -> list[str]:
+        """Names of the tokens that may change it: those that were named, or else the one that added it."""
+        return [token.name for token in self.named_owners or [self.token]]
+
+    @property
+    def retention(self) -> RunRetention:
+        """How long its runs are kept."""
+        return RunRetention(max_age_seconds=self.keep_runs_seconds, max_runs=self.keep_num_runs)
+
+
+class StorageSystemOwnerRow(Base):
+    """That a token may change a storage system."""
+
+    __tablename__ = "storage_system_owners"
+
+    system_id: Mapped[int] = mapped_column(ForeignKey("storage_systems.id"), primary_key=True)
+    token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"), primary_key=True, index=True)
 
 
 class RunRow(Base):
-    """A benchmark run: its result document as it was sent, and the digest that tells a repeat from a conflict."""
+    """A benchmark run, and the digest of its document that tells a repeat from a conflict."""
 
     __tablename__ = "runs"
+    __table_args__ = (Index("ix_runs_system_id_id", "system_id", "id", "published_at"),)
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
     run_id: Mapped[str] = mapped_column(String(64), unique=True)
-    system_id: Mapped[int] = mapped_column(ForeignKey("storage_systems.id"), index=True)
-    document: Mapped[str] = mapped_column(Text, deferred=True)
+    system_id: Mapped[int] = mapped_column(ForeignKey("storage_systems.id"))
     digest: Mapped[bytes]
     published_at: Mapped[datetime]
     token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"), index=True)
 
     system: Mapped[StorageSystemRow] = relationship(lazy="joined")
+    token: Mapped[TokenRow] = relationship(lazy="selectin")
+    withdrawal: Mapped[WithdrawalRow | None] = relationship(lazy="selectin")
     measurements: Mapped[list[MeasurementRow]] = relationship(order_by="MeasurementRow.position", lazy="selectin")
+    stored: Mapped[RunDocumentRow] = relationship(lazy="raise")
+
+    @property
+    def publisher(self) -> str:
+        """The name of the token that published it."""
+        return self.token.name
+
+    @property
+    def document(self) -> str:
+        """The result document as it was sent; where `stored` was read with the row."""
+        return self.stored.document
+
+
+class RunDocumentRow(Base):
+    """The result document of a run, as it was sent: apart, so that lists of runs do not read past it."""
+
+    __tablename__ = "run_documents"
+
+    run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id"), primary_key=True)
+    document: Mapped[str] = mapped_column(Text)
+
+
+class WithdrawalRow(Base):
+    """That a run no longer speaks for its storage system, and why: it is kept, and left out of calibrations."""
+
+    __tablename__ = "withdrawals"
+
+    run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id"), primary_key=True)
+    reason: Mapped[str] = mapped_column(String(MAX_DESCRIPTION_CHARACTERS))
+    at: Mapped[datetime]
+    token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"), index=True)
+
+    token: Mapped[TokenRow] = relationship(lazy="joined")
+
+    @property
+    def by(self) -> str:
+        """The name of the token that withdrew the run."""
+        return self.token.name
 
 
 class MeasurementRow(Base):
     """What lists and filters need of a run's measurement; its samples are in the document."""
 
     __tablename__ = "measurements"
+    __table_args__ = (Index("ix_measurements_engine", "engine", "run_id", "num_nodes"),)
 
     run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id"), primary_key=True)
     position: Mapped[int] = mapped_column(primary_key=True)
@@ -150,6 +262,8 @@ class MeasurementRow(Base):
     num_ranks: Mapped[int]
     bytes_per_second: Mapped[float] = mapped_column(Double)
     verified: Mapped[bool]
+    series: Mapped[str | None] = mapped_column(String(MAX_SERIES_CHARACTERS))
+    """What it is compared with over time; None where it says nothing of the storage."""
 
 
 class CalibrationRow(Base):
@@ -160,6 +274,7 @@ class CalibrationRow(Base):
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
     system_id: Mapped[int] = mapped_column(ForeignKey("storage_systems.id"), index=True)
     calibration: Mapped[dict[str, Any]]
+    left_out: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     code_version: Mapped[str] = mapped_column(String(50))
     created_at: Mapped[datetime]
     token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"), index=True)
@@ -174,6 +289,58 @@ class CalibrationRunRow(Base):
 
     calibration_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("calibrations.id"), primary_key=True)
     run_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("runs.id"), primary_key=True, index=True)
+
+
+class JobRow(Base):
+    """A question that is answered later. Which one it is, only the worker knows that answers it."""
+
+    __tablename__ = "jobs"
+    __table_args__ = (Index("ix_jobs_state_ended_at", "state", "ended_at"),)
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
+    kind: Mapped[str] = mapped_column(String(50))
+    form: Mapped[ReportForm] = mapped_column(String(20))
+    state: Mapped[JobState] = mapped_column(String(20))
+    code_version: Mapped[str] = mapped_column(String(50))
+    created_at: Mapped[datetime]
+    started_at: Mapped[datetime | None]
+    ended_at: Mapped[datetime | None]
+    heartbeat_at: Mapped[datetime]
+    """When the worker that answers it last said so."""
+    max_seconds: Mapped[float] = mapped_column(Double)
+    problem_code: Mapped[str | None] = mapped_column(String(50))
+    problems: Mapped[list[list[str]] | None] = mapped_column(JSON(none_as_null=True))
+    """Field, rule, value and remedy of each."""
+    result_bytes: Mapped[int | None]
+
+    @property
+    def running_seconds(self) -> float:
+        """Seconds of computing up to now, or to its end."""
+        return ((self.ended_at or now()) - self.started_at).total_seconds() if self.started_at else 0.0
+
+    @property
+    def code(self) -> str | None:
+        """The kind of error for programs."""
+        return self.problem_code
+
+    @property
+    def detail(self) -> str | None:
+        """All problems as sentences."""
+        return "\n".join(problem.sentence for problem in self.refused_for) or None
+
+    @property
+    def refused_for(self) -> list[Problem]:
+        """The problems of one that failed or was interrupted."""
+        return [Problem(*parts) for parts in self.problems or ()]
+
+
+class JobResultRow(Base):
+    """What a job gave: apart, so that asking for its state does not read past it."""
+
+    __tablename__ = "job_results"
+
+    job_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    content: Mapped[bytes]
 
 
 class AuditRow(Base):

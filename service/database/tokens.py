@@ -10,19 +10,25 @@ import hashlib
 import hmac
 import secrets
 from datetime import timedelta
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
+from sqlalchemy.orm import joinedload, selectinload
 
 from service.database.audit import TERMINAL
 from service.database.connection import Database
-from service.database.names import Name
-from service.database.tables import Scope, TokenRow, now
+from service.database.names import Name, Slug
+from service.database.tables import Scope, TokenRow, TokenSystemRow, now
 from service.errors import NotFound
 from sizing.errors import InvalidInput
 from sizing.units import PositiveSeconds
 
 _PREFIX = "ckpt"
+
+
+MAX_SYSTEMS_OF_A_TOKEN = 100
+"""They are read with each of its requests."""
 
 
 class NewToken(BaseModel):
@@ -33,6 +39,7 @@ class NewToken(BaseModel):
     name: Name
     scope: Scope
     expires: PositiveSeconds | None = None
+    systems: Annotated[tuple[Slug, ...], Field(max_length=MAX_SYSTEMS_OF_A_TOKEN)] = ()
 
 
 def create_token(database: Database, new: NewToken) -> str:
@@ -48,6 +55,7 @@ def create_token(database: Database, new: NewToken) -> str:
         scope=new.scope,
         created_at=created_at,
         expires_at=None if new.expires is None else created_at + timedelta(seconds=new.expires),
+        limits=[TokenSystemRow(system_name=name) for name in sorted(set(new.systems))],
     )
     with database.writing() as session:
         if session.scalar(select(TokenRow).filter_by(name=new.name)):
@@ -66,7 +74,7 @@ def token_of(database: Database, bearer: str) -> TokenRow | None:
     if prefix != _PREFIX or not _is_id(token_id):
         return None
     with database.reading() as session:
-        row = session.get(TokenRow, int(token_id))
+        row = session.get(TokenRow, int(token_id), options=[joinedload(TokenRow.limits)])
     if row is None or not hmac.compare_digest(row.secret_hash, _hash(secret)) or row.state != "active":
         return None
     return row
@@ -75,7 +83,7 @@ def token_of(database: Database, bearer: str) -> TokenRow | None:
 def list_tokens(database: Database) -> list[TokenRow]:
     """Every token, the oldest first."""
     with database.reading() as session:
-        return list(session.scalars(select(TokenRow).order_by(TokenRow.id)))
+        return list(session.scalars(select(TokenRow).options(selectinload(TokenRow.limits)).order_by(TokenRow.id)))
 
 
 def revoke_token(database: Database, name: str) -> None:

@@ -16,9 +16,12 @@ from service.errors import (
     BodyTooLarge,
     BodyTooSlow,
     Busy,
+    ChangedMeanwhile,
     Conflict,
+    HeadTooLarge,
     InvalidJson,
     MissingScope,
+    NoPrecondition,
     NotAcceptable,
     NotAuthenticated,
     NotFound,
@@ -90,7 +93,10 @@ KINDS: dict[type[InvalidInput], Kind] = {
     NotAcceptable: Kind(406, "not-acceptable", "Format not available"),
     BodyTooSlow: Kind(408, "too-slow", "Timeout: the body did not arrive in time", {"Connection": "close"}),
     Conflict: Kind(409, "conflict", "Conflict with what is stored"),
+    ChangedMeanwhile: Kind(412, "changed-meanwhile", "It was changed meanwhile"),
+    NoPrecondition: Kind(428, "no-precondition", "The header If-Match is missing"),
     BodyTooLarge: Kind(413, "too-large", "The body is too large", {"Connection": "close"}),
+    HeadTooLarge: Kind(431, "head-too-large", "The head of the request is too large", {"Connection": "close"}),
     UnsupportedMediaType: Kind(415, "unsupported-media-type", "The body must have the content type JSON"),
     InvalidInput: Kind(422, "invalid-input", "Invalid input"),
     TakesTooLong: Kind(422, "takes-too-long", "The question needs too much time or memory"),
@@ -99,6 +105,7 @@ KINDS: dict[type[InvalidInput], Kind] = {
     NotReady: Kind(503, "not-ready", "The service is not ready"),
     NotInstalled: Kind(501, "not-installed", "The service lacks a library for this"),
 }
+MALFORMED = Kind(400, "invalid-http", "The request is not HTTP", {"Connection": "close"})
 METHOD_NOT_ALLOWED = Kind(405, "method-not-allowed", "Method not allowed")
 INTERNAL_ERROR = Kind(500, "internal", "Internal error of the service")
 DATABASE_UNAVAILABLE = Kind(503, "database-unavailable", "The database is unavailable", {"Retry-After": "5"})
@@ -121,5 +128,14 @@ def already_there(model: type[BaseModel]) -> Responses:
 
 def refusal(error: InvalidInput) -> Response:
     """The problem document of an error."""
-    kind = next(KINDS[ancestor] for ancestor in type(error).__mro__ if ancestor in KINDS)
-    return kind.response(error.problems)
+    return kind_of(error).response(error.problems)
+
+
+def kind_of(error: InvalidInput) -> Kind:
+    """What an error is over HTTP."""
+    return next(KINDS[ancestor] for ancestor in type(error).__mro__ if ancestor in KINDS)
+
+
+def kind_with(code: str | None) -> Kind:
+    """The kind of error that has a code; of what is none of those that a version knows, the service's own."""
+    return next((kind for kind in KINDS.values() if kind.code == code), INTERNAL_ERROR)

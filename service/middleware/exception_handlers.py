@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections.abc import Mapping
 from http import HTTPStatus
 
 from fastapi import FastAPI, Request
@@ -14,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from service.database.connection import is_full
-from service.errors import NotFound
+from service.errors import ClientGone, NotFound
 from service.http.problems import (
     DATABASE_FULL,
     DATABASE_UNAVAILABLE,
@@ -28,6 +29,9 @@ from service.middleware.security_headers import SECURITY_HEADERS
 from service.telemetry.logs import REQUEST_ID
 from sizing.errors import InvalidInput, Problem, shown
 
+CLIENT_GONE = 499
+"""As nginx notes a request whose client closed the connection before its answer."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -40,11 +44,17 @@ def add_exception_handlers(app: FastAPI) -> None:
     for failure in (OperationalError, InterfaceError, NoConnection):
         app.exception_handler(failure)(_database_failure)
     app.exception_handler(DataError)(_unstorable)
+    app.exception_handler(ClientGone)(_nobody)
     app.exception_handler(Exception)(_internal_error)
 
 
 async def _refusal(_: Request, error: InvalidInput) -> Response:
     return refusal(error)
+
+
+async def _nobody(_: Request, __: ClientGone) -> Response:
+    """For the log and the metrics: nobody gets it."""
+    return Response(status_code=CLIENT_GONE)
 
 
 async def _invalid_request(_: Request, error: RequestValidationError) -> Response:
@@ -62,13 +72,21 @@ async def _http_error(request: Request, error: HTTPException) -> Response:
             [Problem("path", "must be a route of the service", path, "see /docs for the routes")]
         )
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        allowed = (error.headers or {}).get("Allow", "")
+        allowed = ", ".join(_allowed(request, (error.headers or {}).get("Allow", "")))
         kind = dataclasses.replace(METHOD_NOT_ALLOWED, headers={"Allow": allowed})
         return kind.response(
             [Problem("method", f"must be one of {allowed} at {path}", request.method, "use one of these")]
         )
     status = HTTPStatus(error.status_code)
     return Kind(status, f"http-{status.value}", status.phrase).response([])
+
+
+def _allowed(request: Request, named: str) -> list[str]:
+    """The methods of all routes at a path. Each method has a route of its own, and the router names those of one."""
+    methods_at: Mapping[str, set[str]] = request.app.state.methods_at
+    path = getattr(request.scope.get("route"), "path", "")
+    methods = methods_at.get(path) or {method.strip() for method in named.split(",")}
+    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
 
 
 async def _database_failure(_: Request, error: SQLAlchemyError) -> Response:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import time
 from dataclasses import dataclass, field
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from service.access.client import client_of
 from service.errors import TooManyRequests
 from service.http.problems import refusal
 
@@ -18,8 +18,6 @@ SECONDS_OF_BURST = 10
 _MAX_CLIENTS = 10_000
 """Remembered: a megabyte. Those who may ask again are forgotten first."""
 _UNLIMITED = ("/healthz", "/readyz", "/metrics")
-_IPV6_NETWORK_BITS = 64
-"""The network of one link (RFC 4291, 2.5.1): a client may take any address in it."""
 
 
 @dataclass(slots=True)
@@ -57,21 +55,10 @@ class RateLimit:
         """Pass a request on, or refuse it."""
         app = self.app
         if scope["type"] == "http" and scope["path"] not in _UNLIMITED:
-            wait = self.allowance.seconds_to_wait(_client(scope), time.monotonic())
+            wait = self.allowance.seconds_to_wait(client_of(scope), time.monotonic())
             if wait > 0:
                 app = _refusal(self.allowance.per_second, wait)
         await app(scope, receive, send)
-
-
-def _client(scope: Scope) -> str:
-    """Who asks: an address, or the network that one IPv6 client has to itself."""
-    host = str((scope.get("client") or ("",))[0])
-    if ":" not in host:
-        return host
-    try:
-        return str(ipaddress.ip_network((host.partition("%")[0], _IPV6_NETWORK_BITS), strict=False))
-    except ValueError:
-        return host
 
 
 def _refusal(per_second: float, wait: float) -> ASGIApp:

@@ -19,6 +19,10 @@ class Asked:
     id: UUID | None = None
     """Of one that is saved."""
     saved_at: datetime | None = None
+    code_version: str | None = None
+    """What answered it when it was saved; None of what was saved before that was kept."""
+    figures: dict[str, Any] | None = None
+    """Of that answer."""
 
     @property
     def origin(self) -> str:

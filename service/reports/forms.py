@@ -12,8 +12,13 @@ from starlette.responses import Response
 from service.http.accept import preferred
 from service.reports import spreadsheet
 from service_client.documents import ReportForm
+from sizing import __version__
 from sizing.reports import page
 from sizing.reports.document import Document
+from sizing.reports.presentation import presentation_of
+
+VERSION_HEADER = "X-Checkpoint-Sizing-Version"
+"""Of the version that answers, for forms that are figures alone; a page says it in its last line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +50,17 @@ FORMS: dict[ReportForm, Form] = {
     "json": Form("application/json", lambda answer: answer.report.model_dump_json()),
     "html": Form("text/html", Answer.page, {"Content-Security-Policy": page.CONTENT_SECURITY_POLICY}, has_charts=True),
     "pdf": Form("application/pdf", lambda answer: page.pdf(answer.page()), has_charts=True),
+    "presentation": Form(
+        "application/vnd.checkpoint-sizing.presentation+json",
+        lambda answer: presentation_of(answer.document()).model_dump_json(),
+    ),
     "csv": Form("text/csv", lambda answer: spreadsheet.csv_text(answer.report)),
 }
 """Every form; the first is sent to who takes anything."""
-PAGES: tuple[ReportForm, ...] = ("json", "html", "pdf")
+PAGES: tuple[ReportForm, ...] = ("json", "html", "pdf", "presentation")
 """The forms of an answer that is no table of figures."""
+IN_WORDS: tuple[ReportForm, ...] = ("json", "presentation")
+"""The forms of what is stored and has a document in words: data, and what a page shows of it."""
 
 
 def form_wanted(accept: str | None, *, name: ReportForm | None = None, among: Sequence[ReportForm] = ()) -> ReportForm:
@@ -68,10 +79,15 @@ def made(form: ReportForm, answer: Answer) -> bytes:
 
 def report_response(form: ReportForm, content: bytes, *, file_stem: str = "checkpoint-sizing") -> Response:
     """An answer in a form, as it is sent; `file_stem` names the file that it may become."""
-    shown = {"Content-Disposition": f'inline; filename="{file_stem}.{form}"'}
+    shown = {"Content-Disposition": f'inline; filename="{file_stem}.{form}"', VERSION_HEADER: __version__}
     return Response(
         content, headers={**shown, "Vary": "Accept", **FORMS[form].headers}, media_type=FORMS[form].media_type
     )
+
+
+def presented(document: Document) -> Response:
+    """A document in words and charts as data, as it is sent."""
+    return report_response("presentation", presentation_of(document).model_dump_json().encode())
 
 
 def contents_of(*forms: ReportForm) -> dict[str, dict[str, object]]:

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pydantic import BaseModel, JsonValue
 
-_SPREADSHEET_COMMANDS = ("=", "+", "-", "@", "\t", "\r")
+from sizing.spreadsheets import TableWriter
 
 
 def csv_text(report: BaseModel) -> str:
-    """Every figure of the report with its path in the JSON document.
+    """Every figure of the report with its path in the JSON document."""
+    return table_text(("field", "value"), _leaves(report.model_dump(mode="json"), ""))
 
-    A text that a spreadsheet would run as a formula gets an apostrophe before it.
+
+def table_text(heading: Iterable[object], rows: Iterable[Iterable[object]], *, line_end: str = "\r\n") -> str:
+    r"""A table as CSV.
+
+    A text that a spreadsheet would run as a formula gets an apostrophe before it; numbers stay what they are.
+
+    >>> print(table_text(["name", "value"], [["=HYPERLINK(1)", -1.5], ["gpt2", None]], line_end="\n"), end="")
+    name,value
+    '=HYPERLINK(1),-1.5
+    gpt2,
     """
     out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(("field", "value"))
-    writer.writerows(_leaves(report.model_dump(mode="json"), ""))
+    writer = TableWriter(out, line_end=line_end)
+    writer.row(heading)
+    writer.rows(rows)
     return out.getvalue()
 
 
@@ -30,7 +39,5 @@ def _leaves(value: JsonValue, path: str) -> Iterator[tuple[str, object]]:
     elif isinstance(value, list):
         for index, inner in enumerate(value):
             yield from _leaves(inner, f"{path}[{index}]")
-    elif isinstance(value, str) and value.startswith(_SPREADSHEET_COMMANDS):
-        yield path, f"'{value}"
     else:
         yield path, value

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated
+import functools
+from typing import Annotated, Self
 from uuid import UUID
 
-from fastapi import APIRouter, Body, Depends, Path, Query
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import APIRouter, Body, Depends, Header, Path, Query
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from service.access.scopes import OpenDatabase, Writer
 from service.answers import heavy
 from service.compute.pool import Compute
-from service.database import Actor, Database, calibrations, runs
-from service.database.runs import MAX_RUNS
-from service.database.tables import CalibrationRow, RunRow
+from service.database import Actor, Database, calibrations
+from service.database.runs_to_fit import MAX_RUNS, RunsFound, RunsWanted, runs_to_fit
 from service.errors import NotFound, explained
 from service.http.problems import responses
+from service.reports.forms import IN_WORDS, contents_of, form_wanted, presented
 from service.routes.json_route import JsonRoute
 from service.routes.pagination import PageWanted, page_of
 from service.routes.storage_systems import SystemName
 from service_client.documents import CalibrationSummary, Page, StoredCalibration
+from sizing.errors import broken_rule
+from sizing.reports.document import calibration_document
 from sizing.storage.calibration import Calibration
+from sizing.units.moments import Moment
 
 router = APIRouter(prefix="/v1/storage-systems/{name}/calibrations", tags=["calibrations"], route_class=JsonRoute)
 
@@ -38,13 +41,30 @@ class NewCalibration(BaseModel):
     )
 
     run_ids: Annotated[tuple[RunId, ...], Field(min_length=1, max_length=MAX_RUNS)] | None = Field(
-        None, description="Ids of the published runs to fit. Default: all runs of the storage system."
+        None,
+        description="Ids of the published runs to fit. Default: those of the window, without what contradicts others.",
+    )
+    published_since: Moment | None = Field(
+        None, description="Earliest time of publication of the runs to fit. Default: any time."
+    )
+    published_before: Moment | None = Field(
+        None, description="Time before which the runs to fit were published. Default: any time."
+    )
+    latest: Annotated[int, Field(ge=1, le=MAX_RUNS)] | None = Field(
+        None, description="Max runs to fit, the newest of the window. Default: 1,000."
     )
     engine: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
         None,
         description="Engine whose measurements are fitted, such as direct. "
         "Default: the one with the most configurations.",
     )
+
+    @model_validator(mode="after")
+    def _ids_or_window(self) -> Self:
+        window = (self.published_since, self.published_before, self.latest)
+        if self.run_ids is not None and any(bound is not None for bound in window):
+            raise broken_rule("must not have both run_ids and a window", "give run_ids, or a window, or neither")
+        return self
 
 
 class CalibrationPage(Page[CalibrationSummary]):
@@ -78,10 +98,16 @@ async def create_calibration(
     compute: Compute,
     response: Response,
 ) -> StoredCalibration:
-    """Fit a profile to published runs and save it. A scenario uses it with `{"storage": {"calibration": ID}}`."""
+    """Fit a profile to published runs and save it. A scenario uses it with `{"storage": {"calibration": ID}}`.
+
+    Without `run_ids`, no single run blocks it: `left_out` names those that were withdrawn or that contradict others.
+    """
     async with compute.turn() as ask:  # documents of all runs are large: those of one calibration at a time
-        chosen = await run_in_threadpool(runs.runs_with_documents, database, name, new.run_ids)
-        fitted = await ask(heavy.calibration_json, [run.document for run in chosen], new.engine)
+        wanted = RunsWanted(**new.model_dump(exclude={"engine"}))
+        chosen = await run_in_threadpool(runs_to_fit, database, name, wanted)
+        documents = {run.run_id: run.document for run in chosen.rows}
+        fit = functools.partial(heavy.fitted_json, named=new.run_ids is not None)
+        fitted = await ask(fit, documents, new.engine)
     stored = await run_in_threadpool(_stored, database, name, fitted, chosen, by)
     response.headers["Location"] = f"{router.prefix.format(name=name)}/{stored.id}"
     return stored
@@ -93,32 +119,37 @@ def list_calibrations(
 ) -> CalibrationPage:
     """A page of the calibrations, newest first."""
     rows = calibrations.list_calibrations(database, name, limit=page.limit + 1, before=page.cursor)
-    return page_of(CalibrationPage, rows, page.limit, _summary, lambda row: str(row.id))
+    return page_of(CalibrationPage, rows, page.limit, calibrations.calibration_summary, lambda row: str(row.id))
 
 
-@router.get("/{calibration_id}", responses=responses(404, 422, 503), summary="A calibration")
+@router.get(
+    "/{calibration_id}",
+    response_model=StoredCalibration,
+    responses={200: {"content": contents_of(*IN_WORDS)}, **responses(404, 406, 422, 503)},
+    summary="A calibration",
+)
 def get_calibration(
-    name: SystemName, saved_id: Annotated[UUID, Depends(id_in_path)], database: OpenDatabase
-) -> StoredCalibration:
-    """The calibration with its fit, its intervals and its warnings."""
+    name: SystemName,
+    saved_id: Annotated[UUID, Depends(id_in_path)],
+    database: OpenDatabase,
+    accept: Annotated[str | None, Header(include_in_schema=False)] = None,
+) -> StoredCalibration | Response:
+    """The calibration with its fit, its intervals and its warnings.
+
+    As JSON, or in words and charts as data, by `Accept`.
+    """
+    form = form_wanted(accept, among=IN_WORDS)
     row = calibrations.saved_calibration(database, name, saved_id)
-    return StoredCalibration(**_summary(row).model_dump(), calibration=Calibration.model_validate(row.calibration))
-
-
-def _stored(database: Database, name: str, fitted: bytes, chosen: Sequence[RunRow], by: Actor) -> StoredCalibration:
-    calibration = Calibration.model_validate_json(fitted)
-    used = [run for run in chosen if run.run_id in calibration.run_ids]
-    row = calibrations.save_calibration(database, name, calibration, runs=used, by=by)
-    return StoredCalibration(**_summary(row).model_dump(), calibration=calibration)
-
-
-def _summary(row: CalibrationRow) -> CalibrationSummary:
-    return CalibrationSummary(
-        id=row.id,
-        created_at=row.created_at,
-        code_version=row.code_version,
-        run_ids=row.calibration["run_ids"],
-        engine=row.calibration["engine"],
-        grade=row.calibration["grade"],
-        profile=row.calibration["profile"],
+    if form == "presentation":
+        return presented(calibration_document(Calibration.model_validate(row.calibration)))
+    return StoredCalibration(
+        **calibrations.calibration_summary(row).model_dump(), calibration=Calibration.model_validate(row.calibration)
     )
+
+
+def _stored(database: Database, name: str, fitted: bytes, chosen: RunsFound, by: Actor) -> StoredCalibration:
+    found = heavy.Fitted.model_validate_json(fitted)
+    used = [run for run in chosen.rows if run.run_id in found.calibration.run_ids]
+    left_out = chosen.left_out | found.left_out
+    row = calibrations.save_calibration(database, name, found.calibration, runs=used, left_out=left_out, by=by)
+    return StoredCalibration(**calibrations.calibration_summary(row).model_dump(), calibration=found.calibration)

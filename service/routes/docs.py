@@ -6,7 +6,7 @@ from importlib import resources
 
 import fastapi_offline
 from fastapi import APIRouter, FastAPI
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 CONTENT_SECURITY_POLICY = (
@@ -19,16 +19,10 @@ router = APIRouter(include_in_schema=False)
 
 
 def add_docs_pages(app: FastAPI) -> None:
-    """Serve `/docs` and what it loads, and lead `/` there."""
+    """Serve `/docs` and what it loads."""
     app.include_router(router)
     assets = StaticFiles(packages=[(fastapi_offline.__name__, "static")])
     app.mount("/docs/assets", assets, name="docs-assets")
-
-
-@router.get("/")
-async def start() -> Response:
-    """Lead to the pages."""
-    return RedirectResponse("docs")
 
 
 @router.get("/docs")

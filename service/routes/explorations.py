@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Body, Header
+from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -13,36 +15,50 @@ from service.answers import heavy
 from service.answers.calibrated import (
     cluster_with_calibration,
     comparison_with_calibrations,
+    decision_with_calibrations,
     document_with_calibrations,
     question_with_calibration,
     with_calibration,
 )
-from service.compute.pool import Compute
+from service.compute.asking import ACCEPTED, AskedSoonOrLater, Asking
+from service.database import Database
 from service.errors import explained
 from service.http.problems import responses
-from service.reports.forms import PAGES, contents_of, form_wanted, report_response
+from service.reports.forms import PAGES, contents_of, form_wanted
 from service.routes.json_route import JsonRoute
 from sizing.explore.clusters.cluster_report import ClusterReport
 from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER, ClusterScenario
 from sizing.explore.comparisons.comparison_report import ComparisonReport
 from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON, ComparisonRequest
+from sizing.explore.decisions.decision_report import DecisionReport
+from sizing.explore.decisions.decision_request import REFERENCE_DECISION, DecisionRequest
 from sizing.explore.layouts.layouts_report import LayoutsReport
 from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH, LayoutsRequest
+from sizing.explore.rematerializations.rematerialization_report import RematerializationReport
+from sizing.explore.rematerializations.rematerialization_request import (
+    REFERENCE_REMATERIALIZATION,
+    RematerializationRequest,
+)
 from sizing.explore.requirements.requirements_report import RequirementsReport
 from sizing.explore.scenario_simulation import REFERENCE_SIMULATION, ScenarioSimulation
 from sizing.explore.sensitivities.sensitivity_report import SensitivityReport
 from sizing.explore.sensitivities.sensitivity_request import REFERENCE_SENSITIVITY, SensitivityRequest
+from sizing.explore.stages.stages_report import StagesReport
+from sizing.explore.stages.stages_request import REFERENCE_STAGES, StagesRequest
 from sizing.explore.sweeps.sweep_report import SweepReport
 from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP, SweepRequest
+from sizing.explore.techniques.techniques_report import REFERENCE_TECHNIQUES, TechniquesReport, TechniquesRequest
 from sizing.run.simulation.simulation_report import SimulationReport
 from sizing.scenario import REFERENCE_SCENARIO, Scenario
+
+Question = TypeVar("Question", bound=BaseModel)
 
 router = APIRouter(prefix="/v1", tags=["what if"], route_class=JsonRoute)
 
 Accept = Annotated[str | None, Header(include_in_schema=False)]
 """What decides whether an answer is JSON, a page to read (HTML), or PDF."""
 _REFUSALS = responses(400, 406, 408, 413, 415, 422, 503)
-_RESPONSES = {200: {"content": contents_of(*PAGES)}, **_REFUSALS}
+_RESPONSES = {200: {"content": contents_of(*PAGES)}, **ACCEPTED, **_REFUSALS}
 
 
 @router.post(
@@ -57,7 +73,7 @@ async def create_requirements(
         explained(Scenario),
         Body(openapi_examples={"reference": {"summary": "A published run of 1T", "value": REFERENCE_SCENARIO}}),
     ],
-    compute: Compute,
+    asking: AskedSoonOrLater,
     database: OpenDatabase,
     accept: Accept = None,
 ) -> Response:
@@ -65,9 +81,7 @@ async def create_requirements(
 
     As JSON, as a page to read (HTML) or as PDF, by `Accept`.
     """
-    form = form_wanted(accept, among=PAGES)
-    calibrated = await run_in_threadpool(with_calibration, database, scenario)
-    return report_response(form, await compute.run(heavy.requirements_in, form, calibrated))
+    return await _answered(asking, accept, with_calibration, database, scenario)
 
 
 @router.post(
@@ -82,7 +96,7 @@ async def create_comparison(
         explained(ComparisonRequest),
         Body(openapi_examples={"reference": {"summary": "Slower storage, hourly", "value": REFERENCE_COMPARISON}}),
     ],
-    compute: Compute,
+    asking: AskedSoonOrLater,
     database: OpenDatabase,
     accept: Accept = None,
 ) -> Response:
@@ -90,9 +104,30 @@ async def create_comparison(
 
     As JSON, as a page to read (HTML) or as PDF, by `Accept`.
     """
-    form = form_wanted(accept, among=PAGES)
-    calibrated = await run_in_threadpool(comparison_with_calibrations, database, request)
-    return report_response(form, await compute.run(heavy.comparison_in, form, calibrated))
+    return await _answered(asking, accept, comparison_with_calibrations, database, request)
+
+
+@router.post(
+    "/decisions",
+    response_model=DecisionReport,
+    responses=_RESPONSES,
+    summary="Decide which offer to buy",
+)
+async def create_decision(
+    request: Annotated[
+        DecisionRequest,
+        explained(DecisionRequest),
+        Body(openapi_examples={"reference": {"summary": "Two file systems for 1T", "value": REFERENCE_DECISION}}),
+    ],
+    asking: AskedSoonOrLater,
+    database: OpenDatabase,
+    accept: Accept = None,
+) -> Response:
+    """Which of up to 20 offers is enough for the workloads, and which costs least with the GPU time that it loses.
+
+    As JSON, as a page to read (HTML) or as PDF, by `Accept`.
+    """
+    return await _answered(asking, accept, decision_with_calibrations, database, request)
 
 
 @router.post(
@@ -107,7 +142,7 @@ async def create_layouts(
         explained(LayoutsRequest),
         Body(openapi_examples={"reference": {"summary": "405B on 16,384 GPUs", "value": REFERENCE_SEARCH}}),
     ],
-    compute: Compute,
+    asking: AskedSoonOrLater,
     database: OpenDatabase,
     accept: Accept = None,
 ) -> Response:
@@ -115,9 +150,53 @@ async def create_layouts(
 
     As JSON, as a page to read (HTML) or as PDF, by `Accept`.
     """
-    form = form_wanted(accept, among=PAGES)
-    calibrated = await run_in_threadpool(question_with_calibration, database, request)
-    return report_response(form, await compute.run(heavy.layouts_in, form, calibrated))
+    return await _answered(asking, accept, question_with_calibration, database, request)
+
+
+@router.post(
+    "/rematerializations",
+    response_model=RematerializationReport,
+    responses=_RESPONSES,
+    summary="Say which layers to compute again",
+)
+async def create_rematerialization(
+    request: Annotated[
+        RematerializationRequest,
+        explained(RematerializationRequest),
+        Body(openapi_examples={"reference": {"summary": "GPT-3, batch doubled", "value": REFERENCE_REMATERIALIZATION}}),
+    ],
+    asking: AskedSoonOrLater,
+    database: OpenDatabase,
+    accept: Accept = None,
+) -> Response:
+    """Which layers of each pipeline stage to compute again so that the batch fits the GPUs, and what that costs.
+
+    As JSON, as a page to read (HTML) or as PDF, by `Accept`.
+    """
+    return await _answered(asking, accept, question_with_calibration, database, request)
+
+
+@router.post(
+    "/stages",
+    response_model=StagesReport,
+    responses=_RESPONSES,
+    summary="Balance pipeline stages over unlike nodes",
+)
+async def create_stages(
+    request: Annotated[
+        StagesRequest,
+        explained(StagesRequest),
+        Body(openapi_examples={"reference": {"summary": "70B on A100 and H100", "value": REFERENCE_STAGES}}),
+    ],
+    asking: AskedSoonOrLater,
+    database: OpenDatabase,
+    accept: Accept = None,
+) -> Response:
+    """Which layers to put on which kind of node so that no stage waits long, and which nodes write how much then.
+
+    As JSON, as a page to read (HTML) or as PDF, by `Accept`.
+    """
+    return await _answered(asking, accept, question_with_calibration, database, request)
 
 
 @router.post(
@@ -132,7 +211,7 @@ async def create_cluster(
         explained(ClusterScenario),
         Body(openapi_examples={"reference": {"summary": "1T beside forty of 8B", "value": REFERENCE_CLUSTER}}),
     ],
-    compute: Compute,
+    asking: AskedSoonOrLater,
     database: OpenDatabase,
     accept: Accept = None,
 ) -> Response:
@@ -140,9 +219,7 @@ async def create_cluster(
 
     As JSON, as a page to read (HTML) or as PDF, by `Accept`.
     """
-    form = form_wanted(accept, among=PAGES)
-    calibrated = await run_in_threadpool(cluster_with_calibration, database, scenario)
-    return report_response(form, await compute.run(heavy.cluster_in, form, calibrated))
+    return await _answered(asking, accept, cluster_with_calibration, database, scenario)
 
 
 @router.post(
@@ -157,7 +234,7 @@ async def create_sensitivity(
         explained(SensitivityRequest),
         Body(openapi_examples={"reference": {"summary": "Lost time of 1T", "value": REFERENCE_SENSITIVITY}}),
     ],
-    compute: Compute,
+    asking: AskedSoonOrLater,
     database: OpenDatabase,
     accept: Accept = None,
 ) -> Response:
@@ -165,9 +242,30 @@ async def create_sensitivity(
 
     As JSON, as a page to read (HTML) or as PDF, by `Accept`.
     """
-    form = form_wanted(accept, among=PAGES)
-    calibrated = await run_in_threadpool(question_with_calibration, database, request)
-    return report_response(form, await compute.run(heavy.sensitivity_in, form, calibrated))
+    return await _answered(asking, accept, question_with_calibration, database, request)
+
+
+@router.post(
+    "/techniques",
+    response_model=TechniquesReport,
+    responses=_RESPONSES,
+    summary="Try the training techniques on a scenario",
+)
+async def create_techniques(
+    request: Annotated[
+        TechniquesRequest,
+        explained(TechniquesRequest),
+        Body(openapi_examples={"reference": {"summary": "70B on 512 GPUs", "value": REFERENCE_TECHNIQUES}}),
+    ],
+    asking: AskedSoonOrLater,
+    database: OpenDatabase,
+    accept: Accept = None,
+) -> Response:
+    """Each technique of the catalog: the fields that apply it and the figures that it moves, or why it does not apply.
+
+    As JSON, as a page to read (HTML) or as PDF, by `Accept`.
+    """
+    return await _answered(asking, accept, question_with_calibration, database, request)
 
 
 @router.post(
@@ -182,7 +280,7 @@ async def create_simulation(
         explained(ScenarioSimulation),
         Body(openapi_examples={"reference": {"summary": "A thousand months of 1T", "value": REFERENCE_SIMULATION}}),
     ],
-    compute: Compute,
+    asking: AskedSoonOrLater,
     database: OpenDatabase,
     accept: Accept = None,
 ) -> Response:
@@ -190,15 +288,13 @@ async def create_simulation(
 
     As JSON, as a page to read (HTML) or as PDF, by `Accept`.
     """
-    form = form_wanted(accept, among=PAGES)
-    calibrated = await run_in_threadpool(question_with_calibration, database, question)
-    return report_response(form, await compute.run(heavy.simulation_in, form, calibrated))
+    return await _answered(asking, accept, question_with_calibration, database, question)
 
 
 @router.post(
     "/sweeps",
     response_model=SweepReport,
-    responses={200: {"content": contents_of()}, **_REFUSALS},
+    responses={200: {"content": contents_of()}, **ACCEPTED, **_REFUSALS},
     summary="Sweep fields of a scenario",
 )
 async def create_sweep(
@@ -207,7 +303,7 @@ async def create_sweep(
         explained(SweepRequest),
         Body(openapi_examples={"reference": {"summary": "What bandwidth buys in goodput", "value": REFERENCE_SWEEP}}),
     ],
-    compute: Compute,
+    asking: AskedSoonOrLater,
     database: OpenDatabase,
     accept: Accept = None,
 ) -> Response:
@@ -218,4 +314,17 @@ async def create_sweep(
     form = form_wanted(accept)
     scenario = await run_in_threadpool(document_with_calibrations, database, request.scenario)
     asked = request.model_dump(mode="json", exclude_unset=True) | {"scenario": scenario}
-    return report_response(form, await compute.run(heavy.sweep_in, form, asked))
+    return await asking.answered(form, heavy.sweep_in, form, asked)
+
+
+async def _answered(
+    asking: Asking,
+    accept: str | None,
+    calibrated_by: Callable[[Database, Question], BaseModel],
+    database: Database,
+    question: Question,
+) -> Response:
+    """The answer to a question, once the calibrations that it names are found, in the form that is accepted."""
+    form = form_wanted(accept, among=PAGES)
+    calibrated = await run_in_threadpool(calibrated_by, database, question)
+    return await asking.answered(form, heavy.exploration_in, form, calibrated)

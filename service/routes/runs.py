@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Path, Query
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from service.access.scopes import OpenDatabase, Publisher
 from service.database import runs
+from service.database.retention import retire_runs
 from service.database.runs import RunFilter
 from service.errors import explained
 from service.http.json_bodies import JsonRequest
@@ -17,12 +18,19 @@ from service.http.problems import already_there, responses
 from service.routes.json_route import ResultRoute
 from service.routes.pagination import PageWanted, page_of
 from service.routes.storage_systems import SystemName
+from service.routes.trends import changes_with
 from service.telemetry.metrics import Metrics
-from service_client.documents import Page, RunSummary
+from service_client.documents import Page, PublishedRun, RunSummary
 from sizing.errors import InvalidInput
 from sizing.storage.measurement import BenchmarkResult
+from sizing.storage.rate_changes import CHANGES
+from sizing.units.moments import Moment
 
 router = APIRouter(prefix="/v1/storage-systems/{name}/runs", tags=["runs"], route_class=ResultRoute)
+publication = APIRouter(prefix=router.prefix, tags=["runs"], route_class=ResultRoute)
+"""What a token that may not read is for."""
+
+RunId = Annotated[str, Path(description="Id that the agent gave the run when it started.")]
 
 MAX_MEASUREMENTS = 1000
 """As many as a scan of 500 configurations has. Each is listed by itself."""
@@ -65,16 +73,19 @@ class RunsWanted(PageWanted):
     min_num_nodes: int | None = Field(
         None, ge=1, le=1_000_000, description="Min nodes that wrote at the same time. Default: any number."
     )
-    published_since: AwareDatetime | None = Field(None, description="Earliest time of publication. Default: any time.")
-    published_before: AwareDatetime | None = Field(
+    published_since: Moment | None = Field(None, description="Earliest time of publication. Default: any time.")
+    published_before: Moment | None = Field(
         None, description="Time before which the run was published. Default: any time."
+    )
+    withdrawn: bool | None = Field(
+        None, description="Whether to list the withdrawn runs, or with false those that were not. Default: both."
     )
 
 
-@router.post(
+@publication.post(
     "",
     status_code=201,
-    responses=already_there(RunSummary) | responses(400, 401, 403, 404, 408, 409, 413, 415, 422, 503, 507),
+    responses=already_there(PublishedRun) | responses(400, 401, 403, 404, 408, 409, 413, 415, 422, 503, 507),
     summary="Publish a benchmark run",
 )
 def publish_run(
@@ -88,10 +99,11 @@ def publish_run(
     database: OpenDatabase,
     request: JsonRequest,
     response: Response,
-) -> RunSummary:
+) -> PublishedRun:
     """Save a result document of `ckpt-bench`, plain or with `Content-Encoding: gzip`.
 
     The same run sent again is stored once (200); other content under its run id is refused (409).
+    The answer names rates that differ from those of earlier like runs.
     """
     if len(result.measurements) > MAX_MEASUREMENTS:
         raise InvalidInput.of(
@@ -106,7 +118,13 @@ def publish_run(
     metrics.run_bytes.inc(len(request.content) if is_new else 0)
     response.status_code = 201 if is_new else 200
     response.headers["Location"] = f"{router.prefix.format(name=name)}/{row.run_id}"
-    return RunSummary.model_validate(row)
+    if is_new:
+        retire_runs(database, name, request_id=by.request_id)
+    changes = changes_with(database, name, row.run_id)
+    for change in CHANGES:  # those that did not come count too: a rate of a metric that appears later is not seen
+        num = sum(changed.change == change for changed in changes)
+        metrics.rate_changes.labels(name, change).inc(num if is_new else 0)
+    return PublishedRun(**RunSummary.model_validate(row).model_dump(), changes=changes)
 
 
 @router.get("", responses=responses(404, 422, 503), summary="List the runs of a storage system")
@@ -124,7 +142,7 @@ def list_runs(
 )
 def get_run(
     name: SystemName,
-    run_id: Annotated[str, Path(description="Id that the agent gave the run when it started.")],
+    run_id: RunId,
     database: OpenDatabase,
 ) -> Response:
     """The result document as it was sent."""

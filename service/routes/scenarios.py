@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Body, Depends, Header, Path, Query
+from fastapi import APIRouter, Body, Depends, Header, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from service.access.scopes import OpenDatabase, Writer
-from service.answers import heavy
+from service.access.storing_turns import stored
 from service.answers.calibrated import with_calibration
-from service.compute.pool import Compute
+from service.compute.sizings import AnyCost
 from service.database import Database, scenarios
-from service.database.names import Name
-from service.errors import explained
+from service.database.names import MAX_KEY_CHARACTERS, Name
+from service.database.tables import ScenarioRow
+from service.errors import Busy, TakesTooLong, explained
 from service.http.json_bodies import JsonRequest
-from service.http.problems import responses
+from service.http.problems import already_there, responses
 from service.reports.asked import Asked
-from service.reports.forms import FORMS, contents_of, form_wanted, report_response
+from service.reports.forms import contents_of, form_wanted, report_response
+from service.reports.since import changes_since, figures_in
 from service.routes.json_route import JsonRoute
 from service.routes.pagination import PageWanted, page_of
-from service_client.documents import Page, ReportForm, SavedScenario, ScenarioSummary
+from service_client.documents import Page, ReportForm, SavedScenario, ScenarioChanges, ScenarioSummary
 from sizing.errors import InvalidInput
-from sizing.report import SizingReport, answer
+from sizing.report import SizingReport
 from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
 
 router = APIRouter(prefix="/v1/scenarios", tags=["scenarios"], route_class=JsonRoute)
@@ -54,25 +57,51 @@ def id_in_path(scenario_id: Annotated[str, Path(description="Id of a saved scena
         raise scenarios.no_scenario(scenario_id) from None
 
 
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        min_length=1,
+        max_length=MAX_KEY_CHARACTERS,
+        pattern=r"^[\x21-\x7e]+$",
+        description="Key of the request, such as a random UUID, with which it may be sent again. Default: none.",
+    ),
+]
 ScenarioId = Annotated[UUID, Depends(id_in_path)]
 
 
 @router.post(
-    "", status_code=201, responses=responses(400, 401, 403, 408, 413, 415, 422, 503, 507), summary="Save a scenario"
+    "",
+    status_code=201,
+    responses=already_there(SavedScenario) | responses(400, 401, 403, 408, 409, 413, 415, 422, 503, 507),
+    summary="Save a scenario",
 )
-def save_scenario(
+async def save_scenario(
     new: Annotated[NewScenario, explained(NewScenario), Body()],
     by: Writer,
     database: OpenDatabase,
+    sizings: AnyCost,
     request: JsonRequest,
     response: Response,
+    idempotency_key: IdempotencyKey = None,
 ) -> SavedScenario:
-    """Save a scenario that has an answer. Anyone with its link can read it."""
+    """Save a scenario that has an answer. Anyone with its link can read it.
+
+    The same body sent again with the same `Idempotency-Key` within 7 days finds the scenario that was saved (200).
+    """
+    document = request.document["scenario"]
     try:
-        answer(with_calibration(database, new.scenario))
+        answer = await sizings.answered(request, "json", Asked(document), new.scenario)
+    except (Busy, TakesTooLong):
+        raise
     except InvalidInput as error:
         raise error.within("scenario") from None
-    row = scenarios.save_scenario(database, new.name, request.document["scenario"], by=by)
+
+    def save() -> tuple[ScenarioRow, bool]:
+        figures = figures_in(json.loads(answer))
+        return scenarios.save_scenario(database, new.name, document, by=by, key=idempotency_key, figures=figures)
+
+    row, is_new = await stored(request, save)
+    response.status_code = 201 if is_new else 200
     response.headers["Location"] = f"{router.prefix}/{row.id}"
     return SavedScenario.model_validate(row)
 
@@ -111,15 +140,27 @@ async def get_report(
     saved_id: ScenarioId,
     wanted: Annotated[ReportWanted, explained(ReportWanted), Query()],
     database: OpenDatabase,
-    compute: Compute,
+    sizings: AnyCost,
+    request: Request,
     accept: Annotated[str | None, Header(include_in_schema=False)] = None,
 ) -> Response:
     """The current answer as JSON, HTML page, PDF or CSV; 422 if this version does not accept the scenario."""
     saved, scenario = await run_in_threadpool(_saved, database, saved_id)
     form = form_wanted(accept, name=wanted.form)
-    beside = compute.run if FORMS[form].has_charts else run_in_threadpool
-    content = await beside(heavy.sizing_in, form, saved, scenario)
+    content = await sizings.answered(request, form, saved, scenario)
     return report_response(form, content, file_stem=f"checkpoint-sizing-{saved_id}")
+
+
+@router.get(
+    "/{scenario_id}/changes", responses=responses(404, 422, 503), summary="What changed since a scenario was saved"
+)
+async def get_changes(
+    saved_id: ScenarioId, database: OpenDatabase, sizings: AnyCost, request: Request
+) -> ScenarioChanges:
+    """The version that answered when it was saved, the version of today, and the figures that differ."""
+    saved, scenario = await run_in_threadpool(_saved, database, saved_id)
+    answer = await sizings.answered(request, "json", saved, scenario)
+    return await run_in_threadpool(lambda: changes_since(saved, json.loads(answer)))
 
 
 @router.delete(
@@ -133,5 +174,16 @@ def delete_scenario(saved_id: ScenarioId, by: Writer, database: OpenDatabase) ->
 def _saved(database: Database, saved_id: UUID) -> tuple[Asked, Scenario]:
     """A saved scenario, and the question that it asks today."""
     row = scenarios.saved_scenario(database, saved_id)
-    asked = Asked(row.scenario, name=row.name, id=row.id, saved_at=row.created_at)
-    return asked, with_calibration(database, scenario_from(row.scenario))
+    return asked_of(row), with_calibration(database, scenario_from(row.scenario))
+
+
+def asked_of(row: ScenarioRow) -> Asked:
+    """What a report says of a saved scenario."""
+    return Asked(
+        row.scenario,
+        name=row.name,
+        id=row.id,
+        saved_at=row.created_at,
+        code_version=row.code_version,
+        figures=row.figures,
+    )

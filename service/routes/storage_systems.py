@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Path, Query
+from fastapi import APIRouter, Body, Header, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from service.access.scopes import OpenDatabase, Writer
-from service.database import storage_systems
-from service.database.names import Description, Slug
+from service.database import overviews, storage_systems
+from service.database.names import Description, Name, Slug
+from service.database.overviews import SystemOverview
+from service.database.storage_systems import SystemChange
+from service.database.tables import StorageSystemRow
 from service.errors import explained
+from service.http.etags import etag_of, require_match
 from service.http.problems import already_there, responses
 from service.routes.json_route import JsonRoute
 from service.routes.pagination import Limit, page_of
-from service_client.documents import Page, StorageSystem
+from service_client.documents import Page, RunRetention, StorageSystem, StorageSystemSummary
 
 router = APIRouter(prefix="/v1/storage-systems", tags=["storage systems"], route_class=JsonRoute)
 
 SystemName = Annotated[str, Path(description="Name of a storage system, as in the list.")]
+
+MAX_OWNERS = 100
+"""Of one storage system: more are a team, which has a token."""
+IfMatch = Annotated[str | None, Header(description="ETag of the storage system as it was seen. Required.")]
 
 _EXAMPLE: dict[str, Any] = {"name": "scratch", "description": "Lustre, 40 OSTs, hall 2"}
 
@@ -35,7 +43,27 @@ class NewStorageSystem(BaseModel):
     description: Description = Field("", description="Notes such as vendor, size and place. Default: empty.")
 
 
-class StorageSystemPage(Page[StorageSystem]):
+class SystemPatch(BaseModel):
+    """What is to change of a storage system; what is absent stays."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, json_schema_extra={"examples": [{"owners": ["alice", "storage-team"]}]}
+    )
+
+    description: Description | None = Field(
+        None, description="Notes such as vendor, size and place. Default: as it is."
+    )
+    owners: Annotated[tuple[Name, ...], Field(max_length=MAX_OWNERS)] | None = Field(
+        None,
+        description="Names of the tokens that may change it and withdraw its runs; none for the one that added it. "
+        "Default: as it is.",
+    )
+    retention: RunRetention | None = Field(
+        None, description="How long its runs are kept, from the next published run on. Default: as it is."
+    )
+
+
+class StorageSystemPage(Page[StorageSystemSummary]):
     """Some of the storage systems, by name."""
 
 
@@ -61,6 +89,7 @@ def create_storage_system(
     response: Response,
 ) -> StorageSystem:
     """Add a storage system. The same again is stored once (200)."""
+    by.require_system(new.name)
     row, is_new = storage_systems.save_storage_system(database, new.name, new.description, by=by)
     response.status_code = 201 if is_new else 200
     response.headers["Location"] = f"{router.prefix}/{row.name}"
@@ -71,15 +100,39 @@ def create_storage_system(
 def list_storage_systems(
     page: Annotated[StorageSystemPageWanted, explained(StorageSystemPageWanted), Query()], database: OpenDatabase
 ) -> StorageSystemPage:
-    """A page of the storage systems, by name."""
-    rows = storage_systems.list_storage_systems(database, limit=page.limit + 1, after=page.cursor)
-    return page_of(StorageSystemPage, rows, page.limit, StorageSystem.model_validate, lambda row: row.name)
+    """A page of the storage systems, by name, each with the number of its runs and its latest calibration."""
+    rows = overviews.list_overviews(database, limit=page.limit + 1, after=page.cursor)
+    return page_of(StorageSystemPage, rows, page.limit, _listed, lambda row: row.system.name)
 
 
 @router.get("/{name}", responses=responses(404, 422, 503), summary="A storage system")
-def get_storage_system(name: SystemName, database: OpenDatabase) -> StorageSystem:
-    """The storage system of that name."""
-    return StorageSystem.model_validate(storage_systems.storage_system(database, name))
+def get_storage_system(name: SystemName, database: OpenDatabase, response: Response) -> StorageSystem:
+    """The storage system of that name, with its ETag."""
+    return _shown(storage_systems.storage_system(database, name), response)
+
+
+@router.patch(
+    "/{name}",
+    responses=responses(400, 401, 403, 404, 408, 412, 413, 415, 422, 428, 503, 507),
+    summary="Change a storage system",
+)
+def change_storage_system(
+    name: SystemName,
+    patch: Annotated[SystemPatch, explained(SystemPatch), Body()],
+    by: Writer,
+    database: OpenDatabase,
+    response: Response,
+    if_match: IfMatch = None,
+) -> StorageSystem:
+    """Change description, owners or retention. Needs the token of an owner, or one with scope admin.
+
+    `If-Match` has the ETag of the storage system as it was seen: a change made meanwhile is not lost (412).
+    """
+    change = SystemChange(description=patch.description, owners=patch.owners, retention=patch.retention)
+    row = storage_systems.change_storage_system(
+        database, name, change, by=by, check=lambda seen: require_match(_etag(_system(seen)), if_match)
+    )
+    return _shown(row, response)
 
 
 @router.delete(
@@ -89,5 +142,24 @@ def get_storage_system(name: SystemName, database: OpenDatabase) -> StorageSyste
     summary="Delete a storage system that has no runs",
 )
 def delete_storage_system(name: SystemName, by: Writer, database: OpenDatabase) -> None:
-    """Delete a storage system without runs. Needs the token that added it, or a token with scope admin."""
+    """Delete a storage system without runs. Needs the token of an owner, or a token with scope admin."""
     storage_systems.delete_storage_system(database, name, by=by)
+
+
+def _shown(row: StorageSystemRow, response: Response) -> StorageSystem:
+    system = _system(row)
+    response.headers["ETag"] = _etag(system)
+    return system
+
+
+def _system(row: StorageSystemRow) -> StorageSystem:
+    return StorageSystem.model_validate(row)
+
+
+def _listed(found: SystemOverview) -> StorageSystemSummary:
+    counted = found._asdict()
+    return StorageSystemSummary(**_system(counted.pop("system")).model_dump(), **counted)
+
+
+def _etag(system: StorageSystem) -> str:
+    return etag_of(system.model_dump_json().encode())

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from service.routes.catalogs import NOT_MODIFIED, Document, IfNoneMatch
+from service.http.constant import NOT_MODIFIED, Constant, Sender
 from sizing.validation import ValidationReport, validation
 
 router = APIRouter(prefix="/v1", tags=["validation"])
@@ -17,16 +17,15 @@ router = APIRouter(prefix="/v1", tags=["validation"])
 @router.get(
     "/validation", response_model=ValidationReport, responses=NOT_MODIFIED, summary="Predicted against published"
 )
-async def get_validation(if_none_match: IfNoneMatch = None) -> Response:
+async def get_validation(send: Sender) -> Response:
     """Every comparison with something published, in three parts, each counted.
 
     The parts are observations of real systems, figures of other tools, and recomputed arithmetic. Misses have a reason.
     """
-    document = await run_in_threadpool(_document)
-    return document.response(if_none_match)
+    return send(await run_in_threadpool(_document))
 
 
 @functools.cache
-def _document() -> Document:
+def _document() -> Constant:
     """The report, which takes a fifth of a second to make once."""
-    return Document.of(validation().model_dump_json().encode())
+    return Constant(validation().model_dump_json().encode())

@@ -13,12 +13,10 @@ from fastapi import FastAPI
 from service.app import create_app
 from service.database.schema import migrated_database
 from service.errors import CannotServe
+from service.server.bounded_protocol import SECONDS_TO_KEEP_ALIVE, protocol_of
 from service.server.supervision import SECONDS_TO_FINISH, supervise
 from service.settings import Settings
 from service.telemetry.logs import LOG_CONFIG
-
-SECONDS_TO_KEEP_ALIVE = 75
-"""Of an idle connection: longer than proxies keep it (60 s), or they send into one that is just being closed."""
 
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - keys to compare with
 
@@ -70,6 +68,9 @@ def _serve(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
         log_config=LOG_CONFIG,
         access_log=False,
         server_header=False,
+        http=protocol_of(settings, app.state.metrics),
+        ws="none",
+        proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=settings.trusted_proxies,
         timeout_keep_alive=SECONDS_TO_KEEP_ALIVE,
         timeout_graceful_shutdown=SECONDS_TO_FINISH,

@@ -19,6 +19,10 @@ _MAX_SERIES = 5
 """Lines that a reader can still tell apart; more numbers of ranks are thinned out evenly."""
 _SCALING_HEIGHT, _MISSES_HEIGHT = HEIGHT * 2 // 3, HEIGHT // 3
 """On top of each other, as wide as a page; those of writes and of reads fit its height."""
+_CROSS_SIZE = 120
+"""Square pixels: twice as wide as a point."""
+_MAX_REASONS = 3
+"""Of a grade, above the chart; the report of `ckpt-bench calibrate` has them all."""
 _STEPS_PER_DOUBLING = 16
 """Points of a predicted line, so that its bend at a limit looks like one at the width of a chart."""
 _NAMES: dict[Direction, str] = {"write": "write", "read": "restore"}
@@ -35,11 +39,19 @@ def calibration_chart(calibration: Calibration) -> Chart:
     runs = counted_text(len(calibration.run_ids), "run")
     return chart(
         f"Storage limits by engine {calibration.engine}, {runs}: grade {calibration.grade}",
-        subtitle="points: measured; lines: predicted, with 90 % interval; dotted: one limit alone",
+        subtitle=_subtitle(calibration),
         rows=[],
         vconcat=views,
         resolve={"scale": {"color": "independent", "strokeDash": "independent", "shape": "independent"}},
     )
+
+
+def _subtitle(calibration: Calibration) -> str | list[str]:
+    """How to read it, and what keeps the grade below A."""
+    legend = "points: measured; lines: predicted, with 90 % interval; dotted: one limit alone"
+    if any(fit and fit.wrong_here for fit in (calibration.write, calibration.read)):
+        legend += "; crosses: the model is wrong here"
+    return [legend, *calibration.grade_reasons[:_MAX_REASONS]] if calibration.grade_reasons else legend
 
 
 def _scaling(calibration: Calibration, fit: DirectionFit, direction: Direction) -> Spec:
@@ -80,9 +92,19 @@ def _misses(fit: DirectionFit, direction: Direction) -> Spec:
         }
         for point in fit.points
     ]
-    error = percent_text(fit.held_out_error_fraction)
     x = quantity("held_out_seconds", "predicted without it", scale="log")
     x["scale"] |= {"nice": False, "padding": 8}
+    wrong = {(found.num_nodes, found.num_streams, found.total_bytes) for found in fit.wrong_here}
+    crossed = [
+        row
+        for row, point in zip(rows, fit.points, strict=True)
+        if (point.num_nodes, point.num_streams, point.total_bytes) in wrong
+    ]
+    y = quantity("miss_fraction", "measured / predicted - 1")
+    crosses = _layer(
+        crossed, {"type": "point", "shape": "cross", "size": _CROSS_SIZE, "filled": True}, {"x": x, "y": y}
+    )
+    error = percent_text(fit.held_out_error_fraction)
     return {
         "width": WIDTH,
         "height": _MISSES_HEIGHT,
@@ -94,10 +116,11 @@ def _misses(fit: DirectionFit, direction: Direction) -> Spec:
                 "point",
                 {
                     "x": x,
-                    "y": quantity("miss_fraction", "measured / predicted - 1"),
+                    "y": y,
                     "tooltip": [{"field": "what"}, {"field": "miss_fraction", "format": ".1%"}],
                 },
             ),
+            *([crosses] if crossed else []),
         ],
     }
 
@@ -138,7 +161,8 @@ def _limit_rows(fit: DirectionFit) -> Iterator[dict[str, object]]:
     """The ends of the line that the node limit and the file-system limit would each allow alone."""
     for limit in fit.limits:
         if limit.resource in ("node", "file-system") and limit.value is not None:
-            name = f"{limit.resource} limit" + ("" if limit.verdict == "measured" else " (lower bound)")
+            alone = " of one writer" if limit.resource == "file-system" and fit.holds("contention") else ""
+            name = f"{limit.resource} limit{alone}" + ("" if limit.verdict == "measured" else " (lower bound)")
             for nodes in (fit.covered.num_nodes[0], 2 * fit.covered.num_nodes[1]):
                 rate = limit.value * (nodes if limit.resource == "node" else 1)
                 yield {"num_nodes": nodes, "bytes_per_second": rate, "limit": name}

@@ -33,19 +33,22 @@ _LABELS = {
 """How an axis writes its figures, by the unit that ends the field's name."""
 
 
-def chart(title: str, *, rows: Sequence[Mapping[str, object]], subtitle: str = "", **body: Any) -> Chart:
+def chart(title: str, *, rows: Sequence[Mapping[str, object]], subtitle: str | list[str] = "", **body: Any) -> Chart:
     """A titled specification over rows; `body` is its mark and encoding, or its layers, facets or views.
+
+    A `subtitle` of several lines is a list.
 
     >>> spec = chart("Writes", rows=[{"num_nodes": 1, "bytes_per_second": 2e9}], mark="point")
     >>> spec["title"]["text"], spec["data"]["values"][0]["num_nodes"], spec["mark"]
     ('Writes', 1, 'point')
     """
+    said = subtitle if isinstance(subtitle, str) else ". ".join(subtitle)
     sizes = {} if {"spec", "facet", "hconcat", "vconcat"} & body.keys() else {"width": WIDTH, "height": HEIGHT}
     return Chart(
         {
             "$schema": SCHEMA,
             "title": {"text": title, "subtitle": subtitle} if subtitle else {"text": title},
-            "description": f"{title}. {subtitle}".rstrip(". ") + ".",
+            "description": f"{title}. {said}".rstrip(". ") + ".",
             "data": {"values": [dict(row) for row in rows]},
             **sizes,
             **body,

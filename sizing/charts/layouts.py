@@ -72,4 +72,5 @@ def _rows(layout: FoundLayout) -> Iterator[dict[str, object]]:
 
 def _name(layout: FoundLayout) -> str:
     recomputed = f"; recomputation {layout.recomputation}" if layout.recomputation else ""
-    return degrees_text(layout.parallelism) + recomputed
+    layers = f" of {layout.recomputed_layers} layers" if layout.recomputed_layers else ""
+    return degrees_text(layout.parallelism) + recomputed + layers

@@ -33,6 +33,15 @@ def html(spec: Spec) -> str:
     return page
 
 
+def script() -> str:
+    """The libraries that draw in a browser, as one script: it sets `vegaEmbed`. Raises NotInstalled as `svg` does.
+
+    They are those that draw SVG and PNG here. It takes two seconds.
+    """
+    text: str = _converter().javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    return text
+
+
 def _converter() -> types.ModuleType:
     try:
         import vl_convert  # noqa: PLC0415 - 80 MB that only drawing needs

@@ -58,7 +58,7 @@ def _varied(measurement: Measurement, among: Sequence[Measurement]) -> Iterator[
 def _rows(measurements: Sequence[Measurement], operation: Operation) -> Iterator[dict[str, object]]:
     for measurement in measurements:
         if measurement.operation == operation and measurement.is_of_storage:
-            rate = measurement.bytes_per_second
+            rate = measurement.headline_bytes_per_second
             low, high = measurement.rate_interval_bytes_per_second or (rate, rate)
             yield {
                 "series": series_name(measurement, measurements),

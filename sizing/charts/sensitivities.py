@@ -9,11 +9,11 @@ from typing import NamedTuple
 from sizing.charts.chart import Chart, chart, quantity, series
 from sizing.charts.theme import COLORS
 from sizing.explore.sensitivities.sensitivity_report import SensitivityReport
-from sizing.guesses.figures import HEADLINES
+from sizing.guesses.figures import headline_words
 from sizing.guesses.guess import Guess, Headline, InputSwing
 from sizing.report import SizingReport
-from sizing.summary.figure_text import figure_text
 from sizing.summary.guesses import end_texts, input_words
+from sizing.units import figure_text
 
 MAX_BARS = 20
 """As many as a page holds at the height of a bar; the others move the headline less."""
@@ -36,7 +36,7 @@ def guesses_chart(report: SizingReport) -> Chart:
 
 
 def _tornado(title: str, headline: Headline, swings: Sequence[InputSwing | Guess]) -> Chart:
-    words, unit = HEADLINES[headline.figure], re.split(r"[._]", headline.figure)[-1]
+    words, unit = headline_words(headline), re.split(r"[._]", headline.figure)[-1]
     shown = swings[:MAX_BARS]
     names = input_words([swing.field for swing in shown])
     ends = [end for name, swing in zip(names, shown, strict=True) for end in _ends(name, swing)]

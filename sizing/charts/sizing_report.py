@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sizing.charts.capacity import capacity_chart
 from sizing.charts.chart import Chart, Spec, chart, quantity
 from sizing.charts.theme import COLORS, INK
 from sizing.layout import CheckpointSize
@@ -25,6 +26,10 @@ _SPAN = 10.0
 enough to see both sides rise."""
 _NUM_POINTS = 200
 """A smooth line at the width of a chart."""
+_HALO = {"stroke": "white", "strokeWidth": 4}
+"""Below words that may lie on a color."""
+_LABEL_FRACTION = 0.3
+"""Of the width of a chart, which the words of a point take at most."""
 _SAME = 1e-6
 """Of a fraction: intervals below the drain of an asynchronous save all lose the same."""
 _AREA_OPACITY = 0.75
@@ -80,10 +85,12 @@ def lost_time_chart(scenario: Scenario, asked: SizingReport) -> Chart:
     lost = [name for name in shares if name != "goodput"]
     total = np.sum([np.broadcast_to(shares[name], intervals.shape) for name in lost], axis=0)
     points = sorted(_points(intervals, total, asked=period, best=best), key=lambda point: point["interval_seconds"])
+    known = intervals[~np.isnan(total)]
     height = quantity("lost_fraction", "share of wall time lost")
     return chart(
         "Share of wall time lost, by checkpoint interval",
-        subtitle="stalls of completed saves, lost work (RPO) done again, and recovery (RTO)",
+        subtitle="stalls of completed saves, lost work (RPO) done again, and recovery (RTO)"
+        + (" without the restore, whose time is not known" if asked.interval.leaves_out_restore else ""),
         rows=list(_lost_rows(intervals, {name: shares[name] for name in lost})),
         encoding={
             "x": quantity("interval_seconds", "checkpoint interval, start to start", axis=_TIME_AXIS)
@@ -108,19 +115,37 @@ def lost_time_chart(scenario: Scenario, asked: SizingReport) -> Chart:
                 "mark": {"type": "point", "color": INK},
                 "encoding": {"y": height, "tooltip": {"field": "label"}},
             },
-            *(_label(height, point, is_last=point is points[-1]) for point in points),
+            *(
+                _label(height, point, is_last=point is points[-1], is_first=_is_at_left(point, known), drawn=drawn)
+                for point in points
+                for drawn in (_HALO, {})
+            ),
         ],
     )
 
 
-def _label(height: Mapping[str, Any], point: Mapping[str, object], *, is_last: bool) -> dict[str, object]:
-    """The words of a point, away from the other one however near that is."""
-    side = {"align": "left", "dx": 6} if is_last else {"align": "right", "dx": -6}
+def _label(
+    height: Mapping[str, Any],
+    point: Mapping[str, Any],
+    *,
+    is_last: bool,
+    is_first: bool,
+    drawn: Mapping[str, object],
+) -> dict[str, object]:
+    """The words of a point, away from the other one however near that is, and within the axes."""
+    side = {"align": "left", "dx": 6} if is_last or is_first else {"align": "right", "dx": -6}
+    beside = 16 if is_first and not is_last else -12
     return {
         "data": {"values": [point]},
-        "mark": {"type": "text", "dy": -12} | side,
+        "mark": {"type": "text", "dy": beside, **side, **drawn},
         "encoding": {"y": height, "text": {"field": "label"}},
     }
+
+
+def _is_at_left(point: Mapping[str, Any], intervals: npt.NDArray[np.float64]) -> bool:
+    """Whether the words of a point would not find room between it and the axis on its left."""
+    width = np.log(intervals[-1] / intervals[0])
+    return bool(np.log(point["interval_seconds"] / intervals[0]) < _LABEL_FRACTION * width)
 
 
 def _points(
@@ -164,6 +189,8 @@ def _charts(scenario: Scenario, report: SizingReport) -> Iterator[Chart]:
         yield limits_chart("What limits the write", report.write.limits)
     if len(report.restore.limits) > 1:
         yield limits_chart("What limits the restore", report.restore.limits)
+    if report.capacity_over_time and report.capacity.growth_bytes_per_day:
+        yield capacity_chart({report.model.name: report.capacity_over_time}, {})
 
 
 def _bars(title: str, rows: Sequence[Mapping[str, object]], label: str, length: Spec) -> Chart:

@@ -7,7 +7,10 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.checkpoint_files.container import Format
+from sizing.checkpoint_files.folder_layouts import ADAPTER, SmallState
 from sizing.checkpoint_files.parts import Part
+
+Held = Literal["weights", "optimizer"] | SmallState
 
 
 class CheckpointFile(BaseModel):
@@ -19,6 +22,9 @@ class CheckpointFile(BaseModel):
     num_bytes: int = Field(ge=0, description="Size on disk, in bytes.")
     format: Format | Literal["other"] = Field(
         description="Container; other is a file without tensors, such as a config."
+    )
+    holds: tuple[Held, ...] = Field(
+        description="What stands in the file. Of each file of a distributed checkpoint, what stands in any of them."
     )
 
 
@@ -40,16 +46,26 @@ class CheckpointContents(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     format: Format | Literal["mixed"] = Field(description="Container of the tensors; mixed when there are several.")
+    layout: str | None = Field(
+        description="Whose checkpoint it is, by its names: a trainer or a framework. Null when the names do not tell."
+    )
+    flags: str = Field(description="Flags of ckpt-size that choose the framework. Empty when the layout tells none.")
     num_parameters: int | None = Field(
-        description="Parameters of the weights. Null when weights are not stored or cannot be counted."
+        description="Parameters of the weights, of which copies in the files of several ranks count once. "
+        "Null when weights are not stored or cannot be counted."
     )
     disk_bytes: int = Field(description="Bytes that all files take on disk, headers included.")
-    tensor_bytes: int = Field(description="Bytes of all tensors, shared data counted once.")
+    tensor_bytes: int = Field(
+        description="Bytes of all tensors, shared data counted once; 0 of those whose dtype cannot be read."
+    )
     overhead_bytes: int | None = Field(
         description="Bytes of the files beyond the tensors: headers, pickles, alignment; negative when compressed. "
-        "Null when files are absent."
+        "Null when files are absent or dtypes cannot be read."
     )
     part_bytes: dict[Part, int] = Field(description="Bytes of tensors by part of the state.")
+    small_state_bytes: dict[SmallState, int] = Field(
+        description="Bytes of whole files, and of values in distributed files, that hold neither weights nor optimizer."
+    )
     num_aliases: int = Field(description="Further names of data that is counted already, such as tied weights.")
     largest_file: CheckpointFile = Field(description="File that takes the max of bytes on disk.")
     tensors: tuple[TensorTotal, ...] = Field(description="Totals by part and dtype.")
@@ -58,6 +74,17 @@ class CheckpointContents(BaseModel):
         description="Files that the checkpoint's index lists and that its folder lacks."
     )
     notes: tuple[str, ...] = Field(description="What could not be read or counted, in words.")
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether a run can go on from it: it has the optimizer's moments, and the weights or their fp32 copy."""
+        held = {total.part for total in self.tensors}
+        return "moments" in held and bool(held & {"weights", "master"})
+
+    @property
+    def is_adapter(self) -> bool:
+        """Whether its weights are those of an adapter alone, not of the model that it is for."""
+        return self.layout == ADAPTER
 
     @property
     def observed_bytes(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from sizing.checkpoint_files.container import Container
@@ -23,11 +24,7 @@ def dcp_container(path: Path) -> Container:
 
     Raises UnreadableFile where the file is refused, or where the data files are cut short or partly missing.
     """
-    content = bounded_content(path, max_bytes=MAX_PICKLE_BYTES, what="metadata")
-    try:
-        metadata = dcp_metadata(content)
-    except RefusedPickle as error:
-        raise refusal(path, f"is refused as DCP metadata ({error})", DAMAGED_REMEDY) from None
+    metadata = read_dcp_metadata(path)
     present, absent = _data_files(path, metadata)
     return Container(
         format="torch-dcp",
@@ -35,19 +32,33 @@ def dcp_container(path: Path) -> Container:
         tensors=metadata.tensors,
         is_state_dict=not metadata.num_blobs,
         absent_files=absent,
+        keys=frozenset(
+            re.split(r"[./]", name)[0] for name in (*(tensor.name for tensor in metadata.tensors), *metadata.item_bytes)
+        ),
+        value_bytes=metadata.value_bytes,
         notes=tuple(_notes(metadata, absent)),
     )
 
 
+def read_dcp_metadata(path: Path) -> DcpMetadata:
+    """What a `.metadata` file describes. Raises UnreadableFile where it is refused."""
+    content = bounded_content(path, max_bytes=MAX_PICKLE_BYTES, what="metadata")
+    try:
+        return dcp_metadata(content)
+    except RefusedPickle as error:
+        raise refusal(path, f"is refused as DCP metadata ({error})", DAMAGED_REMEDY) from None
+
+
 def _data_files(path: Path, metadata: DcpMetadata) -> tuple[tuple[Path, ...], tuple[str, ...]]:
     """The data files that the metadata names: those that are there, and those that are not."""
-    names = sorted(metadata.file_ends)
+    ends = metadata.file_ends
+    names = sorted(ends)
     present = tuple(path.parent / name for name in names if (path.parent / name).exists())
     if present and len(present) < len(names):
         wrong = f"names {len(names)} data files of which {len(names) - len(present)} are missing"
         raise refusal(path, wrong, "copy the missing files, or give the .metadata file without any")
     for file in present:
-        size, end = regular_file_bytes(file), metadata.file_ends[file.name]
+        size, end = regular_file_bytes(file), ends[file.name]
         if size < end:
             wrong = f"is cut short: it has {size} bytes, and .metadata places data up to byte {end}"
             raise refusal(file, wrong, DAMAGED_REMEDY)

@@ -23,19 +23,63 @@ from sizing.checkpoint_files.safetensors_index import is_plain_file_name
 
 
 @dataclass(frozen=True, slots=True)
+class DcpChunk:
+    """The part of a tensor that was saved as one: where it begins in each dimension, and how far it goes."""
+
+    begins: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DcpItem:
+    """Where the chunk of a tensor, or a pickled value, stands. `begins` is that of the chunk, None for a value."""
+
+    name: str
+    begins: tuple[int, ...] | None
+    file: str
+    offset: int
+    length: int
+    is_transformed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class DcpMetadata:
     """The content of a `.metadata` file.
 
-    `num_blobs` counts entries that are pickled values, not tensors. `file_ends` gives for each data file the
-    place up to which it must reach; `item_bytes` what is stored under each name. `is_transformed`: items are
-    compressed or encrypted, so that stored bytes say nothing about tensor bytes.
+    `num_blobs` counts entries that are pickled values, not tensors. `chunks` has those of each tensor by its name.
     """
 
     tensors: tuple[StoredTensor, ...]
+    chunks: dict[str, tuple[DcpChunk, ...]]
     num_blobs: int
-    file_ends: dict[str, int]
-    item_bytes: dict[str, int]
-    is_transformed: bool
+    items: tuple[DcpItem, ...]
+
+    @property
+    def is_transformed(self) -> bool:
+        """Whether items are compressed or encrypted, so that stored bytes say nothing about tensor bytes."""
+        return any(item.is_transformed for item in self.items)
+
+    @property
+    def file_ends(self) -> dict[str, int]:
+        """The place up to which each data file must reach."""
+        ends: dict[str, int] = {}
+        for item in self.items:
+            ends[item.file] = max(ends.get(item.file, 0), item.offset + item.length)
+        return ends
+
+    @property
+    def item_bytes(self) -> dict[str, int]:
+        """What is stored under each name."""
+        sums: dict[str, int] = {}
+        for item in self.items:
+            sums[item.name] = sums.get(item.name, 0) + item.length
+        return sums
+
+    @property
+    def value_bytes(self) -> tuple[tuple[str, int], ...]:
+        """What each value that is no tensor takes, by name."""
+        tensors = {tensor.name for tensor in self.tensors}
+        return tuple((name, size) for name, size in self.item_bytes.items() if name not in tensors)
 
 
 def dcp_metadata(content: bytes) -> DcpMetadata:
@@ -50,29 +94,18 @@ def dcp_metadata(content: bytes) -> DcpMetadata:
     entries = fields.get("state_dict_metadata")
     if not isinstance(entries, dict):
         raise RefusedPickle("its state_dict_metadata is not a dict")
-    tensors = tuple(_tensor(name, entry) for name, entry in entries.items() if _is(entry, "TensorStorageMetadata"))
-    items = list(_items(fields.get("storage_data")))
+    saved = [_tensor(name, entry) for name, entry in entries.items() if _is(entry, "TensorStorageMetadata")]
     metadata = DcpMetadata(
-        tensors=tensors,
-        num_blobs=len(entries) - len(tensors),
-        file_ends=_file_ends(items),
-        item_bytes=_item_bytes(items),
-        is_transformed=any(item.is_transformed for item in items),
+        tensors=tuple(tensor for tensor, _ in saved),
+        chunks={tensor.name: chunks for tensor, chunks in saved},
+        num_blobs=len(entries) - len(saved),
+        items=tuple(_items(fields.get("storage_data"))),
     )
     _check_stored(metadata)
     return metadata
 
 
-@dataclass(frozen=True, slots=True)
-class _Item:
-    name: str
-    file: str
-    offset: int
-    length: int
-    is_transformed: bool
-
-
-def _tensor(name: object, entry: Inert) -> StoredTensor:
+def _tensor(name: object, entry: Inert) -> tuple[StoredTensor, tuple[DcpChunk, ...]]:
     if not isinstance(name, str) or len(name) > MAX_NAME_CHARACTERS:
         raise RefusedPickle(f"a tensor's name is not text of at most {MAX_NAME_CHARACTERS} characters")
     fields = _fields(entry)
@@ -80,19 +113,23 @@ def _tensor(name: object, entry: Inert) -> StoredTensor:
     if not isinstance(shape, tuple) or not isinstance(chunks, list):
         raise RefusedPickle("a tensor has no size or no chunks")
     dtype = _dtype(fields.get("properties"))
+    parts = tuple(_chunk(chunk) for chunk in chunks)
     try:
         count = num_elements(shape)
-        stored = sum(num_elements(_chunk_sizes(chunk)) for chunk in chunks)
+        stored = sum(num_elements(part.sizes) for part in parts)
     except ValueError as error:
         raise RefusedPickle(f"a tensor is impossible: {error}") from None
-    return StoredTensor(name, dtype, shape, count, stored * TORCH_DTYPE_BITS[dtype] // 8)
+    return StoredTensor(name, dtype, shape, count, stored * TORCH_DTYPE_BITS[dtype] // 8), parts
 
 
-def _chunk_sizes(chunk: object) -> tuple[int, ...]:
-    sizes = _fields(chunk).get("sizes") if _is(chunk, "ChunkStorageMetadata") else None
+def _chunk(chunk: object) -> DcpChunk:
+    fields = _fields(chunk) if _is(chunk, "ChunkStorageMetadata") else {}
+    begins, sizes = fields.get("offsets"), fields.get("sizes")
     if not isinstance(sizes, tuple):
         raise RefusedPickle("a chunk has no sizes")
-    return sizes
+    if not isinstance(begins, tuple) or len(begins) != len(sizes) or not all(map(is_count, begins)):
+        raise RefusedPickle("a chunk does not say where in its tensor it begins")
+    return DcpChunk(begins, sizes)
 
 
 def _dtype(properties: object) -> str:
@@ -105,45 +142,35 @@ def _dtype(properties: object) -> str:
     return name
 
 
-def _items(storage_data: object) -> Iterator[_Item]:
+def _items(storage_data: object) -> Iterator[DcpItem]:
     """Where the items stand: a dict from MetadataIndex to _StorageInfo. Other storage writers keep none."""
     if not isinstance(storage_data, dict):
         return
     for index, info in storage_data.items():
         if not _is(index, "MetadataIndex") or not _is(info, "_StorageInfo", module=DCP_FILESYSTEM):
             raise RefusedPickle("its storage_data does not say in which file an item stands")
-        yield _item(_fields(index).get("fqn"), _fields(info))
+        yield _item(_fields(index), _fields(info))
 
 
-def _item(name: object, where: dict[object, object]) -> _Item:
+def _item(index: dict[object, object], where: dict[object, object]) -> DcpItem:
+    name, begins = index.get("fqn"), index.get("offset")
     file, offset, length = (where.get(key) for key in ("relative_path", "offset", "length"))
     if not isinstance(name, str) or not isinstance(file, str) or not is_plain_file_name(file):
         raise RefusedPickle("an item's file is not a file name in its folder")
     if not is_count(offset) or not is_count(length):
         raise RefusedPickle("an item's offset or length is not a number of bytes")
-    return _Item(name, file, offset, length, bool(where.get("transform_descriptors")))
-
-
-def _file_ends(items: list[_Item]) -> dict[str, int]:
-    ends: dict[str, int] = {}
-    for item in items:
-        ends[item.file] = max(ends.get(item.file, 0), item.offset + item.length)
-    return ends
-
-
-def _item_bytes(items: list[_Item]) -> dict[str, int]:
-    sums: dict[str, int] = {}
-    for item in items:
-        sums[item.name] = sums.get(item.name, 0) + item.length
-    return sums
+    if begins is not None and not (isinstance(begins, tuple) and all(map(is_count, begins))):
+        raise RefusedPickle("an item's place in its tensor is not a row of numbers")
+    return DcpItem(name, begins, file, offset, length, bool(where.get("transform_descriptors")))
 
 
 def _check_stored(metadata: DcpMetadata) -> None:
     """That no tensor claims more bytes than are stored for it."""
-    if not metadata.item_bytes or metadata.is_transformed:
+    stored = metadata.item_bytes
+    if not stored or metadata.is_transformed:
         return
     for tensor in metadata.tensors:
-        if tensor.num_bytes > metadata.item_bytes.get(tensor.name, 0):
+        if tensor.num_bytes > stored.get(tensor.name, 0):
             raise RefusedPickle(f"tensor {tensor.name[:80]!r} claims more bytes than are stored for it")
 
 

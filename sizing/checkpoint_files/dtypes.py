@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 
+from sizing.spelling import known_spelling
+
+_BELOW_A_BYTE = frozenset(f"{kind}{bits}" for kind in ("int", "uint") for bits in range(1, 8))
+
 TORCH_DTYPE_BITS: dict[str, int] = {
     "float64": 64,
     "float32": 32,
@@ -37,7 +41,7 @@ TORCH_DTYPE_BITS: dict[str, int] = {
     "bits4x2": 8,
     "bits2x4": 8,
     "bits1x8": 8,
-    **{f"{kind}{bits}": 8 for kind in ("int", "uint") for bits in range(1, 8)},
+    **dict.fromkeys(sorted(_BELOW_A_BYTE), 8),
 }
 """Source: `torch.dtype.itemsize` of torch 2.13. `_x2` and the like hold several values in one element."""
 
@@ -88,21 +92,61 @@ SAFETENSORS_DTYPES: dict[str, tuple[str, int]] = {
 }
 """Names in a safetensors header: torch's name and bits per element. Source: safetensors 0.8, `enum Dtype`."""
 
+NOT_STATED = "not stated"
+"""In place of a dtype that a checkpoint keeps where it cannot be read."""
+
 FLOATING = frozenset(
     {"float64", "float32", "float16", "bfloat16", "float6_e2m3", "float6_e3m2", "float4_e2m1"}
     | {name for name in TORCH_DTYPE_BITS if name.startswith("float8")}
 )
 """Dtypes of which one element is one parameter."""
 
-QUANTISED = frozenset({"int32", "int16", "int8", "uint8", "float4_e2m1fn_x2"}) | {
-    name for name in TORCH_DTYPE_BITS if name.startswith("q")
-}
+QUANTISED = (
+    frozenset({"int32", "int16", "int8", "uint32", "uint8", "float4_e2m1fn_x2"})
+    | {name for name in TORCH_DTYPE_BITS if name.startswith(("q", "bits"))}
+    | _BELOW_A_BYTE
+)
 """Dtypes in which weights are packed: one element may hold several parameters."""
+
+_SHORT_NAMES = {
+    "fp64": "float64",
+    "fp32": "float32",
+    "fp16": "float16",
+    "fp8": "float8_e4m3fn",
+    "fp8_e4m3": "float8_e4m3fn",
+    "fp8_e5m2": "float8_e5m2",
+    "float8": "float8_e4m3fn",
+    "float8_e4m3": "float8_e4m3fn",
+    "double": "float64",
+    "float": "float32",
+    "half": "float16",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+}
+"""What else people call them. fp8 without its format is the one of weights. Source: torch, Tensor Attributes."""
+DTYPE_NAMES = (
+    {name: name for name in (*TORCH_DTYPE_BITS, NOT_STATED)}
+    | {name: name for name, _ in SAFETENSORS_DTYPES.values()}
+    | {name.casefold(): torchs for name, (torchs, _) in SAFETENSORS_DTYPES.items()}
+    | _SHORT_NAMES
+)
+"""Every name of a dtype in small letters: torch's, that of a safetensors header, a short one; each with torch's."""
 
 MAX_DIMENSIONS = 64
 """torch's own limit: `dim_bitset_size` in ATen/WrapDimUtilsMulti.h."""
 MAX_ELEMENTS = 2**63 - 1
 """torch counts in 64 bits with a sign."""
+
+
+def torch_dtype(name: str) -> str | None:
+    """Torch's name of a dtype, from any name of it in any case; None of one that is not known.
+
+    >>> torch_dtype("BF16"), torch_dtype("torch.float32"), torch_dtype("fp8"), torch_dtype("banana")
+    ('bfloat16', 'float32', 'float8_e4m3fn', None)
+    """
+    spelled = known_spelling(name.strip().casefold().removeprefix("torch."), DTYPE_NAMES)
+    return None if spelled is None else DTYPE_NAMES[spelled]
 
 
 def num_elements(shape: tuple[int, ...]) -> int:

@@ -7,16 +7,17 @@ loop ends where it begins. Hidden folders (`.git`, `.cache`) are passed over.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from sizing.checkpoint_files import orbax_folder
 from sizing.checkpoint_files.container import Container
 from sizing.checkpoint_files.dcp_folder import DATA_SUFFIX, METADATA_NAME, dcp_container
 from sizing.checkpoint_files.refusals import refusal, unopened
 from sizing.checkpoint_files.safetensors_file import safetensors_container
 from sizing.checkpoint_files.safetensors_index import INDEX_SUFFIX, SHARD_SUFFIX, index_container
+from sizing.checkpoint_files.steps import step_of
 from sizing.checkpoint_files.torch_file import torch_container
 from sizing.checkpoint_files.torch_zip import is_torch_file
 
@@ -27,8 +28,6 @@ TORCH_SUFFIXES = frozenset({".pt", ".pth", ".ckpt"})
 MAYBE_TORCH_SUFFIX = ".bin"
 SETTINGS_FILES = frozenset({"training_args.bin"})
 """Torch files by name and ending that pickle settings of a trainer and no tensor; counted, not read."""
-
-_STEP_FOLDER = re.compile(r"(iter_|global_step|checkpoint-|step-|step_|epoch_?)\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +43,24 @@ def read_folder(root: Path) -> Folder:
 
     Raises UnreadableFile where one is refused, where there is none, or where there are several checkpoints.
     """
-    files = tuple(sorted(_files(root)))
+    files = tuple(sorted(files_below(root)))
     containers = tuple(_containers(root, files))
     if not containers:
-        wrong = "holds no safetensors file, no DCP .metadata and no torch.save file"
+        wrong = "holds no safetensors file, no DCP .metadata, no Orbax _METADATA and no torch.save file"
         raise refusal(root, wrong, "give a checkpoint's file or folder")
     _check_one_checkpoint(root, containers)
     return Folder(containers, files)
 
 
-def _files(root: Path) -> Iterator[Path]:
-    folders, found = [root], 0
+def files_below(root: Path, *, max_files: int | None = None) -> Iterator[Path]:
+    """Every file in a folder tree, in no order. Raises UnreadableFile where there are more than MAX_FILES, or given."""
+    folders, found, most = [root], 0, max_files or MAX_FILES
     while folders:
         folder = folders.pop()
         entries = _entries(folder)
         found += len(entries)
-        if found > MAX_FILES:
-            raise refusal(root, f"holds more than {MAX_FILES} files", "give the folder of one checkpoint")
+        if found > most:
+            raise refusal(root, f"holds more than {most} files", "give a folder further down")
         folders += [folder / entry.name for entry in entries if _is_folder(entry)]
         yield from (folder / entry.name for entry in entries if _is_file(entry))
 
@@ -88,7 +88,7 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 def _containers(root: Path, files: tuple[Path, ...]) -> Iterator[Container]:
     claimed: set[Path] = set()
     for path in files:
-        if path.name == METADATA_NAME or path.name.endswith(INDEX_SUFFIX):
+        if path.name in (METADATA_NAME, orbax_folder.METADATA_NAME) or path.name.endswith(INDEX_SUFFIX):
             container = container_of_file(path)
             claimed.update(container.paths)
             yield container
@@ -109,6 +109,8 @@ def container_of_file(path: Path) -> Container:
     """
     if path.name == METADATA_NAME:
         return dcp_container(path)
+    if path.name == orbax_folder.METADATA_NAME:
+        return orbax_folder.orbax_container(path)
     if path.suffix == ".json":
         return index_container(path)
     if path.suffix == SHARD_SUFFIX:
@@ -136,7 +138,7 @@ def _check_one_checkpoint(root: Path, containers: tuple[Container, ...]) -> None
         for container in containers
         for parts in [container.paths[0].relative_to(root).parts[:-1]]
         for i, part in enumerate(parts)
-        if _STEP_FOLDER.fullmatch(part)
+        if step_of(part, is_orbax=container.format == "orbax") is not None
     }
     siblings = sorted(step for step in steps if sum(other.parent == step.parent for other in steps) > 1)
     if siblings:

@@ -4,8 +4,10 @@ The rule, on the components of the name (split at "." and "/"); the first line t
 
 - other: a component says random state, EMA copy, buffer (`running_mean`, `inv_freq`, ...) or scale of a
   quantised weight;
-- moments: a component is a moment of an optimizer of torch, Megatron or DeepSpeed (`exp_avg`, ...);
-- master: a component is Megatron's or DeepSpeed's fp32 copy, or it is the `param` beside an `exp_avg`;
+- moments and master of a universal checkpoint of DeepSpeed, which has a file for each: the name of the file;
+- moments: a component is a moment of an optimizer of torch, Megatron, DeepSpeed or Optax (`exp_avg`, ...);
+- master: a component is Megatron's or DeepSpeed's fp32 copy, it is the `param` beside an `exp_avg`, or it stands
+  under Megatron's `optimizer.state.param`, as the fully reshardable optimizer names it;
 - other: it stands in an optimizer (`optimizer`, `optim`, `param_groups`, ...), or its dtype holds no weights;
 - weights: it stands in a model (`model`, `module`, `state_dict`, ...), or its name ends in weight or bias, or
   its container is one module's state: tensors by name and nothing else, some ending in weight or bias;
@@ -20,8 +22,9 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from sizing.checkpoint_files.buffers import BUFFERS
 from sizing.checkpoint_files.container import Container, StoredTensor
-from sizing.checkpoint_files.dtypes import FLOATING, QUANTISED
+from sizing.checkpoint_files.dtypes import FLOATING, NOT_STATED, QUANTISED
 
 Part = Literal["weights", "master", "moments", "other"]
 PARTS: tuple[Part, ...] = ("weights", "master", "moments", "other")
@@ -54,6 +57,9 @@ MOMENTS_IN_OPTIMIZER = frozenset(
 )
 """State of Adagrad, torch's Adafactor and the 8-bit optimizers: too common as words outside an optimizer."""
 
+OPTAX_MOMENTS = frozenset({"mu", "nu", "trace"})
+"""Branches of the state of Optax's Adam, Lion and momentum, each with a tree of the parameters below it."""
+
 MASTER = frozenset(
     {
         "fp32_param",
@@ -78,27 +84,8 @@ OPTIMIZER = frozenset(
         "optimizer_states",
         "optimizer_state_dict",
         "base_optimizer_state",
+        "opt_state",
         "param_groups",
-    }
-)
-BUFFERS = frozenset(
-    {
-        "running_mean",
-        "running_var",
-        "num_batches_tracked",
-        "inv_freq",
-        "position_ids",
-        "masked_bias",
-        "_extra_state",
-        "weight_scale",
-        "weight_scale_inv",
-        "input_scale",
-        "scales",
-        "qzeros",
-        "g_idx",
-        "SCB",
-        "absmax",
-        "quant_map",
     }
 )
 EMA = frozenset(
@@ -111,7 +98,7 @@ EMA = frozenset(
     }
 )
 
-_MODEL = re.compile(r"(model|module|state_dict|model_state_dict|model_state)\d*")
+_MODEL = re.compile(r"(model|module|state_dict|model_state_dict|model_state|params)\d*")
 _WEIGHT = re.compile(r"(.*_)?(weight|bias)\d*")
 _RANDOM_STATE = re.compile(r"(.*_)?rng(_.*)?")
 _CAUSAL_MASK = re.compile(r"(.*\.)?attn\.bias")
@@ -122,10 +109,22 @@ def parts_of(container: Container) -> list[Part]:
     names = [tensor.name for tensor in container.tensors]
     optimizer_branches = {_branch(name) for name in names if _components(name)[-1] == "exp_avg"}
     is_module = container.is_state_dict and _is_module_state(names)
+    of_file = _part_of_file(container)
+    if of_file is not None:
+        return [of_file if tensor.dtype in FLOATING else "other" for tensor in container.tensors]
     return [
         _part(tensor, is_module=is_module, beside_moments=_branch(tensor.name) in optimizer_branches)
         for tensor in container.tensors
     ]
+
+
+def _part_of_file(container: Container) -> Part | None:
+    """The part of a file of a universal checkpoint, `zero/NAME/fp32.pt`: one tensor, of ZeRO 1 and 2 a `param`."""
+    path = container.paths[0] if container.paths else None
+    is_alone = "param" in container.keys or not container.keys
+    if path is None or not is_alone or path.parent.parent.name != "zero":
+        return None
+    return "master" if path.stem == "fp32" else "moments" if path.stem in MOMENTS else None
 
 
 def _part(tensor: StoredTensor, *, is_module: bool, beside_moments: bool) -> Part:
@@ -134,9 +133,9 @@ def _part(tensor: StoredTensor, *, is_module: bool, beside_moments: bool) -> Par
         return "other"
     if _is_moment(components):
         return "moments"
-    if MASTER & set(components) or (components[-1] == "param" and beside_moments):
+    if MASTER & set(components) or (components[-1] == "param" and beside_moments) or _is_reshardable_master(components):
         return "master"
-    if _is_in_optimizer(components) or tensor.dtype not in FLOATING | QUANTISED:
+    if _is_in_optimizer(components) or tensor.dtype not in FLOATING | QUANTISED | {NOT_STATED}:
         return "other"
     return "weights" if is_module or _is_weight(components) else "other"
 
@@ -148,7 +147,13 @@ def _is_in_optimizer(components: list[str]) -> bool:
 def _is_moment(components: list[str]) -> bool:
     if MOMENTS & set(components):
         return True
-    return components[-1] in MOMENTS_IN_OPTIMIZER and _is_in_optimizer(components)
+    named = components[-1] in MOMENTS_IN_OPTIMIZER or OPTAX_MOMENTS & set(components)
+    return bool(named) and _is_in_optimizer(components)
+
+
+def _is_reshardable_master(components: list[str]) -> bool:
+    """Source: Megatron-Core 0.16, optimizer/distrib_optimizer.py, sharded_param_state_fully_reshardable."""
+    return ("optimizer", "state", "param") in zip(components, components[1:], components[2:], strict=False)
 
 
 def _is_weight(components: list[str]) -> bool:

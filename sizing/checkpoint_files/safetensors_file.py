@@ -41,18 +41,37 @@ def safetensors_container(path: Path) -> Container:
 def safetensors_tensors(path: Path) -> tuple[StoredTensor, ...]:
     """Every tensor in the header of a safetensors file, in the order of its data."""
     size = regular_file_bytes(path)
-    header_bytes = int.from_bytes(leading_bytes(path, LENGTH_BYTES), "little")
+    header_bytes = _header_bytes(path)
     data_bytes = size - LENGTH_BYTES - header_bytes
     if size < LENGTH_BYTES or data_bytes < 0:
         wrong = f"is no whole safetensors file: its header claims {header_bytes} bytes, the file has {size}"
         raise refusal(path, wrong, DAMAGED_REMEDY)
+    return _tensors(path, header_bytes, data_bytes=data_bytes)
+
+
+def header_tensors(path: Path) -> tuple[StoredTensor, ...]:
+    """The same of a file of which only the beginning need be there: its first bytes, up to the header's end."""
+    size, header_bytes = regular_file_bytes(path), _header_bytes(path)
+    if size < LENGTH_BYTES + header_bytes:
+        wrong = f"ends within its header of {header_bytes} bytes"
+        raise refusal(path, wrong, f"give at least its first {LENGTH_BYTES + header_bytes} bytes")
+    return _tensors(path, header_bytes, data_bytes=None)
+
+
+def _header_bytes(path: Path) -> int:
+    return int.from_bytes(leading_bytes(path, LENGTH_BYTES), "little")
+
+
+def _tensors(path: Path, header_bytes: int, *, data_bytes: int | None) -> tuple[StoredTensor, ...]:
+    """Those of a header; `data_bytes` is what the file has of data, None where that does not matter."""
     if header_bytes > MAX_HEADER_BYTES:
         raise too_large(path, "a header", size=header_bytes, max_bytes=MAX_HEADER_BYTES)
     try:
         header = json_object(leading_bytes(path, header_bytes, at=LENGTH_BYTES))
         header.pop("__metadata__", None)
         placed = sorted(_placed(header), key=lambda entry: entry[:2])
-        _check_coverage([entry[:2] for entry in placed], data_bytes=data_bytes)
+        end = placed[-1][1] if placed else 0
+        _check_coverage([entry[:2] for entry in placed], data_bytes=end if data_bytes is None else data_bytes)
     except ValueError as error:
         raise refusal(path, f"has a header that breaks the safetensors format ({error})", DAMAGED_REMEDY) from None
     return tuple(tensor for _, _, tensor in placed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ MAX_SHARDS = 10_000
 INDEX_REMEDY = "give the index of a sharded safetensors model"
 
 
-def index_container(path: Path) -> Container:
+def index_container(
+    path: Path, *, read_shard: Callable[[Path], tuple[StoredTensor, ...]] = safetensors_tensors
+) -> Container:
     """The tensors of the shards that an index names, or its totals where no shard stands beside it.
 
     Raises UnreadableFile where the index is not one, where some shards are missing, or where shards and index
@@ -34,7 +37,7 @@ def index_container(path: Path) -> Container:
         wrong = f"names {len(shards)} shards of which {len(absent)} are missing ({printable(absent[0])})"
         raise refusal(path, wrong, "download or copy the missing shards, or give the index without any")
     paths = tuple(path.parent / name for name in shards)
-    tensors = tuple(_checked_tensors(path, index, shards))
+    tensors = tuple(_checked_tensors(path, index, shards, read_shard))
     return Container("safetensors", (path, *paths), tensors, is_state_dict=True)
 
 
@@ -100,11 +103,13 @@ def _whole(value: object) -> int | None:
     return value if type(value) is int and 0 < value < 2**63 else None
 
 
-def _checked_tensors(path: Path, index: dict[str, Any], shards: list[str]) -> list[StoredTensor]:
+def _checked_tensors(
+    path: Path, index: dict[str, Any], shards: list[str], read_shard: Callable[[Path], tuple[StoredTensor, ...]]
+) -> list[StoredTensor]:
     """The tensors of all shards; each must stand in the shard that the weight_map names."""
     weight_map, tensors = index["weight_map"], []
     for shard in shards:
-        for tensor in safetensors_tensors(path.parent / shard):
+        for tensor in read_shard(path.parent / shard):
             if weight_map.get(tensor.name) != shard:
                 wrong = f"does not list {printable(tensor.name)!r} in {shard}, which holds it"
                 raise refusal(path, wrong, DAMAGED_REMEDY)

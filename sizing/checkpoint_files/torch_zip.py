@@ -38,10 +38,11 @@ _ZIP_ERRORS = (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError, Ru
 
 @dataclass(frozen=True, slots=True)
 class TorchArchive:
-    """The pickle of a torch.save file, and the bytes of each storage by key."""
+    """The pickle of a torch.save file, and the bytes and the CRC-32 of each storage by key."""
 
     pickle: bytes
     storage_bytes: dict[str, int]
+    storage_checksums: dict[str, int]
 
 
 def is_torch_file(path: Path) -> bool:
@@ -105,11 +106,11 @@ def _content(path: Path, archive: zipfile.ZipFile) -> TorchArchive:
     if size > MAX_PICKLE_BYTES:
         raise too_large(path, "a pickle", size=size, max_bytes=MAX_PICKLE_BYTES)
     prefix = f"{root}data/"
+    storages = {name.removeprefix(prefix): record for name, record in records.items() if name.startswith(prefix)}
     return TorchArchive(
         pickle=_record(archive, pickles[0]),
-        storage_bytes={
-            name.removeprefix(prefix): record.file_size for name, record in records.items() if name.startswith(prefix)
-        },
+        storage_bytes={key: record.file_size for key, record in storages.items()},
+        storage_checksums={key: record.CRC for key, record in storages.items()},
     )
 
 

@@ -8,20 +8,32 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from sizing.charts.comparisons import comparison_chart
+from sizing.charts.decisions import decision_chart
 from sizing.charts.files import require_chart_name, write_chart
 from sizing.charts.sweeps import sweep_chart
+from sizing.cli.console import fail
 from sizing.cli.files import read_document
+from sizing.cli.flags import flag_words
 from sizing.cli.report_files import REPORT_FILE, ReportFile, require_report_name, write_report
 from sizing.cli.scenarios import AS_JSON, asked_document, asked_scenario
 from sizing.cli.sweep_output import varied_value, write_csv, write_sweep_csv
 from sizing.cli.tables import summary_text
 from sizing.cli.terminal import EXIT_MISSED, WIDE_WITHOUT_TERMINAL, console, progress_bar
+from sizing.errors import InvalidInput
 from sizing.explore.comparisons.comparison import compare
+from sizing.explore.decisions.decision import decide
 from sizing.explore.requirements.solver import requirements_of
 from sizing.explore.sweeps.figures import OBJECTIVES
 from sizing.explore.sweeps.sweep import sweep
-from sizing.reports.document import cluster_document, comparison_document, requirements_document, sweep_document
+from sizing.reports.document import (
+    cluster_document,
+    comparison_document,
+    decision_document,
+    requirements_document,
+    sweep_document,
+)
 from sizing.summary.comparisons import comparison_summary
+from sizing.summary.decisions import decision_summary
 from sizing.summary.requirements import requirements_summary
 from sizing.summary.sweeps import sweep_summary
 
@@ -101,7 +113,7 @@ def require_verb(
     if as_json:
         print(report.model_dump_json(indent=2))
     else:
-        console().print(summary_text(requirements_summary(report)))
+        console().print(summary_text(requirements_summary(report), flag_words(scenario, flags)))
     if check and not report.met_as_given:
         raise typer.Exit(EXIT_MISSED)
 
@@ -161,7 +173,7 @@ def cluster_verb(
     require_report_name(report_file)
     if chart is not None:
         require_chart_name(chart)
-    document = _with_scenario_files(read_document(jobs), beside=jobs)
+    document = _with_scenario_files(read_document(jobs), beside=jobs, within="jobs")
     with progress_bar("Simulating") as progress:
         report = answer_cluster(document, progress=progress)
     if chart is not None:
@@ -189,6 +201,9 @@ def compare_verb(
     documents = [read_document(path) for path in scenarios]
     if len(documents) == 1 and "scenarios" in documents[0]:
         request = documents[0]
+    elif len(documents) == 1:
+        remedy = "give a second scenario, or a file with a list of `scenarios`"
+        raise InvalidInput.of("compare", "needs two scenarios or more", value=str(scenarios[0]), remedy=remedy)
     else:
         named = zip(scenarios, documents, strict=True)
         request = {"scenarios": [{"name": path.stem, "scenario": document} for path, document in named]}
@@ -202,12 +217,52 @@ def compare_verb(
         console().print(summary_text(comparison_summary(report)))
 
 
-def _with_scenario_files(document: dict[str, Any], *, beside: Path) -> dict[str, Any]:
-    """The document with each job's scenario that is a file name replaced by what the file holds."""
-    jobs = document.get("jobs")
-    if not isinstance(jobs, list):
+def decide_verb(
+    offers: Annotated[Path, typer.Argument(help="Workloads, offers and prices, JSON or YAML")],
+    *,
+    odds: Annotated[
+        int | None, typer.Option("--odds", metavar="N", help="Draw the inputs that are ranges N times, as 100000")
+    ] = None,
+    guesses: Annotated[
+        bool, typer.Option("--guesses", help="Draw what nobody stated from its plausible range too")
+    ] = False,
+    chart: ChartFile = None,
+    report_file: ReportFile = None,
+    as_json: AsJson = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit with 1 where no offer is enough")] = False,
+) -> None:
+    """Decide which offer is enough and costs least, with the GPU time that it loses and its best settings."""
+    require_report_name(report_file)
+    if chart is not None:
+        require_chart_name(chart)
+    document = _with_scenario_files(read_document(offers), beside=offers, within="workloads")
+    report = decide(_with_odds(document, odds, guesses=guesses))
+    if chart is not None:
+        write_chart(decision_chart(report), chart)
+    write_report(lambda: decision_document(report), report_file)
+    if as_json:
+        print(report.model_dump_json(indent=2))
+    else:
+        console(width_without_terminal=WIDE_WITHOUT_TERMINAL).print(summary_text(decision_summary(report)))
+    if report.refused_offers:
+        fail(problem for offer in report.refused_offers for problem in offer.problems)
+    if check and report.offers[0].verdict != "enough":
+        raise typer.Exit(EXIT_MISSED)
+
+
+def _with_odds(document: dict[str, Any], num_draws: int | None, *, guesses: bool) -> dict[str, Any]:
+    """The document with what is asked of its odds; those of the file without a flag of them."""
+    asked = ({} if num_draws is None else {"num_draws": num_draws}) | ({"guesses": True} if guesses else {})
+    given = document.get("odds") or {}
+    return document | {"odds": given | asked} if asked and isinstance(given, dict) else document
+
+
+def _with_scenario_files(document: dict[str, Any], *, beside: Path, within: str) -> dict[str, Any]:
+    """The document with each scenario of a list that is a file name replaced by what the file holds."""
+    named = document.get(within)
+    if not isinstance(named, list):
         return document
-    return document | {"jobs": [_with_scenario_file(job, beside) for job in jobs]}
+    return document | {within: [_with_scenario_file(each, beside) for each in named]}
 
 
 def _with_scenario_file(job: Any, beside: Path) -> Any:

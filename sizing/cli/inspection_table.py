@@ -10,6 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sizing.checkpoint_files import CheckpointContents
+from sizing.checkpoint_files.dtypes import NOT_STATED
+from sizing.cli.inspected import inspected_flags, inspected_notes
 from sizing.units import bytes_text, decimal_bytes_text, percent_text
 
 
@@ -18,7 +20,7 @@ def inspection_table(contents: CheckpointContents) -> RenderableType:
     return Group(
         *([_tensors(contents)] if contents.tensors else []),
         _figures(contents),
-        *(Text(f"note: {note}") for note in (*contents.notes, *_advice(contents))),
+        *(Text(f"note: {note}") for note in (*inspected_notes(contents), *_unnamed(contents))),
         Text(),
         Text(flags_text(contents)),
     )
@@ -26,12 +28,15 @@ def inspection_table(contents: CheckpointContents) -> RenderableType:
 
 def flags_text(contents: CheckpointContents) -> str:
     """The flags of `ckpt-size` for this checkpoint; the user names a model of unknown parameters."""
-    model = "--model NAME" if contents.num_parameters is None else f"--parameters {contents.num_parameters}"
-    return f"ckpt-size {model} --observed-bytes {contents.observed_bytes}"
+    flags = inspected_flags(contents)
+    model = [] if "parameters" in flags else ["--model NAME"]
+    given = (f"--{name.replace('_', '-')} {value}" for name, value in flags.items())
+    return " ".join(("ckpt-size", *model, *given))
 
 
 def _tensors(contents: CheckpointContents) -> Table:
-    table = Table(title=f"Tensors ({contents.format})", title_justify="left", box=box.SIMPLE_HEAD)
+    whose = f"{contents.layout}, " if contents.layout else ""
+    table = Table(title=f"Tensors ({whose}{contents.format})", title_justify="left", box=box.SIMPLE_HEAD)
     for column in ("part", "dtype"):
         table.add_column(column)
     for column in ("tensors", "parameters", "bytes"):
@@ -42,7 +47,7 @@ def _tensors(contents: CheckpointContents) -> Table:
             total.dtype,
             f"{total.num_tensors:,}",
             f"{total.num_parameters:,}",
-            bytes_text(total.tensor_bytes),
+            "-" if total.dtype == NOT_STATED else bytes_text(total.tensor_bytes),
         )
     return table
 
@@ -60,14 +65,17 @@ def _figure_rows(contents: CheckpointContents) -> Iterator[tuple[str, str, str]]
     parameters, disk_bytes, largest = contents.num_parameters, contents.disk_bytes, contents.largest_file
     tied = f"{contents.num_aliases:,} more names share the same data" if contents.num_aliases else ""
     yield "parameters", "unknown" if parameters is None else f"{parameters:,}", tied
-    yield "tensors", bytes_text(contents.tensor_bytes), _per_parameter(contents.tensor_bytes, parameters)
+    if contents.overhead_bytes is not None or contents.absent_files:
+        yield "tensors", bytes_text(contents.tensor_bytes), _per_parameter(contents.tensor_bytes, parameters)
     if contents.absent_files:
         yield "files", f"{len(contents.absent_files):,} absent", contents.absent_files[0]
         return
     yield "on disk", bytes_text(disk_bytes), _per_parameter(disk_bytes, parameters)
-    overhead = contents.overhead_bytes or 0
-    share = f"{percent_text(overhead / disk_bytes)} of the files" if disk_bytes else ""
-    yield "overhead", _signed_bytes_text(overhead), share
+    if contents.overhead_bytes is not None:
+        share = f"{percent_text(contents.overhead_bytes / disk_bytes)} of the files" if disk_bytes else ""
+        yield "overhead", _signed_bytes_text(contents.overhead_bytes), share
+    for kind, num_bytes in contents.small_state_bytes.items():
+        yield kind, bytes_text(num_bytes), ""
     yield "files", f"{len(contents.files):,}", f"largest {largest.name}, {bytes_text(largest.num_bytes)}"
 
 
@@ -79,8 +87,6 @@ def _signed_bytes_text(size: int) -> str:
     return bytes_text(size) if size >= 0 else f"-{decimal_bytes_text(-size)}"
 
 
-def _advice(contents: CheckpointContents) -> Iterator[str]:
+def _unnamed(contents: CheckpointContents) -> Iterator[str]:
     if contents.num_parameters is None:
         yield "The number of parameters is unknown. Replace NAME by the model's name in `ckpt-size models`"
-    elif "moments" not in contents.part_bytes and not contents.absent_files:
-        yield "The checkpoint has no optimizer state. To size a training run, remove --observed-bytes"

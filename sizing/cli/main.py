@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,23 +11,36 @@ import typer
 from sizing.checkpoint_files import contents_of
 from sizing.cli.catalog_verbs import add_catalog_verbs
 from sizing.cli.console import Program, Verbs, Version, program_app, run
-from sizing.cli.explore import SWEEP_FIELDS, SWEEP_OPTIONS, cluster_verb, compare_verb, require_verb, sweep_verb
+from sizing.cli.explore import (
+    SWEEP_FIELDS,
+    SWEEP_OPTIONS,
+    cluster_verb,
+    compare_verb,
+    decide_verb,
+    require_verb,
+    sweep_verb,
+)
 from sizing.cli.field_reference import field_reference
 from sizing.cli.files import read_storage_profile
-from sizing.cli.flags import FLAGS_ELSEWHERE
+from sizing.cli.flags import FLAGS_ELSEWHERE, flag_words
 from sizing.cli.inspection_table import inspection_table
 from sizing.cli.layouts import LAYOUTS_FIELDS, LAYOUTS_OPTIONS, layouts_verb
+from sizing.cli.rematerialization import REMATERIALIZE_FIELDS, REMATERIALIZE_OPTIONS, rematerialize_verb
 from sizing.cli.report_files import REPORT_FILE, require_report_name, write_report
 from sizing.cli.report_text import first_screen_text, manifest_text, report_text
 from sizing.cli.scenarios import AS_JSON, CHECK, asked_layout, asked_scenario, with_scenario_parameters
 from sizing.cli.sensitivity import SENSITIVITY_FIELDS, SENSITIVITY_OPTIONS, sensitivity_verb
 from sizing.cli.simulation import SIMULATE_FIELDS, SIMULATE_OPTIONS, simulate_verb
+from sizing.cli.stages import STAGES_FIELDS, STAGES_OPTIONS, stages_verb
+from sizing.cli.techniques import TECHNIQUES_OPTIONS, techniques_verb
+from sizing.cli.tensor_lists import tensors_verb
 from sizing.cli.terminal import EXIT_MISSED, console
 from sizing.cli.validation_table import WIDTH, validation_text
 from sizing.layout.manifest import ManifestRow
 from sizing.report import answer
 from sizing.reports.document import sizing_document
 from sizing.sized import manifest_of
+from sizing.spreadsheets import TableWriter
 from sizing.validation import validation
 
 PROGRAM = Program("ckpt-size", flags_elsewhere=FLAGS_ELSEWHERE)
@@ -86,13 +98,14 @@ def answer_verb(
 ) -> None:
     """Answer a scenario from a JSON or YAML file, from flags, or from a file with flags set over it."""
     require_report_name(report_file)
-    asked, assumed = asked_layout(scenario, storage=storage, hf_config=hf_config, checkpoint=checkpoint, flags=flags)
-    report = answer(asked, assumed=assumed)
-    write_report(lambda: sizing_document(asked, report), report_file)
+    asked = asked_layout(scenario, storage=storage, hf_config=hf_config, checkpoint=checkpoint, flags=flags)
+    report = answer(asked.scenario, assumed=asked.assumed, nothing_fits=asked.nothing_fits)
+    write_report(lambda: sizing_document(asked.scenario, report), report_file)
     if as_json:
         print(report.model_dump_json(indent=2))
     else:
-        console().print(report_text(report) if full else first_screen_text(report))
+        words = flag_words(scenario, flags)
+        console().print(report_text(report, words) if full else first_screen_text(report, words))
     if check and any(target.met is False for target in report.targets):
         raise typer.Exit(EXIT_MISSED)
 
@@ -109,9 +122,9 @@ def manifest_verb(
     """List the files of a checkpoint by class of ranks, or each of them as CSV."""
     asked = asked_scenario(scenario, storage=storage, hf_config=hf_config, checkpoint=checkpoint, flags=flags)
     if as_csv:
-        rows = csv.writer(sys.stdout, lineterminator="\n")
-        rows.writerow(ManifestRow._fields)
-        rows.writerows(manifest_of(asked))
+        writer = TableWriter(sys.stdout)
+        writer.row(ManifestRow._fields)
+        writer.rows(manifest_of(asked))
     else:
         console().print(manifest_text(answer(asked)))
 
@@ -144,8 +157,15 @@ app.command("sensitivity")(
     with_scenario_parameters(sensitivity_verb, own_fields=SENSITIVITY_FIELDS, **SENSITIVITY_OPTIONS)
 )
 app.command("layouts")(with_scenario_parameters(layouts_verb, own_fields=LAYOUTS_FIELDS, **LAYOUTS_OPTIONS))
+app.command("rematerialize")(
+    with_scenario_parameters(rematerialize_verb, own_fields=REMATERIALIZE_FIELDS, **REMATERIALIZE_OPTIONS)
+)
+app.command("stages")(with_scenario_parameters(stages_verb, own_fields=STAGES_FIELDS, **STAGES_OPTIONS))
+app.command("techniques")(with_scenario_parameters(techniques_verb, own_fields=None, **TECHNIQUES_OPTIONS))
 app.command("compare")(compare_verb)
+app.command("decide")(decide_verb)
 app.command("cluster")(cluster_verb)
+app.command("tensors")(tensors_verb)
 
 
 @app.command("inspect")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -26,18 +26,19 @@ from sizing.summary import (
 _MORE = "--full prints all tables and what was assumed; --report FILE.pdf or FILE.html has them with charts"
 
 
-def first_screen_text(report: SizingReport) -> RenderableType:
-    """The answer on one screen."""
-    screen = first_screen(report)
+def first_screen_text(report: SizingReport, words: Callable[[str], str] = str) -> RenderableType:
+    """The answer on one screen; `words` puts what it says to do as the reader typed it."""
+    screen = _in_words(first_screen(report), words)
     guesses = (Text(f"guess: {guess}") for guess in screen.guesses)
+    mark = [Text(screen.mark_meaning, style="dim")] if screen.mark_meaning else []
     return Group(
-        *_heading(screen), "", _figures(screen.figures), *_warnings(screen), *guesses, Text(_MORE, style="dim")
+        *_heading(screen), "", _figures(screen.figures), *mark, *_warnings(screen), *guesses, Text(_MORE, style="dim")
     )
 
 
-def report_text(report: SizingReport) -> RenderableType:
-    """The whole report as tables."""
-    screen = first_screen(report)
+def report_text(report: SizingReport, words: Callable[[str], str] = str) -> RenderableType:
+    """The whole report as tables; `words` as for the first screen."""
+    screen = _in_words(first_screen(report), words)
     tables = [*map(_rows, sections(report)), *map(table_of, grids(report))]
     return Group(
         *_heading(screen),
@@ -53,9 +54,18 @@ def manifest_text(report: SizingReport) -> RenderableType:
     return Group(_rows(checkpoint_section(report)), "", table_of(rank_classes(report)))
 
 
+def _in_words(screen: FirstScreen, words: Callable[[str], str]) -> FirstScreen:
+    return screen._replace(
+        verdict=words(screen.verdict),
+        remedies=tuple(map(words, screen.remedies)),
+        warnings=tuple(map(words, screen.warnings)),
+    )
+
+
 def _heading(screen: FirstScreen) -> Iterator[RenderableType]:
     yield Text(screen.headline, style="bold")
-    yield Text(screen.verdict, style="bold red" if screen.misses else "bold green")
+    style = "bold red" if screen.misses else "bold yellow" if screen.is_weak else "bold green"
+    yield Text(screen.verdict, style=style)
     for remedy in screen.remedies:
         yield Text(remedy, style="red")
 

@@ -14,10 +14,11 @@ import typer
 from sizing.checkpoint_files import contents_of
 from sizing.cli.files import read_document, read_storage
 from sizing.cli.flags import FLAGS, by_flags, with_flags
+from sizing.cli.inspected import framework_flags, inspected_flags, inspected_notes, unknown_parameters
 from sizing.errors import InvalidInput
-from sizing.explore.layouts.best import laid_out_scenario
-from sizing.provenance import Assumption
+from sizing.explore.layouts.best import LaidOutScenario, laid_out_document
 from sizing.scenario import Scenario
+from sizing.units import rate_as_read
 
 AS_JSON = (bool, typer.Option(False, "--json", help="Print the report as JSON"))
 CHECK = (bool, typer.Option(False, "--check", help="Exit with 1 where a target is missed"))
@@ -27,7 +28,7 @@ _SCENARIO_PARAMETERS: dict[str, tuple[Any, Any]] = {
     "hf_config": (Path | None, typer.Option(None, "--hf-config", help="A Hugging Face config.json as the model")),
     "checkpoint": (
         Path | None,
-        typer.Option(None, "--checkpoint", help="An existing checkpoint: its parameters and bytes; see inspect"),
+        typer.Option(None, "--checkpoint", help="An existing checkpoint: the flags that inspect prints of it"),
     ),
     "storage": (
         Path | None,
@@ -91,10 +92,12 @@ def asked_scenario(path: Path | None, **given: Any) -> Scenario:
 
 def laid_out(document: dict[str, Any]) -> Scenario:
     """The scenario of a document, laid out on its GPUs; what was assumed for that is printed as notes."""
-    scenario, assumed = laid_out_scenario(document)
-    for assumption in assumed:
+    found = laid_out_document(document)
+    if found.nothing_fits is not None:
+        print(f"warning: {found.nothing_fits.sentence}", file=sys.stderr)
+    for assumption in found.assumed:
         print(f"note: {assumption.sentence}", file=sys.stderr)
-    return scenario
+    return found.scenario
 
 
 def asked_layout(
@@ -104,13 +107,13 @@ def asked_layout(
     hf_config: Path | None,
     checkpoint: Path | None,
     flags: dict[str, str | None],
-) -> tuple[Scenario, list[Assumption]]:
-    """The scenario of a file with the given flags set over it, and what was assumed to lay it out on its GPUs.
+) -> LaidOutScenario:
+    """The scenario of a file with the given flags set over it, laid out on its GPUs.
 
     Raises InvalidInput or UnreadableFile.
     """
     document = asked_document(path, storage=storage, hf_config=hf_config, checkpoint=checkpoint, flags=flags)
-    return laid_out_scenario(document)
+    return laid_out_document(document)
 
 
 def asked_document(
@@ -126,20 +129,58 @@ def asked_document(
         raise InvalidInput.of(
             "the scenario", "is missing", value=None, remedy="give a file, or --model NAME; see ckpt-size --help"
         )
+    _refuse_both("--hf-config", hf_config, flags, "model", "parameters")
+    _refuse_both("--storage", storage, flags, "storage_preset")
     document = read_document(path) if path else {}
+    if checkpoint is not None:
+        document = _with_checkpoint(document, checkpoint, flags, is_config_given=hf_config is not None)
     if hf_config is not None:
         document["model"] = {"huggingface_config": read_document(hf_config)}
-    if checkpoint is not None:
-        _read_off(checkpoint, document)
     if storage is not None:
         document["storage"] = read_storage(storage)
-    return with_flags(document, flags)
+    document = with_flags(document, flags)
+    _note_small_letters(document)
+    return document
 
 
-def _read_off(path: Path, document: dict[str, Any]) -> None:
-    """Set an existing checkpoint's parameters, and its bytes where it holds optimizer state."""
+def _refuse_both(option: str, path: Path | None, flags: Mapping[str, Any], *parameters: str) -> None:
+    """Refuse a file beside a flag that says the same, as one of them would be dropped without a word."""
+    given = [flag.name for flag in FLAGS if flag.parameter in parameters and flags.get(flag.parameter) is not None]
+    if path is not None and given:
+        raise InvalidInput.of(f"{option} {path}", f"excludes {' and '.join(given)}", value=None, remedy="keep one")
+
+
+def _note_small_letters(document: Any) -> None:
+    """Say of rates in small letters, here or in a block within, that they were read as bytes."""
+    if isinstance(document, dict):
+        for value in document.values():
+            _note_small_letters(value)
+    elif isinstance(document, str) and (rate := rate_as_read(document)) is not None:
+        print(f"note: {document} is read as bytes: {rate}. Write Gb/s for bits.", file=sys.stderr)
+
+
+def _with_checkpoint(
+    document: dict[str, Any], path: Path, flags: Mapping[str, Any], *, is_config_given: bool
+) -> dict[str, Any]:
+    """Set what `inspect` tells of a checkpoint, and print its notes.
+
+    What file or flags say of the framework goes before what its names tell, a framework before all of it.
+    Raises InvalidInput where neither the checkpoint nor anything else tells the model.
+    """
     contents = contents_of(path)
-    if contents.num_parameters is not None:
-        document["model"] = {"num_parameters": contents.num_parameters}
-    if "moments" in contents.part_bytes:
-        document["checkpoint"] = document.get("checkpoint", {}) | {"observed_bytes": contents.observed_bytes}
+    is_model_given = is_config_given or document.get("model") or any(map(flags.get, ("model", "parameters")))
+    if "parameters" not in inspected_flags(contents) and not is_model_given:
+        remedy = "add --model NAME, --parameters N or --hf-config FILE"
+        raise InvalidInput.of(f"--checkpoint {path}", unknown_parameters(contents), value=None, remedy=remedy)
+    for note in inspected_notes(contents):
+        print(f"note: {note}", file=sys.stderr)
+    told, chosen = inspected_flags(contents), framework_flags(contents).keys()
+    stated = {name for name in ("framework", *chosen) if flags.get(name) is not None or _is_set(document, name)}
+    gives_way = chosen if "framework" in stated else chosen & stated
+    return with_flags(document, {name: value for name, value in told.items() if name not in gives_way})
+
+
+def _is_set(document: Mapping[str, Any], parameter: str) -> bool:
+    block, _, name = _FIELD_OF_FLAG[parameter].partition(".")
+    fields = document.get(block)
+    return isinstance(fields, Mapping) and fields.get(name) is not None

@@ -9,7 +9,7 @@ import typer
 
 from sizing.charts.files import require_chart_name, write_chart
 from sizing.charts.sensitivities import sensitivity_chart
-from sizing.cli.flags import FLAGS
+from sizing.cli.flags import FLAGS, flag_words
 from sizing.cli.report_files import REPORT_FILE, require_report_name, write_report
 from sizing.cli.scenarios import AS_JSON, asked_document, laid_out
 from sizing.cli.tables import summary_text
@@ -27,13 +27,16 @@ SENSITIVITY_OPTIONS: dict[str, tuple[Any, Any]] = {
             None,
             "--range",
             metavar="FIELD=LOW..HIGH",
-            help="Vary a field, by its dotted name or its flag, between two values: interval=15min..4h",
+            help="Vary a field, by its dotted name or its flag, between two values (e.g. interval=15min..4h)",
         ),
     ),
     "fraction": (
         str | None,
         typer.Option(
-            None, "--fraction", metavar="N", help=f"Vary other numbers so far down and up; {DEFAULT_FRACTION:g}"
+            None,
+            "--fraction",
+            metavar="N",
+            help=f"Vary other numbers so far down and up (default: {DEFAULT_FRACTION:g})",
         ),
     ),
     "chart": (Path | None, typer.Option(None, "--chart", help="Draw into FILE.html, .png, .svg or .json")),
@@ -72,7 +75,7 @@ def sensitivity_verb(
     if as_json:
         print(report.model_dump_json(indent=2))
     else:
-        console().print(summary_text(sensitivity_summary(report)))
+        console().print(summary_text(sensitivity_summary(report), flag_words(scenario, given)))
 
 
 def _options(ranges: list[str] | None, fraction: str | None) -> dict[str, Any]:

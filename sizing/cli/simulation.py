@@ -8,6 +8,7 @@ from typing import Any
 import typer
 from pydantic import ValidationError
 
+from sizing.cli.flags import flag_words, require_unit_of_time
 from sizing.cli.report_files import REPORT_FILE, require_report_name, write_report
 from sizing.cli.scenarios import asked_scenario
 from sizing.cli.tables import summary_text
@@ -47,6 +48,7 @@ def simulate_verb(
     """Simulate the run with random failures: goodput (ETTR), its spread over runs, and the goodput by formula."""
     require_report_name(report_file)
     runs = {field: given.pop(option) for option, field in SIMULATE_FIELDS.items()}
+    require_unit_of_time("--lasting", runs["run_seconds"])
     asked = asked_scenario(scenario, storage=storage, hf_config=hf_config, checkpoint=checkpoint, flags=given)
     question = _question(asked, runs)
     with progress_bar("Simulating") as progress:
@@ -55,7 +57,7 @@ def simulate_verb(
     if as_json:
         print(report.model_dump_json(indent=2))
     else:
-        console().print(summary_text(simulation_summary(report)))
+        console().print(summary_text(simulation_summary(report), flag_words(scenario, given)))
 
 
 def _question(scenario: Scenario, runs: dict[str, str]) -> ScenarioSimulation:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -11,6 +10,7 @@ from typing import Any
 from sizing.explore.sweeps.sweep import Sweep, shown_columns
 from sizing.explore.sweeps.sweep_request import sweep_request_from
 from sizing.explore.sweeps.table import cells
+from sizing.spreadsheets import TableWriter
 
 _RANGE = re.compile(r"(?P<start>[^.]+(?:\.\d+)?[^.]*)\.\.(?P<stop>[^:]+):(?P<num>\d+)(?::(?P<scale>linear|log))?")
 
@@ -29,9 +29,9 @@ def varied_value(text: str) -> Any:
 
 def write_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Print rows as CSV; what is not known is empty."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
+    writer = TableWriter(sys.stdout)
+    writer.row(columns)
+    writer.rows(rows)
 
 
 def write_sweep_csv(document: object) -> None:
@@ -40,11 +40,11 @@ def write_sweep_csv(document: object) -> None:
     Raises InvalidInput.
     """
     asked = Sweep(sweep_request_from(document))
-    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer = TableWriter(sys.stdout)
     for place, table in enumerate(map(shown_columns, asked.tables())):
         if place == 0:
-            writer.writerow(table)
-        writer.writerows(zip(*map(cells, table.values()), strict=True))
+            writer.row(table)
+        writer.rows(zip(*map(cells, table.values()), strict=True))
     asked.require_some_answer()
     for refused in asked.refused:
         print(f"no answer for {refused.num_rows:,} rows: {refused.problem}", file=sys.stderr)

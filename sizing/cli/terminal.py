@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,8 +19,9 @@ EXIT_MISSED = 1
 
 
 def console(*, width_without_terminal: int = WIDTH_WITHOUT_TERMINAL) -> Console:
-    """The output, as wide as the terminal, or as given where there is none."""
-    return Console(width=None if sys.stdout.isatty() else width_without_terminal, highlight=False)
+    """The output, as wide as the terminal or as COLUMNS says, or as given where there is neither."""
+    is_known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console(width=None if is_known else width_without_terminal, highlight=False)
 
 
 @contextmanager

@@ -79,6 +79,8 @@ _STYLES = {"agrees": "", "explained-miss": "yellow", "no-prediction": "yellow", 
 
 def _verdict(row: Comparison) -> str:
     match row.verdict:
+        case "agrees" if row.is_lower_bound and row.predicted is not None and row.predicted >= row.published:
+            return "above"
         case "agrees":
             return "equal" if row.tolerance_fraction == 0 else f"within {_percent(row.tolerance_fraction)}"
         case "explained-miss":

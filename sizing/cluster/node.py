@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sizing.catalog_file import CatalogEntry, entries, entry_named
+from sizing.catalog_file import CatalogEntry, catalog_name, entries, entry_named
 from sizing.cluster.adapters import Adapters
+from sizing.cluster.gpu import gpu_catalog
 from sizing.units import ByteCount, BytesPerSecond
 
 
@@ -18,6 +19,11 @@ class NodeSpec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     gpus_per_node: Annotated[int, Field(ge=1, le=256)] = Field(description="GPUs that share one host, one rank each.")
+    gpu: Annotated[str, Field(max_length=100), catalog_name(gpu_catalog)] | None = Field(
+        None,
+        description="Name of the GPU, which tells its peak rates: a100, h100, h200, b200, gb200. "
+        "Default: unknown, so that step times are not computed.",
+    )
     gpu_memory_bytes: ByteCount | None = Field(
         None, description="Memory of one GPU, in bytes. Default: unknown, so the fit is not judged."
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
+from sizing.report import laid_out
 from sizing.run.evaluation import evaluate
 from sizing.run.simulation.simulation_report import SimulationReport, SimulationRequest, simulation_report
 from sizing.scenario import REFERENCE_SCENARIO, Scenario
@@ -29,5 +30,6 @@ def simulated(question: ScenarioSimulation, *, progress: Callable[[float], None]
 
     Raises InvalidInput where the scenario has no answer, no write rate or no reliability, or the failures are too many.
     """
-    figures = evaluate(sized(question.scenario).demands, question.scenario.run_inputs)
+    scenario = laid_out(question.scenario).scenario
+    figures = evaluate(sized(scenario).demands, scenario.run_inputs)
     return simulation_report(figures, question, progress=progress)

@@ -21,7 +21,7 @@ MAX_KINDS_OF_RANKS = 64
 half a millisecond, and 20 alternatives are to take 20 ms or so."""
 
 _AFTER_LAYOUT = {"storage", "reliability", "retention", "targets", "costs"}
-_CHECKPOINT_AFTER_LAYOUT = {"interval_seconds", "restore", "observed_write_bytes_per_second"}
+_CHECKPOINT_AFTER_LAYOUT = {"interval_seconds", "restore", "observed_write_bytes_per_second", "staging_bytes"}
 
 
 @dataclass(frozen=True, slots=True)

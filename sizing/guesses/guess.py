@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 WIDE_FRACTION = 0.1
 """Of a figure: a guess that moves it by more is named beside it. A choice: runs of one system differ by less."""
 
-ROUNDING = 1e-9
-"""Of the headline: what moves it by less does not move it."""
+VISIBLE_FRACTION = 5e-4
+"""Of the headline: figures are shown with four digits at most, so what moves it by less does not show."""
 
 
 class Headline(BaseModel):
@@ -21,6 +21,10 @@ class Headline(BaseModel):
         "overhead fraction, bytes of a checkpoint."
     )
     value: float = Field(description="That figure as it stands, in its unit.")
+    leaves_out_restore: bool = Field(
+        False,
+        description="Whether it is a loss without the time of restores, which is not known: at least that is lost.",
+    )
 
 
 class Swing(BaseModel):

@@ -17,23 +17,52 @@ from sizing.guesses.rows import Answered, Group, answered, extremes, groups_of, 
 from sizing.provenance import Assumption
 from sizing.ranges import plausible_choices, plausible_ranges
 from sizing.run.evaluation import RunInputs, RunReport
+from sizing.run.targets import TargetCheck
 from sizing.scenario import Scenario, scenario_from
 from sizing.sized import LAYOUTS_KEPT, SizedLayout
 
 
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """The headline of an answer, and every assumption that moves it within its plausible range, the largest first.
+
+    `missed_with`: for each target the values with which it is missed, by the field of the guess.
+    """
+
+    headline: Headline
+    guesses: list[Guess]
+    missed_with: Mapping[str, Mapping[str, list[JsonValue]]]
+
+    def held(self, checks: Iterable[TargetCheck]) -> list[TargetCheck]:
+        """Targets, those that are met with what would miss them."""
+        return [
+            check.model_copy(update={"met_at_range_ends": not missed, "missed_with": missed}) if check.met else check
+            for check, missed in ((check, dict(self.missed_with.get(check.target, {}))) for check in checks)
+        ]
+
+
 def guesses_of(
     scenario: Scenario, asked: SizedLayout, inputs: RunInputs, run: RunReport, assumptions: Sequence[Assumption]
-) -> tuple[Headline, list[Guess]]:
-    """The headline of an answer, and every assumption that moves it within its plausible range, the largest first."""
+) -> Weighed:
+    """What the assumptions of an answer do to it within their plausible ranges."""
     figures = figures_as_reported(run, asked.demands)
-    headline = headline_of(figures)
+    headline = headline_of(figures, run)
     assumed = {assumption.field: assumption.value for assumption in assumptions}
     rows: dict[str, list[Answered]] = {}
     for row in _answered(scenario, asked, inputs, assumed, figures=figures, headline=headline):
         rows.setdefault(row.field, []).append(row)
     moving = (each for each in rows.values() if any(row.moves_from(headline.value) for row in each))
     guesses = [_guess(assumed[each[0].field], each, headline, figures) for each in moving]
-    return headline, sorted(guesses, key=lambda guess: -guess.span(headline.value))
+    guesses.sort(key=lambda guess: -guess.span(headline.value))
+    return Weighed(headline, guesses, _missed_with(row for each in rows.values() for row in each))
+
+
+def _missed_with(rows: Iterable[Answered]) -> dict[str, dict[str, list[JsonValue]]]:
+    found: dict[str, dict[str, list[JsonValue]]] = {}
+    for row in rows:
+        for target in row.missed:
+            found.setdefault(target, {}).setdefault(row.field, []).append(row.value)
+    return found
 
 
 def guess_warnings(asked: SizedLayout, assumptions: Sequence[Assumption]) -> Iterator[str]:
@@ -66,7 +95,7 @@ def _answered(
     headline: Headline,
 ) -> Iterator[Answered]:
     """Both ends of each range and the alternatives of each choice that have an answer."""
-    ends = _ends(scenario, inputs, assumed)
+    ends = ends_of_assumed(scenario, inputs, assumed)
     numbers = tuple(name for name in ends if number_at(inputs, name) is not None)
     choices = tuple(choice.field for choice in choices_among(assumed))
     groups = [
@@ -90,7 +119,9 @@ def _groups(question: _Question) -> tuple[Group, ...]:
     return tuple(groups_of(scenario.checkpoint, asked.demands, question.numbers, found))
 
 
-def _ends(scenario: Scenario, inputs: RunInputs, assumed: Mapping[str, JsonValue]) -> dict[str, tuple[float, float]]:
+def ends_of_assumed(
+    scenario: Scenario, inputs: RunInputs, assumed: Mapping[str, JsonValue]
+) -> dict[str, tuple[float, float]]:
     """Both ends of each number that was assumed; what was assumed in place of an end that the scenario cannot have."""
     found = {}
     for name, plausible in plausible_ranges().items():
@@ -119,7 +150,7 @@ def _guess(assumed: JsonValue, rows: Sequence[Answered], headline: Headline, fig
     if plausible is not None:
         low, high = rows[0], rows[-1]
     else:
-        low, high = extremes([Answered(name, assumed, headline.value), *rows])
+        low, high = extremes(Answered(name, assumed, headline.value), rows)
     return Guess.model_construct(  # of what is already valid, in every answer
         field=name,
         assumed=assumed,

@@ -12,8 +12,8 @@ from pydantic import JsonValue
 
 from sizing.errors import InvalidInput
 from sizing.guesses.alternatives import Alternative
-from sizing.guesses.figures import figures_of, figures_of_layout
-from sizing.guesses.guess import ROUNDING, WIDE_FRACTION
+from sizing.guesses.figures import figures_of, figures_without_storage
+from sizing.guesses.guess import VISIBLE_FRACTION, WIDE_FRACTION
 from sizing.layout.formats import Mode
 from sizing.run.checkpoint import Checkpoint
 from sizing.run.demands.demands import Demands
@@ -21,6 +21,7 @@ from sizing.run.demands.stacked import stacked
 from sizing.run.evaluation import RunInputs
 from sizing.run.figures import with_arrays
 from sizing.run.saving import saving_of
+from sizing.run.targets import misses
 from sizing.storage.transfer import Numbers
 
 NUM_ENDS = 2
@@ -34,16 +35,20 @@ Ends = Mapping[str, tuple[float, float]]
 
 
 class Answered(NamedTuple):
-    """An input at another value: the headline then, and which of the figures it moves by more than WIDE_FRACTION."""
+    """An input at another value, and the headline then.
+
+    `is_wide` says of each figure whether it moves by more than WIDE_FRACTION, `missed` which targets are missed.
+    """
 
     field: str
     value: JsonValue
     headline: float
     is_wide: Sequence[bool] = ()
+    missed: Sequence[str] = ()
 
     def moves_from(self, headline: float) -> bool:
-        """Whether the headline is another one, beyond rounding."""
-        return abs(self.headline - headline) > ROUNDING * abs(headline)
+        """Whether the headline is another one in the digits that are shown."""
+        return abs(self.headline - headline) > VISIBLE_FRACTION * abs(headline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +92,24 @@ def answered(
     inputs: RunInputs, group: Group, ends: Ends, *, figures: Mapping[str, float], headline: str
 ) -> Iterator[Answered]:
     """The rows of a group that have an answer, beside the `figures` as they stand."""
-    found = _table(inputs, group, ends, figures)
+    found, missed = _table(inputs, group, ends, figures)
     standing = np.array(list(figures.values()))[:, np.newaxis]
-    is_wide = np.abs(found - standing) > WIDE_FRACTION * np.abs(standing)
+    is_wide = ~(np.abs(found - standing) <= WIDE_FRACTION * np.abs(standing))  # so is one that is no longer known
     headlines = found[list(figures).index(headline)].tolist()
-    for (name, value), becomes, wide in zip(group.values(ends), headlines, is_wide.T.tolist(), strict=True):
+    rows = zip(group.values(ends), headlines, is_wide.T.tolist(), missed, strict=True)
+    for (name, value), becomes, wide, targets in rows:
         if becomes == becomes:  # noqa: PLR0124  only NaN differs from itself
-            yield Answered(name, value, becomes, wide)
+            yield Answered(name, value, becomes, wide, targets)
 
 
-def extremes(rows: Iterable[Answered]) -> tuple[Answered, Answered]:
-    """Those with the min and the max headline."""
-    by_headline = sorted(rows, key=lambda row: row.headline)
-    return by_headline[0], by_headline[-1]
+def extremes(as_it_stands: Answered, others: Iterable[Answered]) -> tuple[Answered, Answered]:
+    """Those with the min and the max headline; what stands as it is, where no other differs visibly from it."""
+    by_headline = sorted(others, key=lambda row: row.headline)
+    ends = (by_headline[0], by_headline[-1]) if by_headline else (as_it_stands, as_it_stands)
+    standing = as_it_stands.headline
+    low = ends[0] if ends[0].headline < standing and ends[0].moves_from(standing) else as_it_stands
+    high = ends[1] if ends[1].headline > standing and ends[1].moves_from(standing) else as_it_stands
+    return low, high
 
 
 def has_block(inputs: RunInputs, path: str) -> bool:
@@ -116,27 +126,43 @@ def number_at(inputs: RunInputs, path: str) -> float | None:
     return cast("float | None", value)
 
 
-def _table(inputs: RunInputs, group: Group, ends: Ends, figures: Mapping[str, float]) -> npt.NDArray[np.float64]:
-    """A line for each figure, a column for each row; no number where a row has no answer."""
-    arrays = {
-        name: _column(group, place, ends[name], number_at(inputs, name)) for place, name in enumerate(group.numbers)
-    }
-    found = _figures(_varied(inputs, group.mode, arrays), group.demands)
-    table = np.empty((len(figures), group.num_rows))
-    for line, path in enumerate(figures):
-        table[line] = found.get(path, np.nan)
-    return table
-
-
-def _varied(inputs: RunInputs, mode: Mode, arrays: Mapping[str, npt.NDArray[np.float64]]) -> RunInputs:
-    """The inputs with arrays for numbers, saved in a mode."""
-    blocks: dict[str, Any] = {"checkpoint": inputs.checkpoint}
-    if mode != inputs.checkpoint.mode:
-        blocks["checkpoint"] = inputs.checkpoint.model_copy(update={"mode": mode})
+def with_numbers(inputs: RunInputs, arrays: Mapping[str, npt.NDArray[np.float64]]) -> RunInputs:
+    """The inputs with arrays for numbers, by their dotted paths in the scenario; their blocks must be there."""
+    blocks: dict[str, Any] = {}
     for path, column in arrays.items():
         name, rest = _block_and_rest(path)
         blocks[name] = with_arrays(blocks.get(name, getattr(inputs, name)), {rest: column})
     return replace(inputs, **blocks)
+
+
+def _table(
+    inputs: RunInputs, group: Group, ends: Ends, figures: Mapping[str, float]
+) -> tuple[npt.NDArray[np.float64], list[list[str]]]:
+    """A line for each figure, a column for each row, no number where a row has no answer; each row's missed targets."""
+    arrays = {
+        name: _column(group, place, ends[name], number_at(inputs, name)) for place, name in enumerate(group.numbers)
+    }
+    found, missing = _figures(_varied(inputs, group.mode, arrays), group.demands)
+    table = np.empty((len(figures), group.num_rows))
+    for line, path in enumerate(figures):
+        table[line] = found.get(path, np.nan)
+    return table, _missed(missing, group.num_rows)
+
+
+def _missed(missing: Iterable[tuple[str, Numbers]], num_rows: int) -> list[list[str]]:
+    """The targets that each row misses."""
+    missed: list[list[str]] = [[] for _ in range(num_rows)]
+    for target, is_missed in missing:
+        for place in np.flatnonzero(np.broadcast_to(is_missed, num_rows)):
+            missed[place].append(target)
+    return missed
+
+
+def _varied(inputs: RunInputs, mode: Mode, arrays: Mapping[str, npt.NDArray[np.float64]]) -> RunInputs:
+    """The inputs with arrays for numbers, saved in a mode."""
+    if mode != inputs.checkpoint.mode:
+        inputs = replace(inputs, checkpoint=inputs.checkpoint.model_copy(update={"mode": mode}))
+    return with_numbers(inputs, arrays)
 
 
 def _block_and_rest(path: str) -> tuple[str, str]:
@@ -144,18 +170,18 @@ def _block_and_rest(path: str) -> tuple[str, str]:
     return _BLOCKS[prefix], path.removeprefix(prefix)
 
 
-def _figures(inputs: RunInputs, demands: Demands) -> Mapping[str, Numbers]:
-    """The figures that are known: without storage those of the layout, none where saving needs a missing rate."""
+def _figures(inputs: RunInputs, demands: Demands) -> tuple[Mapping[str, Numbers], list[tuple[str, Numbers]]]:
+    """The figures that are known, none where saving needs a missing rate; and for each target where it is missed."""
     if inputs.profile is None:
-        return figures_of_layout(demands)
+        return figures_without_storage(demands, inputs), []
     try:
         with np.errstate(divide="ignore", invalid="ignore"):  # a rank may have nothing to read
             saving = saving_of(
                 demands, checkpoint=inputs.checkpoint, profile=inputs.profile, reliability=inputs.reliability
             )
-            return figures_of(saving, demands)
+            return figures_of(saving, demands, inputs), list(misses(inputs.targets, saving.of_targets))
     except InvalidInput:
-        return {}
+        return {}, []
 
 
 def _column(group: Group, place: int, ends: tuple[float, float], value: float | None) -> npt.NDArray[np.float64]:

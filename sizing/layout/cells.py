@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 from sizing.layout.parallelism import Parallelism
@@ -88,7 +88,7 @@ def _edges(holdings: list[Holding], num_ranks: int) -> set[int]:
 
 def _of_experts(holding: Holding, shard: Shard, parallelism: Parallelism) -> Shard:
     """A shard of every expert that one expert rank holds."""
-    return replace(shard, count=shard.count * holding.experts // parallelism.expert)
+    return shard.counted(shard.count * holding.experts // parallelism.expert)
 
 
 def _whole(holdings: Iterable[Holding], num_ranks: int) -> Iterator[Shard]:
@@ -97,4 +97,4 @@ def _whole(holdings: Iterable[Holding], num_ranks: int) -> Iterator[Shard]:
         edges = sorted(_edges([h], num_ranks)) if h.pieces >= num_ranks else [0, h.pieces]
         for first, past in pairwise(edges):
             shard = shard_of(h, num_ranks=num_ranks, rank=first)
-            yield replace(shard, count=shard.count * (past - first) * max(1, h.experts))
+            yield shard.counted(shard.count * (past - first) * max(1, h.experts))

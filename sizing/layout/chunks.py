@@ -1,6 +1,7 @@
 """Which layers stand where in a pipeline: the model cut into chunks in its own order, dealt over the stages.
 
-With v virtual stages on each of p stages there are p v chunks. Chunk c stands on stage c mod p.
+With v virtual stages on each of p stages there are p v chunks. Chunk c stands on stage c mod p; where the pipeline is
+folded, every second round goes back: a V with two, so that the first stage has the first and the last chunk.
 """
 
 from __future__ import annotations
@@ -152,9 +153,10 @@ class LayerSplit:
     num_chunks: int
     dealt: Listed | Spread
     counted: Counted
+    is_folded: bool = False
 
     @classmethod
-    def of(cls, parallelism: Parallelism, num_layers: int) -> Self:
+    def of(cls, parallelism: Parallelism, num_layers: int, *, is_folded: bool = False) -> Self:
         """Of so many layers; 0 where only a parameter count is known."""
         p, counted = parallelism, Counted()
         dealt: Listed | Spread
@@ -163,7 +165,7 @@ class LayerSplit:
         else:
             counted = counted_as_layers(p, num_layers) if num_layers else counted
             dealt = Spread(num_layers + sum(counted), p.pipeline, p.first_stage_layers, p.last_stage_layers)
-        return cls(num_layers, p.pipeline, p.num_model_chunks, dealt, counted)
+        return cls(num_layers, p.pipeline, p.num_model_chunks, dealt, counted, is_folded)
 
     @property
     def num_rounds(self) -> int:
@@ -184,8 +186,23 @@ class LayerSplit:
         >>> split = LayerSplit.of(degrees, 7)
         >>> split.chunks_on(0), split.chunks_on(1)
         ((range(0, 1), range(3, 5)), (range(1, 3), range(5, 7)))
+        >>> LayerSplit.of(Parallelism(pipeline=2, virtual_pipeline=2), 8, is_folded=True).chunks_on(0)
+        (range(0, 2), range(6, 8))
         """
-        return tuple(self.layers_in(chunk) for chunk in range(stage, self.num_chunks, self.num_stages))
+        firsts = range(0, self.num_chunks, self.num_stages)
+        return tuple(self.layers_in(first + self._within(first, stage)) for first in firsts)
+
+    @property
+    def last_stage(self) -> int:
+        """The stage with the last chunk, and so with the head."""
+        return self._within(self.num_chunks - 1, self.num_stages - 1)
+
+    def _within(self, chunk: int, place: int) -> int:
+        """The stage at a place in the round of a chunk; counted from the other end in a round that goes back."""
+        return self.num_stages - 1 - place if self._goes_back(chunk) else place
+
+    def _goes_back(self, chunk: int) -> bool:
+        return self.is_folded and chunk // self.num_stages % 2 == 1
 
     def layers_in(self, chunk: int) -> range:
         """The layers of a chunk; embedding and loss, where they count, leave one less to the first and the last."""
@@ -195,9 +212,18 @@ class LayerSplit:
         """The chunk that holds a layer."""
         return bisect_right(range(self.num_chunks), layer, key=self._start) - 1
 
-    def stages_of(self, chunks: set[int]) -> set[int]:
-        """The stages that hold some chunks."""
-        return {chunk % self.num_stages for chunk in chunks}
+    def unlike_stages(self, chunks: set[int]) -> set[int]:
+        """The stages that are not like the one before, where some chunks are not like the one before.
+
+        In a round that goes back the chunk before stands on the stage behind.
+        """
+        places = ((chunk, chunk % self.num_stages) for chunk in chunks)
+        return {self.num_stages - place if self._goes_back(chunk) else place for chunk, place in places}
+
+    def unlike_chunks(self) -> set[int]:
+        """Chunks for which not as many layers are dealt as for the one before, beside the ends."""
+        rounds = range(0, self.num_chunks, self.dealt.num_places)
+        return {first + place for first in rounds for place in self.dealt.edges()}
 
     def _start(self, chunk: int) -> int:
         rounds, place = divmod(chunk, self.dealt.num_places)

@@ -36,7 +36,8 @@ class DegreeSearch:
     Tensor degrees divide the GPUs of a node, expert degrees the experts, unless `experts` are given.
     Of `given` the fields that are not degrees stay as they are, as far as they go with the degrees; so do the degrees
     named in `kept`.
-    `zero_stages` is empty where the format has none; `shard_groups`: FSDP's are tried where none is given.
+    `zero_stages` is empty where the format has none; `shard_groups`: FSDP's are tried where none is given;
+    `expert_tensors`: those that are tried with expert degrees, None for the tensor degree; empty: the given one.
     """
 
     model: ResolvedModel
@@ -50,6 +51,7 @@ class DegreeSearch:
     kept: Collection[SearchedDegree] = ()
     zero_stages: Sequence[int] = ()
     shard_groups: bool = False
+    expert_tensors: Sequence[int | None] = ()
     even_stages: bool = False
 
     def combinations(self) -> Iterator[dict[str, int]]:
@@ -73,9 +75,9 @@ class DegreeSearch:
             parallelism = Parallelism.model_validate(self._kept(degrees) | degrees)
         except ValidationError as error:
             raise explain(error, Parallelism).within("parallelism") from None
-        check_fit(self.model, parallelism, Cluster())
+        check_fit(self.model, parallelism, Cluster(), self.training.framework)
         mode = self.saved_as.modes[0]
-        check_format(self.saved_as, self.training, parallelism, mode=mode, files_per_rank=None)
+        check_format(self.saved_as, self.training, parallelism, mode=mode, files_per_rank=None, optimizer_sharding=None)
         return parallelism
 
     def _kept_or(self, name: SearchedDegree, searched: Iterable[int]) -> Iterable[int]:
@@ -97,9 +99,18 @@ class DegreeSearch:
 
     def _with_experts(self, degrees: dict[str, int]) -> Iterator[dict[str, int]]:
         per_stage = degrees["tensor"] * degrees["context"] * degrees["data"]
-        expert_tensor = self.given.expert_tensor or degrees["tensor"]
+        if not self.expert_tensors:
+            degree = self.given.expert_tensor or degrees["tensor"]
+            yield from self._with_expert_degrees(degrees, per_stage // degree if per_stage % degree == 0 else 1)
+        for degree in dict.fromkeys(each or degrees["tensor"] for each in self.expert_tensors):
+            if degrees["tensor"] % degree == 0:
+                cut = {} if degree == degrees["tensor"] else {"expert_tensor": degree}
+                yield from self._with_expert_degrees(degrees | cut, per_stage // degree)
+
+    def _with_expert_degrees(self, degrees: dict[str, int], most: int) -> Iterator[dict[str, int]]:
+        """Those that divide the ranks of a stage over which whole experts can be dealt; 1 in any case."""
         for expert in self._kept_or("expert", self._expert_degrees()):
-            if expert == 1 or per_stage % (expert * expert_tensor) == 0:
+            if expert == 1 or most % expert == 0:
                 yield from self._with_sharding(degrees | {"expert": expert})
 
     def _expert_degrees(self) -> Sequence[int]:
@@ -130,7 +141,7 @@ def degrees_text(parallelism: Parallelism) -> str:
     used = [f"{name} {getattr(parallelism, name)}" for name in _DEGREES if getattr(parallelism, name) > 1]
     given = [
         f"{name.replace('_', ' ')} {value}"
-        for name in ("zero_stage", "shard_group")
+        for name in ("expert_tensor", "zero_stage", "shard_group")
         if (value := getattr(parallelism, name)) is not None
     ]
     return ", ".join([*used, *given]) or "all degrees 1"

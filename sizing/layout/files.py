@@ -9,17 +9,47 @@ from typing import Literal
 
 from sizing.layout.cells import Cell
 from sizing.layout.parallelism import Parallelism
+from sizing.layout.shards import Shard
 from sizing.layout.stages import StageSpan, share
+from sizing.model.inventory import Inventory
 from sizing.state import StatePart
+from sizing.state.optimizers import Moment
 from sizing.state.saved_state import PartName
 from sizing.state.training import Precision
 
 WEIGHTS: tuple[PartName, ...] = ("weights",)
 OPTIMIZER: tuple[PartName, ...] = ("master", "moments", "ema")
 PartBytes = dict[PartName, int]
-Holds = Literal["tensors", "flat-buffers", "share"]
+Holds = Literal["tensors", "flat-buffers", "share", "dealt"]
 """`tensors`: each as its rank holds it. `flat-buffers`: the values of all in a row, one buffer per statistic. `share`:
-a run of the bytes of several ranks' tensors, cut where the run begins and ends."""
+a run of the bytes of several ranks' tensors, cut where the run begins and ends. `dealt`: some whole tensors of the
+rank's stage, and the other bytes of each part as one flat buffer per statistic."""
+
+
+@dataclass(frozen=True, slots=True)
+class DealtTensors:
+    """Equal tensors that a rank was dealt: one statistic of a part, kept of `shard`."""
+
+    part: StatePart
+    moment: Moment
+    shard: Shard
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of them all."""
+        return self.shard.count * statistic_bytes(self.part, self.moment, self.shard)
+
+
+def statistic_bytes(part: StatePart, moment: Moment, shard: Shard) -> int:
+    """Bytes of one statistic of a part, kept of one of equal shards: of a moment's copies one.
+
+    Source: as `moment_bytes`.
+
+    >>> of_adam = StatePart("moments", "fp32", (Moment(copies=2),))
+    >>> statistic_bytes(of_adam, of_adam.moments[0], Shard((8, 4), count=3, is_hidden_matrix=True, is_trained=True))
+    128
+    """
+    return part.kept_bytes(moment, shard.shape, is_hidden_matrix=shard.is_hidden_matrix) // moment.copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +59,9 @@ class File:
     In a pattern, capitals stand for what differs between files; the format's `name_parts` says what.
 
     `dense` and `expert` are the bytes of each part, of dense tensors and of routed experts; `num_tensors` the
-    tensors that all of the files hold together, `holds` in which form.
+    tensors that all of the files hold together, `holds` in which form; `dealt` are those that were dealt whole.
+    `repeats_dense` and `repeats_expert` are the parts that stand in another file too, beyond the copies that
+    model-parallel ranks hold.
     """
 
     name: str
@@ -38,11 +70,20 @@ class File:
     num_tensors: int
     count: int = 1
     holds: Holds = "tensors"
+    dealt: tuple[DealtTensors, ...] = ()
+    repeats_dense: tuple[PartName, ...] = ()
+    repeats_expert: tuple[PartName, ...] = ()
 
     @property
     def num_bytes(self) -> int:
         """Bytes of the tensors in all of the files."""
         return sum(self.dense.values()) + sum(self.expert.values())
+
+    @property
+    def repeated_bytes(self) -> int:
+        """Bytes that stand in another file too."""
+        dense = sum(self.dense.get(name, 0) for name in self.repeats_dense)
+        return dense + sum(self.expert.get(name, 0) for name in self.repeats_expert)
 
     def bytes_of(self, names: Iterable[PartName]) -> int:
         """Bytes of the tensors of some parts in all of the files."""
@@ -53,8 +94,9 @@ class File:
 class WriterClass:
     """Ranks of equal stages that write files of equal sizes.
 
-    Within a stage they are the ranks i + `inner_size` o for i in `inner` and o in `outer`: tensor ranks and
-    data ranks, FSDP shards and their copies, or simply a run of ranks.
+    Within a stage they are the ranks i + `inner_size` o for i in `positions` and o in `outer`: tensor ranks and
+    data ranks, FSDP shards and their copies, or simply a run of ranks. `positions` are those in `inner`; where these
+    are FSDP shards over `tensor` ranks, the `tensor_ranks` of each.
     """
 
     span: StageSpan
@@ -62,11 +104,23 @@ class WriterClass:
     inner_size: int
     outer: range
     files: tuple[File, ...]
+    tensor: int = 1
+    tensor_ranks: range = range(1)
+
+    @property
+    def positions(self) -> Iterator[int]:
+        """The numbers i + `tensor` x shard, tensor ranks the fastest."""
+        return (rank + self.tensor * shard for shard in self.inner for rank in self.tensor_ranks)
+
+    @property
+    def ranks_per_stage(self) -> int:
+        """Ranks of the class in one of its stages."""
+        return len(self.inner) * len(self.tensor_ranks) * len(self.outer)
 
     @property
     def num_ranks(self) -> int:
         """Ranks of the class over all its stages."""
-        return len(self.span.stages) * len(self.inner) * len(self.outer)
+        return len(self.span.stages) * self.ranks_per_stage
 
 
 def flat_file(name: str, dense: PartBytes, expert: PartBytes, parts: Iterable[StatePart]) -> File:
@@ -84,6 +138,7 @@ def written_files(writers: Iterable[WriterClass]) -> list[tuple[int, File]]:
 class Plan:
     """What the formats need to know of a layout."""
 
+    inventory: Inventory
     spans: tuple[StageSpan, ...]
     cells: tuple[Cell, ...]
     parallelism: Parallelism
@@ -91,6 +146,8 @@ class Plan:
     precision: Precision
     files_per_rank: int
     experts_per_rank: int
+    deals_whole: bool = True
+    """Whether whole shards are dealt one by one; else ranks share them evenly, which takes a fraction of the time."""
 
 
 def of_cell(plan: Plan, cell: Cell, files: tuple[File, ...], *, data_ranks: range) -> WriterClass:

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sizing.cluster import Cluster
+from sizing.cluster import Cluster, ResolvedKind
+from sizing.cluster.cluster import resolve_kinds
 from sizing.errors import InvalidInput
 from sizing.layout.chunks import Counted, LayerSplit, Spread
+from sizing.layout.framework_defaults import KEEPS_HEADS_ONCE
 from sizing.layout.parallelism import Parallelism
 from sizing.model import ResolvedModel
 from sizing.model.architecture import Architecture
 from sizing.model.inventory import Inventory
+from sizing.state.training import Framework
 
 
-def check_fit(model: ResolvedModel, parallelism: Parallelism, cluster: Cluster) -> None:
-    """Refuse degrees by which the model cannot be cut, or that do not multiply to the GPUs given.
+def check_fit(model: ResolvedModel, parallelism: Parallelism, cluster: Cluster, framework: Framework) -> None:
+    """Refuse degrees by which the model cannot be cut so by a framework, or that do not multiply to the GPUs given.
 
     Raises InvalidInput naming both fields and the nearest degrees that work.
     """
-    expected = cluster.num_gpus
-    if expected is not None and expected != parallelism.num_gpus:
-        raise InvalidInput.of(
-            "cluster.num_gpus",
-            f"must equal tensor x pipeline x context x data = {parallelism.num_gpus}",
-            value=expected,
-            remedy="change a degree or num_gpus",
-        )
+    _check_degrees(parallelism, cluster)
     if not model.num_layers:
-        _check_count(parallelism, model.num_parameters)
+        _check_count(parallelism, model)
     for field, degree, name, size in _divisions(parallelism, model):
         if size % degree:
             raise _does_not_divide(field, degree, name, size)
@@ -35,17 +31,58 @@ def check_fit(model: ResolvedModel, parallelism: Parallelism, cluster: Cluster) 
         _check_heads(parallelism.tensor, model.architecture)
     else:
         _check_parts(parallelism.tensor, model.inventory)
+    _check_heads_once(parallelism.tensor, model, framework)
     if model.num_layers:
         _check_layers(parallelism, model.num_layers)
 
 
-def _check_count(parallelism: Parallelism, num_parameters: int) -> None:
-    if parallelism.model_parallel_size > num_parameters:
+def _check_degrees(p: Parallelism, cluster: Cluster) -> None:
+    """Virtual stages interleave the work of several real ones; Megatron-LM, core/parallel_state.py, refuses one too."""
+    expected = cluster.num_gpus
+    if expected is not None and expected != p.num_gpus:
+        raise InvalidInput.of(
+            "cluster.num_gpus",
+            f"must equal tensor x pipeline x context x data = {p.num_gpus}",
+            value=expected,
+            remedy="change a degree or num_gpus",
+        )
+    check_counts(resolve_kinds(cluster), p)
+    if p.virtual_pipeline > 1 and p.pipeline == 1:
+        raise InvalidInput.of(
+            "parallelism.virtual_pipeline",
+            "must be 1 with pipeline 1",
+            value=p.virtual_pipeline,
+            remedy="give a pipeline degree of 2 or more, or leave it out",
+        )
+
+
+def check_counts(kinds: tuple[ResolvedKind, ...], parallelism: Parallelism) -> None:
+    """Refuse kinds of nodes that have not as many GPUs as the degrees; kinds that are not counted may have any."""
+    counted, world = sum(kind.num_gpus for kind in kinds), parallelism.num_gpus
+    if counted and counted != world:
+        raise InvalidInput.of(
+            "cluster.nodes",
+            f"must have as many GPUs as tensor x pipeline x context x data = {world:,}",
+            value=" + ".join(f"{kind.num_gpus:,} of {kind.name}" for kind in kinds),
+            remedy="change a count or a degree",
+        )
+
+
+def _check_count(parallelism: Parallelism, model: ResolvedModel) -> None:
+    """A count is spread over all ranks; tensors of which none stands in a layer are not spread over stages."""
+    if parallelism.model_parallel_size > model.num_parameters:
         raise InvalidInput.of(
             "parallelism",
-            f"must have tensor x pipeline up to model.num_parameters {num_parameters}",
+            f"must have tensor x pipeline up to model.num_parameters {model.num_parameters}",
             value=parallelism.model_parallel_size,
             remedy="lower tensor or pipeline",
+        )
+    if parallelism.pipeline > 1 and not any(group.placement == "spread" for group in model.inventory):
+        raise InvalidInput.of(
+            "parallelism.pipeline",
+            "must be 1 where no name of model.tensors counts layers",
+            value=parallelism.pipeline,
+            remedy="name the tensors of layers by their numbers, such as layers.{0..31}.mlp.up.weight",
         )
 
 
@@ -56,7 +93,8 @@ def _divisions(p: Parallelism, model: ResolvedModel) -> Iterator[tuple[str, int,
     else:
         yield from _parts(p, model.inventory)
     if model.num_experts is not None:
-        yield "expert", p.expert, "num_experts", model.num_experts
+        for num_experts in {group.experts for group in model.inventory if group.experts}:
+            yield "expert", p.expert, "num_experts", num_experts
     elif p.expert > 1:
         raise _no_experts(p.expert)
 
@@ -107,6 +145,28 @@ def _check_heads(tensor: int, a: Architecture) -> None:
             value=tensor,
             remedy=f"the nearest valid degrees are {_nearest_divisors(a.kv_heads, tensor)}",
         )
+
+
+def _check_heads_once(tensor: int, model: ResolvedModel, framework: Framework) -> None:
+    """Where ranks cannot repeat heads of keys and values, each must have one of its own."""
+    num_heads = _kv_heads(model) if framework in KEEPS_HEADS_ONCE else None
+    if num_heads is not None and tensor > num_heads:
+        raise InvalidInput.of(
+            "parallelism.tensor",
+            f"must be at most the {num_heads} heads of keys and values with framework {framework}, as DTensor would "
+            "cut within a head",
+            value=tensor,
+            remedy="lower it",
+        )
+
+
+def _kv_heads(model: ResolvedModel) -> int | None:
+    """Heads of keys and values: as the architecture says, else the fewest parts of a matrix that is cut by outputs."""
+    if model.architecture is not None:
+        has_them = any(group.name == "attention.key_value" for group in model.inventory)
+        return model.architecture.kv_heads if has_them else None
+    parts = (g.pieces for g in model.inventory if g.placement == "layers" and not g.experts and not g.cut)
+    return min((pieces for pieces in parts if pieces > 1), default=None)
 
 
 def _check_layers(p: Parallelism, num_layers: int) -> None:

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from sizing.cluster import Cluster, ResolvedNode
+from sizing.errors import InvalidInput
 from sizing.layout.cells import Cell, cells_of
 from sizing.layout.chunks import split_assumptions
 from sizing.layout.file_settings import CheckpointFiles
 from sizing.layout.files import PartBytes, Plan, WriterClass, written_files
 from sizing.layout.fit import check_fit
 from sizing.layout.formats import CheckpointFormat, check_format, format_of
+from sizing.layout.gradient_errors import GradientErrors, check_compression, errors_part, with_errors
+from sizing.layout.optimizer_sharding import optimizer_sharding_of
 from sizing.layout.parallelism import Parallelism
 from sizing.layout.ranks import Layout, layout_of
-from sizing.layout.sharding import Sharding, has_distributed_optimizer, sharding_of, zero_stage_of
+from sizing.layout.sharding import Sharding, has_distributed_optimizer, zero_stage_of
 from sizing.layout.shards import Content
 from sizing.layout.size import CheckpointSize, size_of
 from sizing.layout.stages import stage_spans
 from sizing.model import ResolvedModel
-from sizing.model.inventory import Inventory
+from sizing.model.inventory import Inventory, with_counts, with_ends_on_one_stage
 from sizing.model.trained import with_adapters, with_frozen
 from sizing.provenance import Assumption
 from sizing.state import StatePart, Training, saved_parts
-from sizing.state.saved_state import PartName
+from sizing.state.optimizers import WHOLE_MATRICES, needs_matrices
+from sizing.state.saved_state import RANK_PART, PartName
+from sizing.state.training import Precision
+
+PLANS_KEPT = 32
+"""Of the last layouts: one and its alternatives share a few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,33 +67,92 @@ def lay_out(
     node: ResolvedNode,
     cluster: Cluster,
     checkpoint: CheckpointFiles,
+    deals_whole: bool = True,
 ) -> LaidOut:
-    """Sizes and writers of one checkpoint.
+    """Sizes and writers of one checkpoint. Without `deals_whole`, whole shards are taken as shared evenly.
 
     Raises InvalidInput where the degrees do not fit the model or the number of GPUs, or the format does not
     fit the framework.
     """
-    saved_as = format_of(checkpoint.format, training.framework)
-    check_fit(model, parallelism, cluster)
-    check_format(saved_as, training, parallelism, mode=checkpoint.mode, files_per_rank=checkpoint.files_per_rank)
+    saved_as = _format(model, training, parallelism, cluster=cluster, checkpoint=checkpoint)
     inventory = trained_inventory(model.inventory, training)
-    plan = _plan(inventory, model, training, parallelism, saved_as=saved_as, files_per_rank=checkpoint.files_per_rank)
-    parts, cells, writers = plan.parts, plan.cells, tuple(saved_as.writer_classes(plan))
+    has_frozen = not all(group.is_trained for group in inventory)
+    asked = _Question(
+        saved_as,
+        inventory,
+        model.num_layers,
+        parallelism,
+        _parts(saved_as, training, parallelism, has_frozen=has_frozen),
+        training.precision,
+        files_per_rank=checkpoint.files_per_rank or 1,
+        experts_per_rank=(model.num_experts or 0) // parallelism.expert,
+        deals_whole=deals_whole,
+        is_folded=training.folds_pipeline,
+    )
+    return _laid_out(asked, training, node=node, checkpoint=checkpoint)
+
+
+def _format(
+    model: ResolvedModel,
+    training: Training,
+    parallelism: Parallelism,
+    *,
+    cluster: Cluster,
+    checkpoint: CheckpointFiles,
+) -> CheckpointFormat:
+    """The format, once all of its degrees and settings are found to fit."""
+    saved_as = format_of(checkpoint.format, training.framework)
+    # Before the model speaks: its remedies name degrees that a format may not take.
+    check_format(
+        saved_as,
+        training,
+        parallelism,
+        mode=checkpoint.mode,
+        files_per_rank=checkpoint.files_per_rank,
+        optimizer_sharding=checkpoint.optimizer_sharding,
+    )
+    check_fit(model, parallelism, cluster, training.framework)
+    return saved_as.saving(optimizer_sharding_of(training, checkpoint.optimizer_sharding))
+
+
+def _parts(
+    saved_as: CheckpointFormat, training: Training, parallelism: Parallelism, *, has_frozen: bool
+) -> tuple[StatePart, ...]:
+    return saved_parts(
+        training,
+        has_weights_beside_master=saved_as.has_weights_beside_master(parallelism),
+        copies_fp32_weights=saved_as.sharding(training, parallelism).copies_fp32_weights,
+        has_frozen=has_frozen,
+    )
+
+
+def _laid_out(asked: _Question, training: Training, *, node: ResolvedNode, checkpoint: CheckpointFiles) -> LaidOut:
+    """The answer: who writes what, and the sizes that follow."""
+    saved_as, inventory, num_layers, parallelism, parts, *_ = asked
+    plan, writers = _planned(asked)
+    cells = plan.cells
+    sharding = saved_as.sharding(training, parallelism)
+    has_bare_counts = any(group.placement == "spread" and group.is_trained for group in inventory)
+    check_compression(training, sharding, has_bare_counts=has_bare_counts)
+    errors = _saved_errors(training, parallelism, cells)
+    if errors is not None:
+        writers = with_errors(writers, cells, errors, format_name=saved_as.name)
+        parts = (*parts, errors_part(errors))
     size = size_of(inventory, parts, parallelism, saved_as=saved_as, checkpoint=checkpoint, writers=writers)
     files = written_files(writers)
     return LaidOut(
         size=size,
         layout=layout_of(parallelism, node=node, size=size, writers=writers, container=saved_as.container),
         saved_as=saved_as,
-        sharding=sharding_of(training, parallelism),
+        sharding=sharding,
         dense_bytes=_bytes_by_part(parts, [(n, file.dense) for n, file in files]),
         expert_bytes=_bytes_by_part(parts, [(n, file.expert) for n, file in files]),
-        max_dense=max((cell.dense for cell in cells), key=lambda content: content.parameters),
+        max_dense=_max_dense(cells, errors),
         max_expert=max((cell.expert for cell in cells), key=lambda content: content.parameters),
         num_trained_parameters=sum(group.num_parameters for group in inventory if group.is_trained),
         assumptions=(
             *_assumptions(saved_as, training, parallelism, checkpoint),
-            *split_assumptions(parallelism, model.num_layers),
+            *split_assumptions(parallelism, num_layers),
         ),
         writers=writers,
         parts=parts,
@@ -91,47 +160,96 @@ def lay_out(
     )
 
 
+def _saved_errors(training: Training, parallelism: Parallelism, cells: Sequence[Cell]) -> GradientErrors | None:
+    """What ranks keep of their own, where each saves it and there is something."""
+    given, errors = training.gradient_compression, GradientErrors.of(training, parallelism)
+    is_saved = given is not None and given.saves_errors
+    return errors if errors is not None and is_saved and any(map(errors.kept_bytes, cells)) else None
+
+
+def _max_dense(cells: Sequence[Cell], errors: GradientErrors | None) -> Content:
+    """What the rank with the max of dense parameters holds, with the max of what a rank has of its own."""
+    found = max((cell.dense for cell in cells), key=lambda content: content.parameters)
+    if errors is None:
+        return found
+    return replace(found, part_bytes=found.part_bytes | {RANK_PART: max(map(errors.kept_bytes, cells))})
+
+
 def _bytes_by_part(parts: Iterable[StatePart], held: Sequence[tuple[int, PartBytes]]) -> dict[PartName, int]:
     """The bytes of each part that so many ranks hold each."""
     return {part.name: sum(n * num_bytes.get(part.name, 0) for n, num_bytes in held) for part in parts}
 
 
-def _plan(
-    inventory: Inventory,
-    model: ResolvedModel,
-    training: Training,
-    parallelism: Parallelism,
-    *,
-    saved_as: CheckpointFormat,
-    files_per_rank: int | None,
-) -> Plan:
-    parts = saved_parts(
-        training,
-        has_weights_beside_master=saved_as.has_weights_beside_master(parallelism),
-        copies_fp32_weights=sharding_of(training, parallelism).copies_fp32_weights,
-    )
-    spans = stage_spans(inventory, parallelism, num_layers=model.num_layers)
-    return Plan(
+class _Question(NamedTuple):
+    """All that decides who writes what: nothing of nodes and storage."""
+
+    saved_as: CheckpointFormat
+    inventory: Inventory
+    num_layers: int
+    parallelism: Parallelism
+    parts: tuple[StatePart, ...]
+    precision: Precision
+    files_per_rank: int
+    experts_per_rank: int
+    deals_whole: bool
+    is_folded: bool
+
+
+@functools.lru_cache(maxsize=PLANS_KEPT)
+def _planned(asked: _Question) -> tuple[Plan, tuple[WriterClass, ...]]:
+    """Who writes what; kept for the last questions, as alternatives on other nodes ask the same."""
+    spans = stage_spans(asked.inventory, asked.parallelism, num_layers=asked.num_layers, is_folded=asked.is_folded)
+    plan = Plan(
+        inventory=asked.inventory,
         spans=spans,
-        cells=cells_of(spans, parallelism, parts),
-        parallelism=parallelism,
-        parts=parts,
-        precision=training.precision,
-        files_per_rank=files_per_rank or 1,
-        experts_per_rank=(model.num_experts or 0) // parallelism.expert,
+        cells=cells_of(spans, asked.parallelism, asked.parts),
+        parallelism=asked.parallelism,
+        parts=asked.parts,
+        precision=asked.precision,
+        files_per_rank=asked.files_per_rank,
+        experts_per_rank=asked.experts_per_rank,
+        deals_whole=asked.deals_whole,
     )
+    return plan, tuple(asked.saved_as.writer_classes(plan))
 
 
 def trained_inventory(inventory: Inventory, training: Training) -> Inventory:
-    """The inventory with what is frozen marked, and the adapters.
+    """The inventory with what is frozen marked, the adapters, and the models beside the policy.
 
-    Raises InvalidInput for a name that no tensor has.
+    Raises InvalidInput for a name that no tensor has, or an optimizer that needs the shapes of tensors not known.
     """
     if training.adapters is not None:
         adapters = training.adapters
         field = "training.adapters.tensors"
         inventory = with_adapters(inventory, rank=adapters.rank, names=adapters.tensors, field=field)
-    return with_frozen(inventory, training.frozen, field="training.frozen") if training.frozen else inventory
+    if training.frozen:
+        inventory = with_frozen(inventory, training.frozen, field="training.frozen")
+    if training.folds_pipeline:
+        inventory = with_ends_on_one_stage(inventory)
+    inventory = with_counts(inventory, _other_models(training))
+    _check_matrices(inventory, training)
+    return inventory
+
+
+def _check_matrices(inventory: Inventory, training: Training) -> None:
+    """Refuse an optimizer that needs the shapes of tensors where a trained model is a bare number of parameters."""
+    bare = any(group.placement == "spread" and group.is_trained for group in inventory)
+    if bare and needs_matrices(training.optimizer):
+        raise InvalidInput.of(
+            "training.optimizer",
+            "must be one that needs no shapes of tensors where a trained model is given by its parameter count alone",
+            value=training.optimizer,
+            remedy="choose another, or describe the model by preset, architecture, huggingface_config or tensors",
+        )
+
+
+def _other_models(training: Training) -> Iterator[tuple[str, int, bool]]:
+    """Models that are saved beside the one that `model` describes, by their counts."""
+    models = training.reinforcement
+    if models is not None and models.critic_parameters is not None:
+        yield "critic", models.critic_parameters, True
+    if models is not None and models.saved_frozen_parameters is not None:
+        yield "frozen_models", models.saved_frozen_parameters, False
 
 
 def _assumptions(
@@ -143,6 +261,13 @@ def _assumptions(
     if "distributed_optimizer" in saved_as.takes and training.distributed_optimizer is None:
         field, value = "training.distributed_optimizer", has_distributed_optimizer(training)
         yield Assumption(field=field, value=value, reason="default of Megatron-LM, use_distributed_optimizer")
+    sharding = optimizer_sharding_of(training, checkpoint.optimizer_sharding)
+    if "optimizer_sharding" in saved_as.takes and sharding is not None and checkpoint.optimizer_sharding is None:
+        reason = "default of Megatron-LM, dist_ckpt_optim_fully_reshardable off"
+        yield Assumption(field="checkpoint.optimizer_sharding", value=sharding, reason=reason)
     if "zero_stage" in saved_as.takes and parallelism.zero_stage is None:
         yield Assumption(field="parallelism.zero_stage", value=zero_stage_of(parallelism), reason="default")
+    if training.optimizer in WHOLE_MATRICES:
+        reason = WHOLE_MATRICES[training.optimizer]
+        yield Assumption(field="layout.optimizer_statistics", value="of the shard that a rank holds", reason=reason)
     yield from saved_as.assumptions

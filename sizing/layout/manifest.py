@@ -33,7 +33,7 @@ def manifest(laid_out: LaidOut, parallelism: Parallelism, *, gpus_per_node: int)
     for saving in saving_ranks(laid_out.writers, parallelism, gpus_per_node=gpus_per_node):
         for file in saving.writer.files:
             for number in range(file.count):
-                parts = laid_out.saved_as.name_parts(file, number, saving)
+                parts = {"RANK": str(saving.rank)} | laid_out.saved_as.name_parts(file, number, saving)
                 num_bytes = share(file.num_bytes, file.count, number)
                 yield ManifestRow(_name(file, parts), num_bytes, saving.rank, saving.node, saving.stage)
 

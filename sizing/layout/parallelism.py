@@ -125,6 +125,12 @@ class Parallelism(BaseModel):
                 f"has shard_group {self.shard_group}, which does not divide data x context = {self.num_replicas}",
                 "give a shard_group that divides it",
             )
+        if self.shard_group is not None and self.tensor * self.shard_group % experts:
+            raise broken_rule(
+                f"has expert x expert_tensor = {experts}, which does not divide tensor x shard_group = "
+                f"{self.tensor * self.shard_group}",
+                "change expert, expert_tensor or shard_group",
+            )
         return self
 
     @model_validator(mode="after")

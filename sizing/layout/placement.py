@@ -25,7 +25,7 @@ class WriterPlacement:
 
 
 def place_writers(parallelism: Parallelism, *, writers_per_stage: int, gpus_per_node: int) -> WriterPlacement:
-    """The nodes on which the writers stand: of every stage all tensor ranks of its first replicas.
+    """The nodes on which the writers stand: of every stage its first ranks, tensor ranks the fastest.
 
     Rank = sum over axes of its number x the product of the degrees before it in `rank_order`; by default
     t + T (c + C (d + D p)) for tensor rank t of T, context c of C, data d of D, stage p. Node =
@@ -36,6 +36,8 @@ def place_writers(parallelism: Parallelism, *, writers_per_stage: int, gpus_per_
     WriterPlacement(num_nodes=64, max_per_node=8)
     >>> place_writers(Parallelism(tensor=1, pipeline=4, data=2), writers_per_stage=1, gpus_per_node=8)
     WriterPlacement(num_nodes=1, max_per_node=4)
+    >>> place_writers(Parallelism(tensor=2, data=6), writers_per_stage=11, gpus_per_node=1)
+    WriterPlacement(num_nodes=11, max_per_node=1)
     """
     if writers_per_stage == parallelism.ranks_per_stage:
         nodes = -(-parallelism.num_gpus // gpus_per_node)
@@ -44,31 +46,32 @@ def place_writers(parallelism: Parallelism, *, writers_per_stage: int, gpus_per_
 
 
 def place_uneven_writers(
-    parallelism: Parallelism, *, writers_of_stages: Mapping[range, int], gpus_per_node: int
+    parallelism: Parallelism, *, writers_of_stages: Mapping[range, npt.NDArray[np.int64]], gpus_per_node: int
 ) -> WriterPlacement:
-    """The nodes on which the writers stand where stages have different numbers of them: so many in each of a range.
+    """The nodes on which the writers stand where stages have different ones: in each of a range those of these numbers.
 
-    Rank and node are those of `place_writers`, of which this is a walk over every writer.
+    Number i = t + T j of a stage is tensor rank t of replica j. Rank and node are those of `place_writers`, of which
+    this is a walk over every writer.
     Source: Megatron-LM, core/parallel_state.py, RankGenerator.
 
-    >>> uneven = {range(1): 1, range(1, 4): 2}
+    >>> uneven = {range(1): np.array([0]), range(1, 4): np.array([0, 1])}
     >>> place_uneven_writers(Parallelism(pipeline=4, data=2), writers_of_stages=uneven, gpus_per_node=4)
     WriterPlacement(num_nodes=2, max_per_node=4)
     """
-    num_writers = sum(len(stages) * per_stage for stages, per_stage in writers_of_stages.items())
+    num_writers = sum(len(stages) * len(numbers) for stages, numbers in writers_of_stages.items())
     if num_writers > MAX_WRITERS_PLACED:
         raise _too_many(num_writers)
     stride = parallelism.strides["pipeline"]
     ranks = [
-        (np.asarray(stages)[:, None] * stride + _first_ranks(parallelism, per_stage)).ravel()
-        for stages, per_stage in writers_of_stages.items()
+        (np.asarray(stages)[:, None] * stride + ranks_of_numbers(parallelism, numbers)).ravel()
+        for stages, numbers in writers_of_stages.items()
     ]
     counts = _counts_by_node(np.concatenate(ranks), gpus_per_node)
     return WriterPlacement(len(counts), max(counts))
 
 
 def _first_ranks(parallelism: Parallelism, num_writers: int) -> npt.NDArray[np.int64]:
-    """So many ranks of stage 0: all tensor ranks of its first replicas.
+    """So many ranks of stage 0, the first of them.
 
     Raises InvalidInput for more of them than are worth placing.
     """
@@ -77,10 +80,22 @@ def _first_ranks(parallelism: Parallelism, num_writers: int) -> npt.NDArray[np.i
     strides = parallelism.strides
     replicas = np.arange(-(-num_writers // parallelism.tensor))
     ranks: npt.NDArray[np.int64] = (
-        np.arange(min(parallelism.tensor, num_writers)) * strides["tensor"]
+        np.arange(parallelism.tensor) * strides["tensor"]
         + (replicas % parallelism.context * strides["context"])[:, None]
         + (replicas // parallelism.context * strides["data"])[:, None]
-    ).ravel()
+    ).ravel()[:num_writers]
+    return ranks
+
+
+def ranks_of_numbers(parallelism: Parallelism, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The ranks of stage 0 with these numbers in it."""
+    strides = parallelism.strides
+    replicas, tensor_ranks = np.divmod(numbers, parallelism.tensor)
+    ranks: npt.NDArray[np.int64] = (
+        tensor_ranks * strides["tensor"]
+        + replicas % parallelism.context * strides["context"]
+        + replicas // parallelism.context * strides["data"]
+    )
     return ranks
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.cluster import ResolvedNode
@@ -35,8 +37,8 @@ class RankClass(BaseModel):
 
     stages: str = Field(description="Pipeline stages of these ranks, first-last.")
     ranks: str = Field(
-        description="Positions in the stage, first-last: tensor ranks, FSDP shards or, in torch-dist, ranks of the "
-        "stage."
+        description="Positions in the stage, first-last: tensor ranks or FSDP shards (shards x tensor ranks where "
+        "both cut)."
     )
     copies: str = Field(description="Positions among the ranks that hold the same tensors, first-last.")
     num_ranks: int = Field(description="Writers whose files have these sizes.")
@@ -100,13 +102,35 @@ def layout_of(
 
 
 def _placement(parallelism: Parallelism, writers: Iterable[WriterClass], *, gpus_per_node: int) -> WriterPlacement:
-    writers_of_stages = Counter[range]()
+    of_stages = defaultdict[range, list[WriterClass]](list)
     for writer in writers:
-        writers_of_stages[writer.span.stages] += len(writer.inner) * len(writer.outer)
-    counts = set(writers_of_stages.values())
-    if len(counts) > 1:
-        return place_uneven_writers(parallelism, writers_of_stages=writers_of_stages, gpus_per_node=gpus_per_node)
-    return place_writers(parallelism, writers_per_stage=counts.pop(), gpus_per_node=gpus_per_node)
+        of_stages[writer.span.stages].append(writer)
+    counts = {sum(writer.ranks_per_stage for writer in some) for some in of_stages.values()}
+    first = next(iter(counts))
+    is_in_all = sum(map(len, of_stages)) == parallelism.pipeline
+    if (
+        is_in_all
+        and len(counts) == 1
+        and (first == parallelism.ranks_per_stage or all(map(_is_without_gap, of_stages.values())))
+    ):
+        return place_writers(parallelism, writers_per_stage=first, gpus_per_node=gpus_per_node)
+    numbers = {
+        stages: np.concatenate([numbers_in_stage(writer) for writer in some]) for stages, some in of_stages.items()
+    }
+    return place_uneven_writers(parallelism, writers_of_stages=numbers, gpus_per_node=gpus_per_node)
+
+
+def _is_without_gap(writers: Iterable[WriterClass]) -> bool:
+    """Whether the writers of a stage are its first ranks."""
+    numbers = np.concatenate([numbers_in_stage(writer) for writer in writers])
+    return int(numbers.max()) == len(numbers) - 1
+
+
+def numbers_in_stage(writer: WriterClass) -> npt.NDArray[np.int64]:
+    """The numbers in the stage of the ranks of a class."""
+    inner, outer = np.fromiter(writer.positions, np.int64), np.asarray(writer.outer, np.int64)
+    numbers: npt.NDArray[np.int64] = (inner + writer.inner_size * outer[:, None]).ravel()
+    return numbers
 
 
 def _rank_class(writer: WriterClass, scale: float | None, container: Container) -> RankClass:
@@ -121,13 +145,18 @@ def _rank_class(writer: WriterClass, scale: float | None, container: Container) 
     ]
     return RankClass(
         stages=_span_text(writer.span.stages),
-        ranks=_span_text(writer.inner),
+        ranks=_positions_text(writer),
         copies=_span_text(writer.outer),
         num_ranks=writer.num_ranks,
         num_layers=writer.span.num_layers,
         bytes_per_rank=sum(file.num_bytes for file in files),
         files=files,
     )
+
+
+def _positions_text(writer: WriterClass) -> str:
+    shards = _span_text(writer.inner)
+    return f"{shards} x {_span_text(writer.tensor_ranks)}" if writer.tensor > 1 else shards
 
 
 def _span_text(numbers: range) -> str:

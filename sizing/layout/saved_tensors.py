@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
 
-from sizing.layout.files import File, PartBytes
+from sizing.layout.files import File, PartBytes, statistic_bytes
 from sizing.layout.formats.base import RankShare
 from sizing.layout.layout import LaidOut
 from sizing.layout.parallelism import Parallelism
@@ -16,8 +16,8 @@ from sizing.layout.saving_ranks import SavingRank, saving_ranks
 from sizing.layout.shards import Shard
 from sizing.layout.stages import share
 from sizing.state import StatePart
-from sizing.state.optimizers import BYTES_PER_VALUE, Dtype, Moment, moment_bytes
-from sizing.state.saved_state import PartName
+from sizing.state.optimizers import BYTES_PER_VALUE, Dtype, Moment
+from sizing.state.saved_state import PartName, is_plain
 
 SavedDtype = Dtype | Literal["uint8"]
 """`uint8`: quantised or factored statistics with their scales, and what a cut leaves of a value."""
@@ -65,9 +65,19 @@ def saved_tensors(saving: SavingRank, laid_out: LaidOut) -> tuple[SavedTensor, .
 
     Shares and flat buffers are cut by bytes, not by values: what does not make a whole value is a tensor of `uint8`.
     """
-    share_of_rank = laid_out.saved_as.rank_share(saving)
-    groups = (group for file in saving.writer.files for group in _of_file(file, share_of_rank, laid_out.parts))
+    of_rank = laid_out.saved_as.rank_share(saving)
+    groups = (
+        group
+        for file in saving.writer.files
+        for share_of_rank in _shares_in(file, of_rank)
+        for group in _of_file(file, share_of_rank, laid_out.parts)
+    )
     return tuple(_numbered(groups))
+
+
+def _shares_in(file: File, of_rank: RankShare) -> tuple[RankShare, ...]:
+    """The shares of which a file holds some bytes; buffers are what the file says, whatever the shares."""
+    return (of_rank,) if file.holds == "flat-buffers" else (of_rank, *of_rank.more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +96,8 @@ def _of_file(file: File, share_of_rank: RankShare, parts: tuple[StatePart, ...])
             return (equal for part, some in _shards_by_part(file, share_of_rank, parts) for equal in _whole(part, some))
         case "share":
             return _of_share(file, share_of_rank, parts)
+        case "dealt":
+            return _of_dealt(file, parts)
 
 
 def _shards_by_part(
@@ -99,7 +111,18 @@ def _shards_by_part(
 
 def _of_share(file: File, share_of_rank: RankShare, parts: tuple[StatePart, ...]) -> Iterator[_Equal]:
     for part, some in _shards_by_part(file, share_of_rank, parts):
-        yield from _run(_whole(part, some), _total(part, some), share_of_rank.index, share_of_rank.count)
+        yield from _run(_whole(part, some), *share_of_rank.bounds(_total(part, some)))
+
+
+def _of_dealt(file: File, parts: tuple[StatePart, ...]) -> Iterator[_Equal]:
+    """The tensors that were dealt; what the file holds beside them is flat."""
+    whole = Counter[PartName]()
+    for dealt in file.dealt:
+        whole[dealt.part.name] += dealt.num_bytes
+        each = statistic_bytes(dealt.part, dealt.moment, dealt.shard)
+        yield from _of_moment(dealt.part, dealt.moment, dealt.shard, num_bytes=each, copies=1)
+    rest = Counter(file.dense) + Counter(file.expert) - whole
+    yield from _flat_buffers(replace(file, dense=dict(rest), expert={}), parts)
 
 
 def _whole(part: StatePart, shards: Iterable[Shard]) -> Iterator[_Equal]:
@@ -114,30 +137,33 @@ def _flat_buffers(file: File, parts: tuple[StatePart, ...]) -> Iterator[_Equal]:
     num_bytes = Counter(file.dense) + Counter(file.expert)
     for part in _held(parts, num_bytes):
         for index in range(part.num_statistics):
-            yield from _flat(part.name, "flat", part.dtype, share(num_bytes[part.name], part.num_statistics, index))
+            yield from _flat(
+                part.name, "flat", _value_dtype(part), share(num_bytes[part.name], part.num_statistics, index)
+            )
 
 
 def _of_shard(part: StatePart, shard: Shard) -> Iterator[_Equal]:
     """What a part keeps of equal shards; nothing of those without a value."""
-    if not shard.parameters or not (shard.is_trained or part.is_kept_of_frozen):
+    if not shard.parameters or not part.is_kept_of(is_trained=shard.is_trained):
         return
-    for moment in part.moments or (Moment(),):
-        num_bytes = moment_bytes(moment, shard.shape, dtype=part.dtype, is_hidden_matrix=shard.is_hidden_matrix)
-        if num_bytes and moment.rule == "value":
-            yield _Equal(SavedTensor(part.name, shard.name, shard.shape, part.dtype), shard.count * moment.copies)
-        elif num_bytes:
-            each = num_bytes // moment.copies
-            yield _Equal(SavedTensor(part.name, shard.name, (each,), "uint8"), shard.count * moment.copies)
+    for moment, num_bytes in part.statistics(shard.shape, is_hidden_matrix=shard.is_hidden_matrix):
+        yield from _of_moment(part, moment, shard, num_bytes=num_bytes // moment.copies, copies=moment.copies)
+
+
+def _of_moment(part: StatePart, moment: Moment, shard: Shard, *, num_bytes: int, copies: int) -> Iterator[_Equal]:
+    """So many statistics of equal shards, of so many bytes each."""
+    if num_bytes and moment.rule == "value":
+        yield _Equal(SavedTensor(part.name, shard.name, shard.shape, _value_dtype(part)), shard.count * copies)
+    elif num_bytes:
+        yield _Equal(SavedTensor(part.name, shard.name, (num_bytes,), "uint8"), shard.count * copies)
 
 
 def _total(part: StatePart, shards: Iterable[Shard]) -> int:
     return sum(equal.tensor.num_bytes * equal.count for equal in _whole(part, shards))
 
 
-def _run(groups: Iterable[_Equal], total_bytes: int, index: int, count: int) -> Iterator[_Equal]:
-    """Share `index` of `count` of the tensors laid end to end: whole ones as they are, ends as flat pieces."""
-    start = total_bytes // count * index + min(index, total_bytes % count)
-    stop = start + share(total_bytes, count, index)
+def _run(groups: Iterable[_Equal], start: int, stop: int) -> Iterator[_Equal]:
+    """The bytes from `start` to `stop` of the tensors laid end to end: whole ones as they are, ends as flat pieces."""
     offset = 0
     for equal in groups:
         size = equal.tensor.num_bytes
@@ -172,6 +198,11 @@ def _numbered(groups: Iterable[_Equal]) -> Iterator[SavedTensor]:
         for number in range(numbers[key], numbers[key] + equal.count):
             yield replace(equal.tensor, name=f"{equal.tensor.name}.{number}")
         numbers[key] += equal.count
+
+
+def _value_dtype(part: StatePart) -> SavedDtype:
+    """The dtype of a part's values; bytes where scales stand beside them."""
+    return part.dtype if is_plain(part.dtype) else "uint8"
 
 
 def _value_bytes(dtype: SavedDtype) -> int:

@@ -16,7 +16,7 @@ MAX_RANKS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class SavingRank:
-    """A rank that writes, and where it stands: tensor rank or shard `inner`, data rank or copy `outer` of a stage."""
+    """A rank that writes, and where in its stage: tensor rank or position `inner`, data rank or copy `outer`."""
 
     rank: int
     node: int
@@ -53,7 +53,7 @@ def saving_ranks(
             remedy="read layout.rank_classes of the report",
         )
     for writer in writers:
-        for stage, outer, inner in itertools.product(writer.span.stages, writer.outer, writer.inner):
+        for stage, outer, inner in itertools.product(writer.span.stages, writer.outer, writer.positions):
             replica, tensor = divmod(writer.inner_size * outer + inner, parallelism.tensor)
             rank = parallelism.rank_of(tensor=tensor, replica=replica, stage=stage)
             yield SavingRank(rank, rank // gpus_per_node, stage, inner, outer, writer, parallelism)

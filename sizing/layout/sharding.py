@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sizing.layout.framework_defaults import DEEPSPEED_ZERO_STAGE, MEGATRON_DISTRIBUTED_OPTIMIZER
+from sizing.layout.fsdp_shards import FsdpMesh
 from sizing.layout.parallelism import Parallelism, Ranks
-from sizing.state.training import Training
+from sizing.state.training import Precision, Training
 
 ZERO_STAGE_OF_OPTIMIZER, ZERO_STAGE_OF_GRADIENTS, ZERO_STAGE_OF_WEIGHTS = 1, 2, 3
 """The first stage of ZeRO that shards it. Source: Rajbhandari et al. 2020, arXiv 1910.02054, section 5."""
@@ -16,9 +17,9 @@ WHOLE = Ranks()
 """Not divided: every rank that holds the tensors has all of it."""
 
 
-Gathers = Literal["nothing", "layers", "modules"]
+Gathers = Literal["nothing", "layers", "stages", "modules"]
 """Of the weights that a rank holds a shard of, what it has whole at a time to compute. FSDP gathers units, which are
-layers here; ZeRO 3 the modules with parameters of their own."""
+layers here, and keeps those of a pipeline stage; ZeRO 3 the modules with parameters of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,25 @@ def sharding_of(training: Training, parallelism: Parallelism) -> Sharding:
     match training.framework:
         case "megatron":
             return _megatron(parallelism.replicas if has_distributed_optimizer(training) else WHOLE)
-        case "fsdp2":
-            return _fsdp(parallelism.shard_ranks)
+        case "fsdp2" | "torchtitan":
+            return _fsdp(FsdpMesh.of(parallelism), has_stages=parallelism.pipeline > 1)
         case "deepspeed":
-            return _zero(parallelism)
+            return _zero(training, parallelism)
+        case "maxtext":
+            return _maxtext(parallelism)
+
+
+def ranks_of_a_copy(parallelism: Parallelism, *, shard_group: int) -> int:
+    """Ranks of a stage that together hold one copy of all tensors: max(t s, e x), s ranks of FSDP's shard group.
+
+    Source: definition; e x ranks hold the experts, e of expert and x of expert-tensor parallelism, carved out of those
+    of the stage.
+
+    >>> ranks_of_a_copy(Parallelism(tensor=8, data=4), shard_group=4)
+    32
+    """
+    p = parallelism
+    return max(p.tensor * shard_group, p.expert * p.expert_tensor_degree if p.expert > 1 else 1)
 
 
 def has_distributed_optimizer(training: Training) -> bool:
@@ -77,14 +93,44 @@ def _megatron(sharing: Ranks) -> Sharding:
     return Sharding(weights=WHOLE, gradients=WHOLE, optimizer=sharing, shard_group=1, gathers="nothing")
 
 
-def _fsdp(num_ranks: int) -> Sharding:
-    """Everything within a shard group; with HSDP each group has a copy."""
-    ranks = Ranks(num_ranks, num_ranks)
-    gathers: Gathers = "layers" if num_ranks > 1 else "nothing"
-    return Sharding(weights=ranks, gradients=ranks, optimizer=ranks, shard_group=num_ranks, gathers=gathers)
+def _fsdp(mesh: FsdpMesh, *, has_stages: bool) -> Sharding:
+    """Everything within a shard group; with HSDP each group has a copy.
+
+    A pipeline stage gathers its weights once in a step, and adds up the gradients of its microbatches before it shards
+    them. Source: torchtitan, distributed/fsdp.py, get_fsdp_reshard_after_forward_policy; PyTorch,
+    torch/distributed/pipelining/stage.py, which syncs gradients after the last microbatch.
+    """
+    ranks = Ranks(mesh.shards, mesh.expert_shards)
+    gathers: Gathers = "nothing" if max(ranks) == 1 else "stages" if has_stages else "layers"
+    gradients = WHOLE if has_stages else ranks
+    return Sharding(weights=ranks, gradients=gradients, optimizer=ranks, shard_group=mesh.shards, gathers=gathers)
 
 
-def _zero(parallelism: Parallelism) -> Sharding:
+def _maxtext(parallelism: Parallelism) -> Sharding:
+    """Everything within a shard group, whose ranks are those of MaxText's axes fsdp, context and expert.
+
+    Of routed experts, which its expert ranks divide already, the others divide what is left.
+    Source: MaxText, configs/base.yml, logical_axis_rules.
+    """
+    experts = max(1, parallelism.shard_ranks // parallelism.expert)
+    ranks = Ranks(parallelism.shard_ranks, experts)
+    gathers: Gathers = "layers" if ranks.dense > 1 else "nothing"
+    return Sharding(weights=ranks, gradients=ranks, optimizer=ranks, shard_group=experts, gathers=gathers)
+
+
+def zero_shards_optimizer(precision: Precision, parallelism: Parallelism) -> bool:
+    """Whether DeepSpeed's data ranks divide the optimizer: from ZeRO 1 on, and in a pipeline with bf16 always.
+
+    Source: DeepSpeed 0.19, runtime/engine.py, _do_optimizer_sanity_check, which takes BF16_Optimizer there.
+
+    >>> [zero_shards_optimizer("bf16-mixed", Parallelism(pipeline=p, zero_stage=0)) for p in (1, 2)]
+    [False, True]
+    """
+    is_bf16_pipeline = precision == "bf16-mixed" and parallelism.pipeline > 1
+    return is_bf16_pipeline or zero_stage_of(parallelism) >= ZERO_STAGE_OF_OPTIMIZER
+
+
+def _zero(training: Training, parallelism: Parallelism) -> Sharding:
     """ZeRO 1 and 2 clone the share of the optimizer from whole weights of any dtype; in ZeRO 3 fp32 shards are it.
 
     Source: DeepSpeed 0.19, runtime/zero/stage_1_and_2.py, single_partition_of_fp32_groups; runtime/zero/stage3.py,
@@ -99,7 +145,7 @@ def _zero(parallelism: Parallelism) -> Sharding:
     return Sharding(
         weights=weights,
         gradients=ranks(ZERO_STAGE_OF_GRADIENTS),
-        optimizer=ranks(ZERO_STAGE_OF_OPTIMIZER),
+        optimizer=parallelism.replicas if zero_shards_optimizer(training.precision, parallelism) else WHOLE,
         shard_group=1,
         gathers="modules" if weights.dense > 1 else "nothing",
         copies_fp32_weights=ZERO_STAGE_OF_OPTIMIZER <= stage < ZERO_STAGE_OF_WEIGHTS,

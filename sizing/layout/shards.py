@@ -26,6 +26,10 @@ class Shard:
         """Parameters of all of them."""
         return self.count * math.prod(self.shape)
 
+    def counted(self, count: int) -> Shard:
+        """So many of them; `dataclasses.replace` takes three times as long, and layouts ask thousands of times."""
+        return Shard(self.shape, count, self.is_hidden_matrix, self.is_trained, self.name)
+
 
 def shard_of(holding: Holding, *, num_ranks: int, rank: int) -> Shard:
     """What tensor rank `rank` of `num_ranks` holds of a stage's tensors.
@@ -66,14 +70,15 @@ class Content:
 def content_of(shards: Iterable[Shard], parts: tuple[StatePart, ...]) -> Content:
     """The content of some shards; those without a parameter do not count."""
     held = [shard for shard in shards if shard.parameters]
-    trained = [shard for shard in held if shard.is_trained]
-    parameters, trained_parameters = (sum(shard.parameters for shard in some) for some in (held, trained))
+    trained, frozen = ([shard for shard in held if shard.is_trained == is_trained] for is_trained in (True, False))
+    num_trained, num_frozen = (sum(shard.parameters for shard in some) for some in (trained, frozen))
     part_bytes, part_tensors = {}, {}
     for part in parts:
-        kept, num_kept = (held, parameters) if part.is_kept_of_frozen else (trained, trained_parameters)
+        kept = trained * part.is_kept_of_trained + frozen * part.is_kept_of_frozen
+        num_kept = num_trained * part.is_kept_of_trained + num_frozen * part.is_kept_of_frozen
         part_bytes[part.name] = _part_bytes(part, kept, num_kept)
         part_tensors[part.name] = part.num_statistics * sum(shard.count for shard in kept)
-    return Content(parameters, trained_parameters, part_bytes, part_tensors)
+    return Content(num_trained + num_frozen, num_trained, part_bytes, part_tensors)
 
 
 def _part_bytes(part: StatePart, shards: list[Shard], parameters: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -10,17 +10,20 @@ from sizing.layout.containers import (
     GENERATOR_STATE_BYTES,
     SCHEDULER_AND_DATA_BYTES,
     Container,
+    Metadata,
     container_bytes,
     metadata_bytes,
 )
 from sizing.layout.file_settings import CheckpointFiles
 from sizing.layout.files import File, WriterClass, written_files
 from sizing.layout.formats import CheckpointFormat, FormatName
+from sizing.layout.formats.megatron_shards import fused_name
 from sizing.layout.parallelism import Parallelism
 from sizing.model import TensorGroup
 from sizing.model.inventory import Inventory
 from sizing.state import StatePart
-from sizing.state.saved_state import PartName
+from sizing.state.saved_state import RANK_PART, PartName, SavedDtype
+from sizing.units import decimal_bytes_text
 
 METADATA = ".metadata"
 """The file of a distributed checkpoint that says where each shard is."""
@@ -70,7 +73,8 @@ class CheckpointSize(BaseModel):
         description="Ratio of the measured size to logical_bytes. Null without observed_bytes."
     )
     written_bytes: int = Field(
-        description="Bytes that times and rates are computed from: observed_bytes when given, else total_bytes."
+        description="Bytes that times and rates are computed from, before any checkpoint.reduction: observed_bytes "
+        "when given, else total_bytes."
     )
     bytes_per_parameter: float = Field(
         description="Bytes of state per parameter, logical_bytes over all parameters; 14 for mixed precision with "
@@ -82,7 +86,9 @@ class CheckpointSize(BaseModel):
         description="Bytes of non-tensor data by kind (random-number generators, scheduler and data position, "
         ".metadata), not part of total_bytes."
     )
-    parts: dict[PartName, PartSize] = Field(description="Size of each saved part: weights, master copy, moments, EMA.")
+    parts: dict[PartName, PartSize] = Field(
+        description="Size of each saved part: weights, master copy, moments, EMA, errors of gradients."
+    )
     replicated: list[ReplicatedTensors] = Field(
         description="Tensors that the files hold more than once, and how often."
     )
@@ -98,10 +104,11 @@ def size_of(
     writers: tuple[WriterClass, ...],
 ) -> CheckpointSize:
     """The block of an inventory and those who write it."""
-    logical = {part.name: _logical_bytes(inventory, part) for part in parts}
     num_parameters = sum(group.num_parameters for group in inventory)
     files = written_files(writers)
     written = {part.name: sum(n * file.bytes_of((part.name,)) for n, file in files) for part in parts}
+    # Statistics of whole matrices are fewer where ranks keep those of their shards.
+    logical = {part.name: _logical_bytes(inventory, part, written[part.name]) for part in parts}
     total, logical_total = sum(written.values()), sum(logical.values())
     observed = checkpoint.observed_bytes
     return CheckpointSize(
@@ -115,22 +122,39 @@ def size_of(
         bytes_per_parameter=logical_total / num_parameters,
         num_files=sum(n * file.count for n, file in files),
         container_bytes=sum(n * _container_bytes(saved_as.container, file) for n, file in files),
-        small_state_bytes=_small_state(inventory, parts, has_metadata=saved_as.has_metadata, writers=writers),
+        small_state_bytes=_small_state(inventory, parts, saved_as=saved_as, writers=writers),
         parts={part.name: _part_size(part, logical, written, num_parameters=num_parameters) for part in parts},
-        replicated=_replicated(inventory, parts, parallelism, saved_as),
+        replicated=_replicated(inventory, parts, parallelism, saved_as=saved_as, files=files),
     )
+
+
+LIKE_PREDICTED = (0.75, 4 / 3)
+"""Observed bytes over predicted ones that are no reason to doubt either. What frameworks keep of a parameter differs by
+steps of 2 of 14 bytes; headers, padding and copies take a few percent."""
+
+
+def size_warnings(size: CheckpointSize) -> Iterator[str]:
+    """That a measured size is not one of this scenario: weights alone, another model or another precision."""
+    if size.observed_bytes is None:
+        return
+    ratio, (low, high) = size.observed_bytes / size.total_bytes, LIKE_PREDICTED
+    if not low <= ratio <= high:
+        yield (
+            f"checkpoint.observed_bytes is {ratio:.3g} x the {decimal_bytes_text(size.total_bytes)} that this scenario "
+            "saves. Check that it is a whole checkpoint of this model, and training.framework and precision"
+        )
 
 
 def group_bytes(group: TensorGroup, part: StatePart) -> int:
     """Bytes that a part keeps of a group, each logical tensor once.
 
-    Tensors x bytes of one tensor; 0 of frozen tensors where the part keeps none of them.
+    Tensors x bytes of one tensor; 0 of frozen tensors where the part keeps none of them, or of trained ones.
     Source: definition.
 
     >>> group_bytes(TensorGroup("norm", (64,), 1, layers=range(3)), StatePart("weights", "bf16"))
     384
     """
-    if not group.is_trained and not part.is_kept_of_frozen:
+    if not part.is_kept_of(is_trained=group.is_trained):
         return 0
     per_parameter = part.bytes_per_parameter
     if per_parameter is not None:
@@ -138,8 +162,27 @@ def group_bytes(group: TensorGroup, part: StatePart) -> int:
     return group.num_tensors * part.tensor_bytes(group.shape, is_hidden_matrix=group.is_hidden_matrix)
 
 
-def _logical_bytes(inventory: Inventory, part: StatePart) -> int:
+def kept_by(inventory: Inventory, part: StatePart) -> Inventory:
+    """The tensors of which a part keeps something."""
+    return tuple(group for group in inventory if part.is_kept_of(is_trained=group.is_trained))
+
+
+def weights_bytes(inventory: Inventory, dtype: SavedDtype) -> int:
+    """Bytes of all weights in a dtype, each once.
+
+    Source: `group_bytes`.
+
+    >>> weights_bytes((TensorGroup("norm", (64,), 1, layers=range(3)),), "bf16")
+    384
+    """
+    part = StatePart("weights", dtype, is_kept_of_frozen=True)
     return sum(group_bytes(group, part) for group in inventory)
+
+
+def _logical_bytes(inventory: Inventory, part: StatePart, written_bytes: int) -> int:
+    if part.is_of_rank:
+        return written_bytes
+    return min(sum(group_bytes(group, part) for group in inventory), written_bytes)
 
 
 def _part_size(
@@ -154,7 +197,7 @@ def _part_size(
 
 
 def _small_state(
-    inventory: Inventory, parts: tuple[StatePart, ...], *, has_metadata: bool, writers: tuple[WriterClass, ...]
+    inventory: Inventory, parts: tuple[StatePart, ...], *, saved_as: CheckpointFormat, writers: tuple[WriterClass, ...]
 ) -> dict[str, int]:
     """Non-tensor data in the files."""
     num_writers = sum(writer.num_ranks for writer in writers)
@@ -162,11 +205,25 @@ def _small_state(
         "random-number generators": num_writers * GENERATOR_STATE_BYTES,
         "scheduler and data position": num_writers * SCHEDULER_AND_DATA_BYTES,
     }
-    if has_metadata:
-        num_shards = sum(n * file.num_tensors for n, file in written_files(writers))
-        num_tensors = sum(g.num_tensors * part.num_statistics for g in inventory for part in parts)
-        small[METADATA] = metadata_bytes(num_tensors=num_tensors, num_shards=num_shards)
+    if saved_as.planning is not None:
+        metadata = saved_as.planning.metadata
+        planned = [part for part in parts if not part.is_of_rank]
+        num_shards = sum(n * file.num_tensors for n, file in written_files(writers) if RANK_PART not in file.dense)
+        num_tensors = sum(part.num_statistics * _num_names(kept_by(inventory, part), metadata) for part in planned)
+        small[METADATA] = metadata_bytes(metadata, num_tensors=num_tensors, num_shards=num_shards)
     return small
+
+
+def _num_names(inventory: Inventory, metadata: Metadata) -> int:
+    """Names of the tensors in `.metadata`, of each statistic of a part."""
+    if metadata.is_fused:
+        names = {group.name for group in inventory}
+        fused = {fused_name(name) for name in names}
+        return sum(group.num_tensors for group in inventory if group.name not in fused)
+    if not metadata.is_stacked:
+        return sum(group.num_tensors for group in inventory)
+    is_unlike = any(group.experts for group in inventory)
+    return sum(len(group.layers) if is_unlike and group.placement == "layers" else 1 for group in inventory)
 
 
 def _container_bytes(container: Container, file: File) -> int:
@@ -174,9 +231,19 @@ def _container_bytes(container: Container, file: File) -> int:
 
 
 def _replicated(
-    inventory: Inventory, parts: tuple[StatePart, ...], parallelism: Parallelism, saved_as: CheckpointFormat
+    inventory: Inventory,
+    parts: tuple[StatePart, ...],
+    parallelism: Parallelism,
+    *,
+    saved_as: CheckpointFormat,
+    files: Iterable[tuple[int, File]],
 ) -> list[ReplicatedTensors]:
     rows = []
+    repeated = sum(n * file.repeated_bytes for n, file in files)
+    if repeated:
+        num_files = saved_as.num_files_with_optimizer(parallelism)
+        rows.append(ReplicatedTensors(tensors="optimizer", copies=num_files, replicated_bytes=repeated))
+    parts = tuple(part for part in parts if not part.is_of_rank)
     for group in inventory:
         copies = [saved_as.num_copies(group, part.name, parallelism) for part in parts]
         extra = sum((n - 1) * group_bytes(group, part) for n, part in zip(copies, parts, strict=True) if n > 1)

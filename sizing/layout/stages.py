@@ -15,7 +15,8 @@ from sizing.model.inventory import Inventory, TensorGroup, layers_between
 class Holding:
     """`count` equal tensors on a stage (for each of `experts`, if any), as in their TensorGroup.
 
-    `is_copy`: another stage holds the same tensors and counts them.
+    `is_copy`: another stage holds the same tensors and counts them. `is_spread`: parameters of a bare count, of which
+    nobody knows the tensors. `is_in_layers`: it belongs to layers, not to what stands before or behind them.
     """
 
     shape: tuple[int, ...]
@@ -26,7 +27,9 @@ class Holding:
     is_hidden_matrix: bool = False
     is_trained: bool = True
     is_copy: bool = False
+    is_spread: bool = False
     name: str = "tensor"
+    is_in_layers: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +37,15 @@ class StageSpan:
     """Consecutive stages that hold tensors of the same shapes.
 
     `chunks` are the layers of the first of them, one range for each virtual stage; `expert_layers` those with routed
-    experts; multi-token-prediction modules count as layers after the last.
+    experts; multi-token-prediction modules count as layers after the last. `has_head`: what follows the last layer
+    stands there too.
     """
 
     stages: range
     chunks: tuple[range, ...]
     expert_layers: Sequence[int]
     holdings: tuple[Holding, ...]
+    has_head: bool = False
 
     @property
     def layers(self) -> range:
@@ -53,13 +58,27 @@ class StageSpan:
         return sum(map(len, self.chunks))
 
 
-def stage_spans(inventory: Inventory, parallelism: Parallelism, *, num_layers: int) -> tuple[StageSpan, ...]:
+def stage_spans(
+    inventory: Inventory, parallelism: Parallelism, *, num_layers: int, is_folded: bool = False
+) -> tuple[StageSpan, ...]:
     """The stages of a pipeline, consecutive equal ones together.
 
-    `num_layers` is 0 where only a parameter count is known.
+    `num_layers` is 0 where only a parameter count is known; `is_folded` as LayerSplit has it.
     """
-    stages = LayerSplit.of(parallelism, num_layers)
+    stages = LayerSplit.of(parallelism, num_layers, is_folded=is_folded)
     return tuple(_span(inventory, stages, first, past) for first, past in pairwise(_edges(inventory, stages)))
+
+
+def num_unlike_stages(inventory: Inventory, parallelism: Parallelism, *, num_layers: int) -> int:
+    """How many spans `stage_spans` has, without what they hold.
+
+    Source: definition.
+
+    >>> model = (TensorGroup("up", (6, 2), 6, layers=range(10)), TensorGroup("head", (9, 2), 9, "last-stage"))
+    >>> num_unlike_stages(model, Parallelism(pipeline=5), num_layers=10)
+    3
+    """
+    return len(_edges(inventory, LayerSplit.of(parallelism, num_layers))) - 1
 
 
 def share(whole: int, num_parts: int, index: int) -> int:
@@ -84,10 +103,10 @@ def _edges(inventory: Inventory, split: LayerSplit) -> list[int]:
     for group in inventory:
         if group.placement == "spread":
             edges.add(group.tensor_parameters % count)
-    chunks = set(split.dealt.edges())
+    chunks = split.unlike_chunks()
     for layers in {group.layers for group in inventory if group.layers}:
         chunks |= _edges_of_run(layers, split) if _is_run(layers) else _edges_of_pattern(layers, split)
-    return sorted(edges | split.stages_of(chunks))
+    return sorted(edges | split.unlike_stages(chunks))
 
 
 def _is_run(layers: Sequence[int]) -> bool:
@@ -111,11 +130,10 @@ def _span(inventory: Inventory, split: LayerSplit, first: int, past: int) -> Sta
     chunks = split.chunks_on(first)
     held = {layers: _num_among(layers, chunks) for layers in {group.layers for group in inventory}}
     holdings = tuple(
-        holding
-        for group in inventory
-        for holding in _held(group, stage=first, num_stages=split.num_stages, num_layers=held[group.layers])
+        holding for group in inventory for holding in _held(group, split, stage=first, num_layers=held[group.layers])
     )
-    return StageSpan(range(first, past), chunks, _expert_layers(inventory, split, first, chunks), holdings)
+    expert_layers = _expert_layers(inventory, split, first, chunks)
+    return StageSpan(range(first, past), chunks, expert_layers, holdings, has_head=first == split.last_stage)
 
 
 def _num_among(layers: Sequence[int], chunks: tuple[range, ...]) -> int:
@@ -132,15 +150,15 @@ def _expert_layers(inventory: Inventory, split: LayerSplit, stage: int, chunks: 
     held = [layers_between(each, chunk.start, chunk.stop) for each in in_layers for chunk in chunks]
     found = held[0] if len(held) == 1 else sorted({layer for each in held for layer in each})
     num_modules = min((group.count for group in routed if group.placement == "last-stage"), default=0)
-    if not num_modules or stage < split.num_stages - 1:
+    if not num_modules or stage != split.last_stage:
         return found
     past = chunks[-1].stop
     return (*found, *range(past, past + num_modules))
 
 
-def _held(group: TensorGroup, *, stage: int, num_stages: int, num_layers: int) -> Iterator[Holding]:
+def _held(group: TensorGroup, split: LayerSplit, *, stage: int, num_layers: int) -> Iterator[Holding]:
     """What a stage with so many of a group's layers holds of it: nothing, or one Holding."""
-    is_first, is_last = stage == 0, stage == num_stages - 1
+    is_first, is_last = stage == 0, stage == split.last_stage
     shape, pieces, count, is_copy = group.shape, group.pieces, group.count, False
     match group.placement:
         case "layers":
@@ -153,7 +171,7 @@ def _held(group: TensorGroup, *, stage: int, num_stages: int, num_layers: int) -
             count *= is_first or is_last
             is_copy = not is_first
         case "spread":
-            pieces = share(group.tensor_parameters, num_stages, stage)
+            pieces = share(group.tensor_parameters, split.num_stages, stage)
             shape = (pieces,)
     if count and pieces:
         yield Holding(
@@ -165,5 +183,7 @@ def _held(group: TensorGroup, *, stage: int, num_stages: int, num_layers: int) -
             group.is_hidden_matrix,
             group.is_trained,
             is_copy,
+            group.placement == "spread",
             group.name,
+            group.placement == "layers",
         )

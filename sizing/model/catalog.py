@@ -14,6 +14,11 @@ from sizing.model.composed import Composition
 from sizing.model.huggingface import model_from
 from sizing.model.inventory import Inventory, inventory_of, num_parameters
 
+OTHERWISE = (
+    "of another model give the config.json (`--hf-config`) or num_parameters; `ckpt-size models` lists the names"
+)
+"""For a model that the catalog does not have."""
+
 
 class CatalogModel(CatalogEntry):
     """A published model: its architecture, and where its fields were read."""
@@ -73,4 +78,4 @@ def model_named(name: str) -> CatalogModel:
 
     Raises InvalidInput, with the nearest names, where there is none.
     """
-    return entry_named(name, catalog(), field="model.preset")
+    return entry_named(name, catalog(), field="model.preset", otherwise=OTHERWISE)

@@ -16,20 +16,32 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from sizing.errors import InvalidInput, Problem, explain
 from sizing.model.architecture import Architecture
-from sizing.model.composed import Composition, check_model_class, composed_types, composition_of, uncounted_types
-from sizing.model.families import Family
+from sizing.model.composed import (
+    Composition,
+    check_model_class,
+    composed_types,
+    composition_of,
+    defaults,
+    uncounted_types,
+)
+from sizing.model.composed.model_types import model_types
+from sizing.model.families import TRAITS, Family
 from sizing.provenance import Assumption
 from sizing.spelling import nearest
 
 Config = Mapping[str, JsonValue]
 FIELD = "model.huggingface_config"
-OTHER_WAYS = "give model.architecture, or model.num_parameters where only a count is known"
+OTHER_WAYS = (
+    "list its tensors with `ckpt-size tensors --hf-config config.json --output model.json` on a machine with the extra "
+    "hf, or give model.architecture, or model.num_parameters where only a count is known"
+)
 """For a model of which no config is known here."""
 
 _TEXT_TYPES = {"emu3": "emu3_text_model", "llava": "llama", "mistral3": "mistral"}
 """model_type of a text_config that does not say its own, where it is not that of the whole with `_text`."""
 _OTHER_TOWERS = ("vision_config", "audio_config", "vq_config", "encoder_config")
-_MULTI_TOKEN_PREDICTION = ("num_nextn_predict_layers", "num_mtp_modules", "num_mtp_layers", "mtp_num_hidden_layers")
+MULTI_TOKEN_PREDICTION = ("num_nextn_predict_layers", "num_mtp_modules", "num_mtp_layers", "mtp_num_hidden_layers")
+"""Fields of a config that count modules for multi-token prediction."""
 
 _MAY_BE_ABSENT = {"ffn_hidden_size", "num_kv_heads", "head_dim", "attention_bias", "ffn_bias", "q_lora_rank"}
 
@@ -102,17 +114,15 @@ def _why_not(model_type: str) -> str:
 
 
 def left_out(config: Config) -> Iterator[Assumption]:
-    """What a config describes beside the model that is counted."""
-    text = config.get("text_config")
-    if isinstance(text, dict):
-        others = [name for name in config if name.endswith("_config") and name in _OTHER_TOWERS]
-        yield Assumption(
-            field=FIELD,
-            value=str(_of_language_model(config).get("model_type")),
-            reason=f"the language model of text_config alone; {', '.join(others) or 'other parts'} not counted",
-        )
-    for name, modules in _of_language_model(config).items():
-        if name in _MULTI_TOKEN_PREDICTION and isinstance(modules, int) and modules > 0:
+    """What a config describes beside the model that is counted, or is published with it."""
+    yield from _left_to_its_class(config)
+    language_model = _of_language_model(config)
+    model_type = str(language_model.get("model_type"))
+    if unstated := model_types()[model_type].left_out if model_type in model_types() else "":
+        reason = f"{unstated} is not counted, as transformers leaves it out"
+        yield Assumption(field=f"{FIELD}.model_type", value=model_type, reason=reason)
+    for name, modules in language_model.items():
+        if name in MULTI_TOKEN_PREDICTION and isinstance(modules, int) and modules > 0:
             yield Assumption(
                 field=f"{FIELD}.{name}",
                 value=modules,
@@ -121,11 +131,46 @@ def left_out(config: Config) -> Iterator[Assumption]:
             )
 
 
+def says_prediction_modules(assumption: Assumption) -> bool:
+    """Whether it is one of `left_out` that says that modules for multi-token prediction are not counted."""
+    return assumption.field.removeprefix(f"{FIELD}.") in MULTI_TOKEN_PREDICTION
+
+
+def _left_to_its_class(config: Config) -> Iterator[Assumption]:
+    """What a config with a `text_config` has beside it, and what it leaves to the class of the text."""
+    text = config.get("text_config")
+    if isinstance(text, dict):
+        others = [name for name in config if name.endswith("_config") and name in _OTHER_TOWERS]
+        yield Assumption(
+            field=FIELD,
+            value=str(_of_language_model(config).get("model_type")),
+            reason=f"the language model of text_config alone; {', '.join(others) or 'other parts'} not counted",
+        )
+        for name, size in _sizes_of_class(_text_of(config, text)).items():
+            reason = "left out of the config: the default of its class in transformers"
+            yield Assumption(field=f"{FIELD}.text_config.{name}", value=size, reason=reason)
+
+
 def _of_language_model(config: Config) -> Config:
-    """The part of a config that describes the language model: all of it, or its `text_config`."""
+    """The part of a config that describes the language model: all of it, or its `text_config`.
+
+    Configs of models that also see or hear are published without what equals the default of a class: of the text too.
+    """
     text = config.get("text_config")
     if not isinstance(text, dict):
         return config
+    stated = _text_of(config, text)
+    return _sizes_of_class(stated) | stated
+
+
+def _sizes_of_class(text: Config) -> dict[str, JsonValue]:
+    """The sizes that a `text_config` leaves to its class."""
+    kind = defaults().get(str(text["model_type"]))
+    return {} if kind is None else dict(kind.sizes_beside(text))
+
+
+def _text_of(config: Config, text: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """What a config states of its language model."""
     whole = str(config.get("model_type"))
     inherited: dict[str, JsonValue] = {"model_type": _TEXT_TYPES.get(whole, f"{whole}_text")}
     if "tie_word_embeddings" in config:
@@ -136,7 +181,7 @@ def _of_language_model(config: Config) -> Config:
 def _architecture_from(config: Config, kind: ConfigClass) -> Architecture:
     check_model_class(config, kind.model_class)
     _check_must_equal(config, kind)
-    fields = _mapped(config, kind) | _particulars(config)
+    fields = _mapped(config, kind) | _particulars(config) | _no_prediction_modules(config, kind)
     try:
         return Architecture.model_validate({"family": kind.family} | fields)
     except ValidationError as error:
@@ -199,6 +244,12 @@ def _particulars(config: Config) -> dict[str, JsonValue]:
     if config["model_type"] == "deepseek_v2" and config.get("n_routed_experts", 64) is None:
         return {"num_shared_experts": None, "num_experts_per_token": None, "first_dense_layers": None}
     return {}
+
+
+def _no_prediction_modules(config: Config, kind: ConfigClass) -> dict[str, JsonValue]:
+    """That there are no modules for multi-token prediction, where a family may have them and the config says so."""
+    says_none = any(config.get(name) == 0 for name in MULTI_TOKEN_PREDICTION)
+    return {"num_mtp_layers": 0} if says_none and TRAITS[kind.family].latent_attention else {}
 
 
 def _falcon(config: Config) -> dict[str, JsonValue]:

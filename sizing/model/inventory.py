@@ -77,6 +77,19 @@ def layers_between(layers: Sequence[int], first: int, past: int) -> Sequence[int
     return layers[bisect_left(layers, first) : bisect_left(layers, past)]
 
 
+def progression(numbers: Sequence[int]) -> Sequence[int]:
+    """Sorted layers, or other numbers, as a range where they are equally far apart.
+
+    >>> progression([3, 7, 11]), progression([0, 1, 5])
+    (range(3, 12, 4), (0, 1, 5))
+    """
+    if not numbers:
+        return ()
+    step = numbers[1] - numbers[0] if len(numbers) > 1 else 1
+    even = range(numbers[0], numbers[-1] + 1, step)
+    return even if list(even) == list(numbers) else tuple(numbers)
+
+
 def num_parameters(inventory: Inventory) -> int:
     """Parameters of a model: P = sum over groups of tensors x product of the shape.
 
@@ -128,6 +141,32 @@ def inventory_of_count(count: int, *, expert: int = 0, num_experts: int = 0) -> 
     if not num_experts:
         return (parameters,)
     return (parameters, TensorGroup("expert", (expert,), pieces=expert, placement="spread", experts=num_experts))
+
+
+def with_ends_on_one_stage(inventory: Inventory) -> Inventory:
+    """The inventory where one stage has the first and the last layer: it keeps one copy of what both ends need.
+
+    >>> tied = TensorGroup("embedding", (9, 2), 9, "first-and-last-stage")
+    >>> [group.placement for group in with_ends_on_one_stage((tied,))]
+    ['first-stage']
+    """
+    is_at_both = "first-and-last-stage"
+    return tuple(replace(g, placement="first-stage") if g.placement == is_at_both else g for g in inventory)
+
+
+def with_counts(inventory: Inventory, counts: Iterable[tuple[str, int, bool]]) -> Inventory:
+    """The inventory with models of which only the count is known: name, parameters, and whether they are trained.
+
+    >>> [group.name for group in with_counts((), [("critic", 8_000_000_000, True)])]
+    ['critic']
+    """
+    return (
+        *inventory,
+        *(
+            TensorGroup(name, (count,), pieces=count, placement="spread", is_trained=is_trained)
+            for name, count, is_trained in counts
+        ),
+    )
 
 
 def _before_layers(a: Architecture) -> Iterator[TensorGroup]:

@@ -9,11 +9,11 @@ from typing import Annotated, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 
 from sizing.catalog_file import catalog_name
-from sizing.errors import broken_rule, printable, require_one_of
+from sizing.errors import InvalidInput, broken_rule, printable, require_one_of
 from sizing.model.architecture import Architecture
 from sizing.model.catalog import catalog, model_named
 from sizing.model.composed import Composition
-from sizing.model.huggingface import Config, left_out, model_from
+from sizing.model.huggingface import Config, left_out, model_from, says_prediction_modules
 from sizing.model.inventory import (
     Inventory,
     TensorGroup,
@@ -22,41 +22,54 @@ from sizing.model.inventory import (
     num_active_parameters,
     num_parameters,
 )
+from sizing.model.listed import MAX_ENTRIES, Heads, TensorEntry, listed_model
 from sizing.provenance import Assumption
-from sizing.units import parse_count
+from sizing.units import count_text, counted_text, min_count_text, parse_count
 
-_WAYS = ("preset", "architecture", "huggingface_config", "num_parameters")
+_WAYS = ("preset", "architecture", "huggingface_config", "tensors", "num_parameters")
+PREDICTION_MODULES = "model.architecture.num_mtp_layers"
+"""Where the report says whether modules for multi-token prediction are counted, unless a config counts some."""
+
 EXPERTS_PER_TOKEN = 8
 """Where only counts are known: DeepSeek-V3, arXiv 2412.19437, section 4.2, and most mixtures since."""
 _OF_A_MIXTURE = ("num_active_parameters", "num_experts", "num_experts_per_token")
+_BESIDE_TENSORS = ("num_attention_heads", "num_kv_heads")
 
 
 class Model(BaseModel):
-    """What is trained: a catalog name, an architecture, a Hugging Face config.json, or only a count."""
+    """What is trained: a catalog name, an architecture, a config.json, a list of tensors, or only a count."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     preset: Annotated[str, Field(max_length=100), catalog_name(catalog)] | None = Field(
         None,
         description="Name of a published model; `ckpt-size models` lists them. "
-        "Give exactly one of preset, architecture, huggingface_config, num_parameters.",
+        "Give exactly one of preset, architecture, huggingface_config, tensors, num_parameters.",
     )
     architecture: Architecture | None = Field(
         None,
         description="Layers, widths and heads of a model that is not in the catalog. "
-        "Give exactly one of preset, architecture, huggingface_config, num_parameters.",
+        "Give exactly one of preset, architecture, huggingface_config, tensors, num_parameters.",
     )
     huggingface_config: dict[str, JsonValue] | None = Field(
         None,
         max_length=500,
         description="Content of a Hugging Face config.json. A model_type that is not known is refused. "
-        "Give exactly one of preset, architecture, huggingface_config, num_parameters.",
+        "Give exactly one of preset, architecture, huggingface_config, tensors, num_parameters.",
+    )
+    tensors: tuple[TensorEntry, ...] | None = Field(
+        None,
+        min_length=1,
+        max_length=MAX_ENTRIES,
+        description="Every tensor of any model, equal ones together; ckpt-size tensors makes the list. "
+        "Roles that the rules do not know are whole on every tensor rank, and the answer says so. "
+        "Give exactly one of preset, architecture, huggingface_config, tensors, num_parameters.",
     )
     num_parameters: Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**16)] | None = Field(
         None,
         description="Parameter count, for a model of which nothing else is known. "
         "Every rank is then taken to hold an equal share. "
-        "Give exactly one of preset, architecture, huggingface_config, num_parameters.",
+        "Give exactly one of preset, architecture, huggingface_config, tensors, num_parameters.",
     )
     num_active_parameters: Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**16)] | None = Field(
         None,
@@ -70,8 +83,16 @@ class Model(BaseModel):
     )
     num_experts_per_token: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
         None,
-        description="Routed experts that each token passes through, where only counts are known. "
+        description="Routed experts that each token passes through, where only counts or tensors are known. "
         "Default: 8, or num_experts where that is less.",
+    )
+    num_attention_heads: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
+        None,
+        description="Query heads of a layer, of which tensor ranks hold whole ones; only with tensors. "
+        "Default: unknown, so that attention is cut by rows.",
+    )
+    num_kv_heads: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
+        None, description="Heads of keys and values; only with tensors. Default: what the shapes say."
     )
 
     @model_validator(mode="after")
@@ -82,7 +103,9 @@ class Model(BaseModel):
         return self
 
     def _contradictions(self) -> Iterator[tuple[str, str]]:
-        given = [name for name in _OF_A_MIXTURE if getattr(self, name) is not None]
+        yield from self._fields_without_tensors()
+        mixture = _OF_A_MIXTURE if self.tensors is None else _OF_A_MIXTURE[:2]
+        given = [name for name in mixture if getattr(self, name) is not None]
         if not given:
             return
         if self.num_parameters is None:
@@ -93,22 +116,39 @@ class Model(BaseModel):
         else:
             yield from self._contradicting_counts(self.num_parameters, self.num_active_parameters, self.num_experts)
 
+    def _fields_without_tensors(self) -> Iterator[tuple[str, str]]:
+        given = [name for name in _BESIDE_TENSORS if getattr(self, name) is not None]
+        if given and self.tensors is None:
+            yield f"has {given[0]} without tensors", f"remove {given[0]}: the model's own description says it"
+        elif self.num_kv_heads is not None and self.num_attention_heads is None:
+            yield "has num_kv_heads without num_attention_heads", "give num_attention_heads"
+
     def _contradicting_counts(self, whole: int, active: int, num_experts: int) -> Iterator[tuple[str, str]]:
-        per_token = _experts_per_token(self)
+        per_token = self.num_experts_per_token or _experts_per_token(self, num_experts)
         if per_token > num_experts:
             yield f"has num_experts_per_token {per_token} of num_experts {num_experts}", "give at most num_experts"
         least = -(-whole * per_token // num_experts)
         if not least <= active <= whole:
-            rule = f"has num_active_parameters {active}, which {per_token} of {num_experts} experts do not allow"
-            yield rule, f"give {least} to {whole}, or another num_experts_per_token"
+            found = f"num_active_parameters {count_text(active)}"
+            rule = f"has {found}, which {per_token} of {num_experts} experts do not allow"
+            yield rule, _remedy_of_active(whole, active, num_experts, least=least)
+
+
+def _remedy_of_active(whole: int, active: int, num_experts: int, *, least: int) -> str:
+    """What makes the counts of a mixture go together."""
+    if active > whole:
+        return f"give at most num_parameters {count_text(whole)}"
+    most = active * num_experts // whole
+    fewer = f"give num_experts_per_token, here at most {most}, or " if most else "give "
+    return f"{fewer}num_active_parameters of {min_count_text(least)} or more"
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedModel:
     """A model as the calculation needs it.
 
-    `architecture` is None where the model is composed of pieces, `composition` where it is not; both are None, and
-    `num_layers` is 0, where only counts are known.
+    `architecture` is None where the model is composed of pieces, `composition` where it is not; both are None where
+    tensors are listed or only counts are known. `num_layers` is 0 where no layers are.
     """
 
     name: str
@@ -134,12 +174,18 @@ def resolve(model: Model, *, vocabulary_multiple: int | None = None) -> Resolved
     """
     if model.num_parameters is not None:
         return _of_mixture(model) if model.num_experts else _of_count(model.num_parameters)
+    if model.tensors is not None:
+        return _of_tensors(model, model.tensors, vocabulary_multiple)
     name, described, config = _described(model)
     if isinstance(described, Architecture):
         resolved = _of_architecture(name, described, vocabulary_multiple)
     else:
         resolved = _of_composition(name, described, vocabulary_multiple)
-    return replace(resolved, assumptions=(*resolved.assumptions, *left_out(config or {})))
+    beside = tuple(left_out(config or {}))
+    own = resolved.assumptions
+    if any(map(says_prediction_modules, beside)):
+        own = tuple(each for each in own if each.field != PREDICTION_MODULES)
+    return replace(resolved, assumptions=(*own, *beside))
 
 
 def _described(model: Model) -> tuple[str, Architecture | Composition, Config | None]:
@@ -162,7 +208,11 @@ def _of_architecture(name: str, architecture: Architecture, multiple: int | None
         padded,
         inventory,
         num_parameters(inventory),
-        (*_filled_in(architecture), _padding(architecture.vocab_size, padded.vocab_size)),
+        (
+            *_filled_in(architecture),
+            *_prediction_modules(padded, inventory),
+            _padding(architecture.vocab_size, padded.vocab_size),
+        ),
         num_layers=padded.num_layers,
         num_experts=padded.num_experts,
         num_experts_per_token=padded.num_experts_per_token,
@@ -183,6 +233,35 @@ def _of_composition(name: str, composition: Composition, multiple: int | None) -
         num_experts=composition.num_experts,
         num_experts_per_token=composition.num_experts_per_token,
         composition=replace(composition, vocab_size=padded),
+    )
+
+
+def _of_tensors(model: Model, tensors: tuple[TensorEntry, ...], multiple: int | None) -> ResolvedModel:
+    listed = listed_model(tensors, Heads(model.num_attention_heads, model.num_kv_heads))
+    inventory, padding = listed.inventory, []
+    if listed.vocab_size and multiple is not None:
+        padded = _multiple_of(listed.vocab_size, multiple)
+        inventory = tuple(_with_rows(group, listed.vocab_size, padded) for group in inventory)
+        padding = [_padding(listed.vocab_size, padded)]
+    per_token = _experts_per_token(model, listed.num_experts) if listed.num_experts else None
+    if model.num_experts_per_token not in (None, per_token):
+        rule = f"must be at most the experts of model.tensors, {listed.num_experts or 0}"
+        value = model.num_experts_per_token
+        raise InvalidInput.of("model.num_experts_per_token", rule, value=value, remedy="correct it or remove it")
+    by_rules = Assumption(
+        field="model.tensors",
+        value="roles by rules",
+        reason="over names and shapes, where an entry does not say its roles; ckpt-size tensors shows them",
+    )
+    return ResolvedModel(
+        f"list of {counted_text(listed.num_tensors, 'tensor')}",
+        None,
+        inventory,
+        num_parameters(inventory),
+        (by_rules, *listed.notes, *padding, *(_assumed_per_token(model, per_token) if per_token else [])),
+        num_layers=listed.num_layers,
+        num_experts=listed.num_experts,
+        num_experts_per_token=per_token,
     )
 
 
@@ -216,11 +295,15 @@ def _of_count(count: int) -> ResolvedModel:
     return ResolvedModel(f"{count:,} parameters", None, inventory_of_count(count), count, (assumption,))
 
 
-def _experts_per_token(model: Model) -> int:
-    """Experts of a token, where only counts are known."""
-    if model.num_experts_per_token is not None:
-        return model.num_experts_per_token
-    return min(EXPERTS_PER_TOKEN, model.num_experts or 1)
+def _experts_per_token(model: Model, num_experts: int) -> int:
+    """Experts of a token, where only counts or tensors are known."""
+    return min(model.num_experts_per_token or EXPERTS_PER_TOKEN, num_experts)
+
+
+def _assumed_per_token(model: Model, per_token: int) -> Iterator[Assumption]:
+    if model.num_experts_per_token is None:
+        reason = "default: as in DeepSeek-V3, arXiv 2412.19437"
+        yield Assumption(field="model.num_experts_per_token", value=per_token, reason=reason)
 
 
 def routed_parameters(whole: int, active: int, *, num_experts: int, per_token: int) -> int:
@@ -239,7 +322,7 @@ def routed_parameters(whole: int, active: int, *, num_experts: int, per_token: i
 
 def _of_mixture(model: Model) -> ResolvedModel:
     whole, active, num_experts = model.num_parameters or 0, model.num_active_parameters or 0, model.num_experts or 0
-    per_token = _experts_per_token(model)
+    per_token = _experts_per_token(model, num_experts)
     routed = routed_parameters(whole, active, num_experts=num_experts, per_token=per_token)
     expert = min(routed // num_experts, (whole - 1) // num_experts)
     estimates = [
@@ -249,9 +332,7 @@ def _of_mixture(model: Model) -> ResolvedModel:
             reason="estimated from the active parameters; all ranks are taken to hold equal shares",
         )
     ]
-    if model.num_experts_per_token is None:
-        reason = "default: as in DeepSeek-V3, arXiv 2412.19437"
-        estimates.append(Assumption(field="model.num_experts_per_token", value=per_token, reason=reason))
+    estimates += _assumed_per_token(model, per_token)
     return ResolvedModel(
         f"{whole:,} parameters, {active:,} active",
         None,
@@ -261,6 +342,22 @@ def _of_mixture(model: Model) -> ResolvedModel:
         num_experts=num_experts,
         num_experts_per_token=per_token,
     )
+
+
+def _prediction_modules(architecture: Architecture, inventory: Inventory) -> Iterator[Assumption]:
+    """Whether the modules for multi-token prediction, which the DeepSeek family may have, are in or out."""
+    if not architecture.traits.latent_attention:
+        return
+    counted = num_parameters(tuple(group for group in inventory if group.name.startswith("mtp.")))
+    match architecture.num_mtp_layers:
+        case None:
+            are = "not counted; give their number to count them"
+        case 0:
+            are = "not counted, as their number is given as 0"
+        case _:
+            are = f"counted, {counted:,} parameters"
+    reason = f"multi-token-prediction modules are {are}"
+    yield Assumption(field=PREDICTION_MODULES, value=architecture.num_mtp_layers or 0, reason=reason)
 
 
 def _filled_in(architecture: Architecture) -> list[Assumption]:

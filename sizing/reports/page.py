@@ -13,9 +13,12 @@ from sizing.charts import Spec
 from sizing.charts.rendering import svg
 from sizing.errors import NotInstalled
 from sizing.reports.document import Document
+from sizing.summary.rows import UNKNOWN, Grid
 from sizing.version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import jinja2
 
 CONTENT_SECURITY_POLICY = (
@@ -24,7 +27,15 @@ CONTENT_SECURITY_POLICY = (
 )
 """The page holds its own style and pictures, and no script."""
 
+_FIGURE = re.compile(r"[-+]?\W?[\d.,]+( ?%| [A-Za-z/]{1,6})?")
+_NO_FIGURE = ("", "-", UNKNOWN, "never")
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|s|ms|min|h|days|x|[kMGTPE]?i?B(?:/s)?)(?!\w))")
+_MAX_COLUMNS = 7
+"""That a sheet of paper holds in letters of the usual size."""
+_MANY_COLUMNS = 4
+"""For a phone, where they are wide; more of them even where only one is a sentence."""
+_SENTENCE = 30
+"""Characters of a cell, which a fifth of a phone's width breaks into a line for each word."""
 _TEXT_LIBRARIES = "Debian's libpango-1.0-0, libpangoft2-1.0-0 and libharfbuzz-subset0"
 _EXTRA = "pip install 'checkpoint-sizing[report]'"
 
@@ -90,7 +101,29 @@ def _template() -> jinja2.Template:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["with_units"] = _with_units
+    environment.filters["shape"] = _shape
+    environment.filters["figure_columns"] = _figure_columns
     return environment.from_string(_asset("page.html"))
+
+
+def _shape(grid: Grid) -> str:
+    """How a table fits a narrow page: many columns in small letters, cells of whole sentences below each other."""
+    num_columns = len(grid.columns)
+    if num_columns > _MAX_COLUMNS:
+        return "dense"
+    has_sentences = any(len(cell) > _SENTENCE for row in grid.rows for cell in row)
+    return "stacked" if num_columns == _MANY_COLUMNS or (num_columns > _MANY_COLUMNS and has_sentences) else ""
+
+
+def _figure_columns(grid: Grid) -> frozenset[int]:
+    """The columns that hold figures alone, and words where there is none: they stand to the right."""
+    columns = enumerate(zip(*grid.rows, strict=True))
+    return frozenset(place for place, cells in columns if place and _are_figures(cells))
+
+
+def _are_figures(cells: Sequence[str]) -> bool:
+    figures = [cell for cell in cells if cell not in _NO_FIGURE]
+    return bool(figures) and all(_FIGURE.fullmatch(cell) for cell in figures)
 
 
 def _with_units(text: str) -> str:

@@ -8,7 +8,9 @@ from pydantic import Field, model_validator
 
 from sizing.layout import CheckpointFiles, Parallelism
 from sizing.run.demands.readings import RestoreStrategy
+from sizing.run.export.settings import Export
 from sizing.run.failures import DrainDomain
+from sizing.run.reduction.settings import Reduction
 from sizing.run.tier import ARCHIVE, Tier, check_tiers
 from sizing.spelling import AnySpelling
 from sizing.units import ByteCount, BytesPerSecond, PositiveSeconds
@@ -50,6 +52,15 @@ class Checkpoint(CheckpointFiles):
         None,
         description="Degrees of the layout that restores, when it is another one (resharding). "
         "Default: the layout that saved.",
+    )
+    reduction: Reduction | None = Field(
+        None,
+        description="What saves to the main storage hold less than everything: compression, deltas, some experts. "
+        "Default: all of the state, as it is.",
+    )
+    export: Export | None = Field(
+        None,
+        description="Weights in Hugging Face format that are written beside the checkpoint. Default: none are.",
     )
     tiers: tuple[Tier, ...] = Field(
         (),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Self
 
 import numpy as np
@@ -11,7 +12,9 @@ from sizing.errors import broken_rule
 from sizing.run.demands.demands import Demands
 from sizing.run.figures import Figures
 from sizing.run.goodput.interval import Interval
+from sizing.run.recovery.recovery import Recovery
 from sizing.run.retention import Capacity
+from sizing.run.tiers.rows import TierRow
 from sizing.storage.profile import StorageProfile
 from sizing.storage.transfer import Numbers
 from sizing.units import BYTES_PER_GIGABYTE, BYTES_PER_TERABYTE, SECONDS_PER_HOUR, PositiveSeconds
@@ -56,8 +59,12 @@ class Cost(Figures):
     bandwidth: float | None = Field(
         description="Price of the file system's write rate. Null without per_gigabyte_per_second or a write rate."
     )
+    tiers: float | None = Field(
+        None, description="Price of what the tiers beside it store. Null where none has a cost_per_terabyte."
+    )
     lost_gpu_hours: float | None = Field(
-        description="GPU-hours of costs.run_seconds without useful work. Null when goodput or run_seconds is unknown."
+        description="GPU-hours of costs.run_seconds without useful work, those of spares included. "
+        "Null when goodput or run_seconds is unknown."
     )
     lost_gpu_time: float | None = Field(
         description="Price of these GPU-hours. Null without per_lost_gpu_hour, or when they are unknown."
@@ -65,21 +72,33 @@ class Cost(Figures):
     total: float | None = Field(description="Sum of all that is priced. Null when a part of it is unknown.")
 
 
-def lost_gpu_hours(goodput_fraction: Numbers, *, num_gpus: Numbers, run_seconds: Numbers) -> Numbers:
-    """GPU-hours of a run that are not useful work: (1 - g) n t.
+def lost_gpu_hours(
+    goodput_fraction: Numbers, *, num_gpus: Numbers, run_seconds: Numbers, num_spare_gpus: Numbers = 0
+) -> Numbers:
+    """GPU-hours of a run that are not useful work: ((1 - g) n + s) t, s GPUs in reserve.
 
     Source: definition, with g from `interval.goodput_fraction`.
 
     >>> round(float(lost_gpu_hours(0.95, num_gpus=3072, run_seconds=86400)), 1)
     3686.4
     """
-    return np.subtract(1.0, goodput_fraction) * num_gpus * np.divide(run_seconds, SECONDS_PER_HOUR)
+    lost: Numbers = (np.subtract(1.0, goodput_fraction) * num_gpus + num_spare_gpus) * np.divide(
+        run_seconds, SECONDS_PER_HOUR
+    )
+    return lost
 
 
 def cost_of(
-    costs: Costs | None, *, profile: StorageProfile | None, capacity: Capacity, interval: Interval, demands: Demands
+    costs: Costs | None,
+    *,
+    profile: StorageProfile | None,
+    capacity: Capacity,
+    tiers: Sequence[TierRow],
+    interval: Interval,
+    recovery: Recovery | None,
+    demands: Demands,
 ) -> Cost | None:
-    """What the storage, and the GPU time lost over the run, cost; None without prices."""
+    """What the storage, its tiers, and the GPU time lost over the run cost; None without prices."""
     if costs is None:
         return None
     rate = profile.write_bytes_per_second if profile else None
@@ -87,7 +106,12 @@ def cost_of(
     lost = (
         None
         if goodput is None or costs.run_seconds is None
-        else lost_gpu_hours(goodput, num_gpus=demands.num_gpus, run_seconds=costs.run_seconds)
+        else lost_gpu_hours(
+            goodput,
+            num_gpus=demands.num_gpus,
+            run_seconds=costs.run_seconds,
+            num_spare_gpus=recovery.num_spare_gpus if recovery else 0,
+        )
     )
     priced = {
         "capacity": (costs.per_terabyte, np.divide(capacity.usable_bytes, BYTES_PER_TERABYTE)),
@@ -95,9 +119,13 @@ def cost_of(
         "lost_gpu_time": (costs.per_lost_gpu_hour, lost),
     }
     amounts = {name: _amount(price, amount) for name, (price, amount) in priced.items() if price is not None}
+    of_tiers = [row.cost for row in tiers if row.cost is not None]
+    if of_tiers:
+        amounts["tiers"] = sum(of_tiers, start=0.0)
     return Cost.of(
         capacity=amounts.get("capacity"),
         bandwidth=amounts.get("bandwidth"),
+        tiers=amounts.get("tiers"),
         lost_gpu_hours=lost,
         lost_gpu_time=amounts.get("lost_gpu_time"),
         total=_total(list(amounts.values())),

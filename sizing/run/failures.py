@@ -8,9 +8,18 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sizing.catalog_file import catalog_name
-from sizing.errors import require_one_of
+from sizing.errors import broken_rule, require_one_of
 from sizing.ranges import plausible_range
 from sizing.run.failure_rates import published_rates, rate_named, rate_warnings
+from sizing.run.interruptions import (
+    DEFAULT_STRATEGY,
+    TAKE_SPARES,
+    DataSkip,
+    Preemption,
+    Shrink,
+    Spares,
+    StrategyName,
+)
 from sizing.storage.transfer import Numbers
 from sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, PositiveSeconds, Seconds
 
@@ -109,6 +118,57 @@ class Reliability(BaseModel):
         description="Measured seconds from detection until training goes on, reading included. "
         "Default: computed from relaunch_seconds and the restore.",
     )
+    strategy: StrategyName | None = Field(
+        None,
+        description="What follows a failure: restart all from storage, swap in spares, restore the state from peers' "
+        "memory, or shrink by a replica group. Default: restart, as frameworks do by themselves.",
+    )
+    repair_seconds: PositiveSeconds | None = Field(
+        None,
+        description="Mean seconds until a failed node is back, or another in its place. Required with spares and "
+        "shrink. Default: there is another at once.",
+    )
+    step_seconds: PositiveSeconds | None = Field(
+        None,
+        description="Seconds of one training step, all that a failure undoes with peers and shrink. "
+        "Required with these.",
+    )
+    spares: Spares | None = Field(None, description="Nodes in reserve. Required with strategy spares.")
+    shrink: Shrink | None = Field(None, description="How groups go on without one. Required with strategy shrink.")
+    preemption: Preemption | None = Field(
+        None, description="How often others take the job's nodes, as on spot capacity. Default: never."
+    )
+    data_skip: DataSkip | None = Field(
+        None,
+        description="Time to skip data on resume, after the restore; a measured restart_seconds holds it already. "
+        "Default: the loader seeks, which takes no time.",
+    )
+
+    @model_validator(mode="after")
+    def _strategy_has_what_it_takes(self) -> Self:
+        needed = {"spares": ("spares", "repair_seconds"), "shrink": ("shrink", "repair_seconds", "step_seconds")}
+        needed["peers"] = ("step_seconds",)
+        for name in needed.get(self.recovery_strategy, ()):
+            if getattr(self, name) is None:
+                raise broken_rule(f"has strategy {self.recovery_strategy} without {name}", f"give reliability.{name}")
+        if self.strategy is None and (self.spares or self.shrink):
+            raise broken_rule(
+                "has spares or shrink and no strategy, which is restart then",
+                "give reliability.strategy, or remove them",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _restart_is_not_told_twice(self) -> Self:
+        if self.restart_seconds is None:
+            return self
+        if self.data_skip is not None:
+            raise broken_rule(
+                "has data_skip and restart_seconds, which holds it", "remove one, or give relaunch_seconds instead"
+            )
+        if self.reserve is not None and self.reserve.swap_seconds is not None:
+            raise broken_rule("has spares.swap_seconds and restart_seconds, which holds the swap", "remove one of them")
+        return self
 
     @model_validator(mode="after")
     def _exactly_one_rate(self) -> Self:
@@ -138,6 +198,29 @@ class Reliability(BaseModel):
             return self.detection_seconds + self.restart_seconds
         return seconds_before_reading(self) + reading_seconds
 
+    @property
+    def recovery_strategy(self) -> StrategyName:
+        """The strategy, given or by default."""
+        return self.strategy or DEFAULT_STRATEGY
+
+    @property
+    def reserve(self) -> Spares | None:
+        """The spares that the strategy takes; those of another one stand by for a comparison or a decision."""
+        return self.spares if self.recovery_strategy in TAKE_SPARES else None
+
+    @property
+    def skipping_seconds(self) -> float:
+        """Of a resume, after the restore: the data that was trained on already."""
+        return 0.0 if self.data_skip is None else self.data_skip.skipping_seconds
+
+    @property
+    def start_seconds(self) -> Numbers:
+        """From detection until the processes read: the relaunch, or the swap of a spare; 0 in a measured restart."""
+        if self.restart_seconds is not None:
+            return 0.0
+        swap = self.reserve.swap_seconds if self.reserve else None
+        return self.relaunch_seconds if swap is None else swap
+
     def smaller_than_fraction(self, domain: LossDomain, *, num_nodes: int, num_gpus: int) -> Numbers | None:
         """Share of the failures that lose less than `domain`; None where components do not say what they lose."""
         if self.components is None:
@@ -164,9 +247,9 @@ def failure_warnings(
 
 
 def seconds_before_reading(reliability: Reliability | None) -> Numbers:
-    """From a failure until the processes read the checkpoint: detection and relaunch, 0 where not known.
+    """What a recovery takes beside the reading: detection, relaunch, and skipping data; 0 where not known.
 
-    A measured restart holds the relaunch, which then counts nothing by itself.
+    A measured restart holds the last two, which then count nothing by themselves.
     Source: definition.
 
     >>> seconds_before_reading(Reliability(mtbf_seconds=3600, detection_seconds=60, relaunch_seconds=120))
@@ -174,8 +257,7 @@ def seconds_before_reading(reliability: Reliability | None) -> Numbers:
     """
     if reliability is None:
         return 0.0
-    relaunch = reliability.relaunch_seconds if reliability.restart_seconds is None else 0.0
-    return reliability.detection_seconds + relaunch
+    return reliability.detection_seconds + reliability.start_seconds + reliability.skipping_seconds
 
 
 def mtbf_seconds(failures_per_component_second: Numbers, *, num_components: Numbers) -> Numbers:

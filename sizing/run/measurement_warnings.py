@@ -9,11 +9,11 @@ import numpy as np
 from sizing.layout import Layout
 from sizing.run.demands.demands import Demands
 from sizing.run.demands.readings import RestoreStrategy
-from sizing.storage.calibration import Calibration, predicted
+from sizing.storage.calibration import Calibration, Prediction, predicted
 from sizing.storage.rates import Direction
 from sizing.storage.storage import ResolvedStorage
-from sizing.storage.terms import Demand
-from sizing.units import rate_text
+from sizing.storage.terms import Demand, file_system_bytes
+from sizing.units import rate_text, seconds_text
 
 _TIMES: dict[Direction, str] = {"write": "write time", "read": "restore time"}
 
@@ -48,6 +48,7 @@ def calibration_warnings(
     storage: ResolvedStorage | None, demands: Demands, *, strategy: RestoreStrategy
 ) -> Iterator[str]:
     """What the calibration warned of, and where this layout lies outside of what it saw."""
+    yield from _contention(storage, demands)
     calibration = storage.calibration if storage else None
     if calibration is None:
         return
@@ -57,18 +58,45 @@ def calibration_warnings(
     )
     for direction, steps in asked:
         found = predicted(calibration, steps, direction=direction)
-        if found is not None and found.extrapolated:
-            factor = float(found.high_seconds / found.low_seconds)
-            yield (
-                f"The {_TIMES[direction]} is extrapolated: {', '.join(found.extrapolated)} outside the measured "
-                f"range. The ends of its interval differ by a factor of {factor:.3g}. Measure closer to this layout"
-            )
+        if found is not None:
+            yield from _extrapolated(found, direction)
         yield from _unseen(calibration, direction)
         yield from _unplanned(calibration, steps, direction)
     if calibration.grade in "CD":
-        yield f"The calibration has grade {calibration.grade}. To improve it, see ckpt-bench calibrate --suggest"
+        because = f": {'; '.join(calibration.grade_reasons)}" if calibration.grade_reasons else ""
+        yield (
+            f"The calibration has grade {calibration.grade}{because}. To improve it, see ckpt-bench calibrate --suggest"
+        )
     for warning in calibration.warnings:
         yield f"calibration: {warning}"
+
+
+def _extrapolated(found: Prediction, direction: Direction) -> Iterator[str]:
+    """What of the layout was not measured, and whether its interval is narrow enough to decide by."""
+    low, high = found.ends_seconds()
+    useless = (
+        "" if found.is_useful else f": no useful prediction, it is between {seconds_text(low)} and {seconds_text(high)}"
+    )
+    if found.extrapolated:
+        yield (
+            f"The {_TIMES[direction]} is extrapolated: {', '.join(found.extrapolated)} outside the measured range. The "
+            f"ends of its interval differ by a factor of {high / low:.3g}{useless}. Measure closer to this layout"
+        )
+    elif useless:
+        yield f"The {_TIMES[direction]} has no narrow interval{useless}. See ckpt-bench calibrate --suggest"
+
+
+def _contention(storage: ResolvedStorage | None, demands: Demands) -> Iterator[str]:
+    """What writers get of a file system that contention slows down."""
+    rates = storage.profile.rates("write") if storage else None
+    if rates is None or not rates.has_contention or rates.file_system_bytes_per_second is None:
+        return
+    rate, step = float(rates.file_system_bytes_per_second), demands.write
+    got = rate * float(step.total_bytes) / float(file_system_bytes(rates, step))
+    yield (
+        f"Contention: of the {rate_text(rate)} that the file system gives one writer, {int(step.num_streams):,} "
+        f"writers get {rate_text(got)}. Rates that are required are those of one writer"
+    )
 
 
 def _unseen(calibration: Calibration, direction: Direction) -> Iterator[str]:

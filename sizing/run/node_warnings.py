@@ -1,6 +1,7 @@
 """Rates that ask more of a node than its adapters carry, or of its streams than anybody publishes.
 
-One definition for saves and restores, of the main storage and of the tiers that stand outside of the nodes.
+One definition for saves and restores, for exports and publications, of the main storage and of the tiers that stand
+outside of the nodes.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from sizing.storage.profile import StorageProfile
 from sizing.storage.rates import DIRECTIONS, Direction, RateField
 from sizing.storage.storage import ResolvedStorage, resolve_storage
 from sizing.storage.terms import Demand, shared_terms
+from sizing.storage.transfer import combined_seconds
 from sizing.units import rate_text
 
 _ROUNDING = 1 + 1e-9
@@ -43,7 +45,7 @@ _WORDS: Mapping[Direction, _Words] = {
 }
 
 Steps = Mapping[Direction, Sequence[Demand]]
-"""What a save and a restore ask, one step after the other."""
+"""What a save and a restore ask, or what else is written and read, one step after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +67,42 @@ def _node_traffic(profile: StorageProfile, steps: Sequence[Demand], *, direction
         times = shared_terms(rates, step)
         if not times.keys() - {NETWORK}:
             return None
-        flowing = float(step.total_bytes / max(times.values()))
+        flowing = float(step.total_bytes / combined_seconds(*times.values(), knee_power=rates.knee_power))
         traffic.append(_NodeTraffic(flowing / float(step.num_nodes), flowing / float(step.num_streams)))
     return max(traffic, key=lambda each: each.node_bytes_per_second)
 
 
 def node_warnings(
-    storage: ResolvedStorage | None, *, node: ResolvedNode, demands: Demands, checkpoint: Checkpoint
+    storage: ResolvedStorage | None,
+    *,
+    node: ResolvedNode,
+    demands: Demands,
+    checkpoint: Checkpoint,
+    beside: Mapping[str, Steps],
 ) -> Iterator[str]:
-    """Where the scenario's rates ask too much of a node: by the main storage, then by each tier on drives."""
+    """Where the scenario's rates ask too much of a node: by the main storage, then by each tier on drives.
+
+    `beside` has what else moves to and from the main storage, by its name in a sentence.
+    """
     steps = demands.steps(checkpoint.restore)
     if storage is not None:
-        yield from _of_storage(storage, node, steps, is_in_nodes=storage.is_in_nodes)
+        yield from _of_main_storage(storage, node, steps, beside)
     for tier in checkpoint.tiers:
         own = resolve_storage(tier.storage)
         if own is not None and tier.kind not in MEMORY_KINDS:
             found = _of_storage(own, node, steps, is_in_nodes=tier.kind in NODE_KINDS)
             yield from (f"The {tier.kind} tier: {warning}" for warning in found)
+
+
+def _of_main_storage(
+    storage: ResolvedStorage, node: ResolvedNode, steps: Steps, beside: Mapping[str, Steps]
+) -> Iterator[str]:
+    """Those of saves and restores, then what else differs from them."""
+    said = list(_of_storage(storage, node, steps, is_in_nodes=storage.is_in_nodes))
+    yield from said
+    for what, others in beside.items():
+        found = _of_storage(storage, node, others, is_in_nodes=storage.is_in_nodes)
+        yield from (f"The {what}: {warning}" for warning in found if warning not in said)
 
 
 def needed_warnings(
@@ -103,7 +124,7 @@ def needed_warnings(
 
 def _of_storage(storage: ResolvedStorage, node: ResolvedNode, steps: Steps, *, is_in_nodes: bool) -> Iterator[str]:
     """At most one sentence for each direction: adapters that cannot carry it matter more than streams."""
-    for direction in DIRECTIONS:
+    for direction in filter(steps.get, DIRECTIONS):
         traffic = _node_traffic(storage.profile, steps[direction], direction=direction)
         beyond = None if is_in_nodes else _adapter_warning(storage.profile, traffic, node, direction)
         most = max_node_rate_of(storage, direction, is_in_nodes=is_in_nodes)

@@ -13,14 +13,16 @@ from pydantic import Field
 
 from sizing.run.checkpoint import Checkpoint
 from sizing.run.demands.demands import Demands
+from sizing.run.export.exported import export_times, mean_stall_seconds
 from sizing.run.failures import Reliability, seconds_before_reading
 from sizing.run.figures import Figures
 from sizing.run.restore.exchange import exchange_of
 from sizing.run.stall import staging_wait_seconds, stalling_planning_seconds
-from sizing.run.targets import Targets
+from sizing.run.targets import TargetCheck, Targets
 from sizing.run.tier import ARCHIVE
 from sizing.run.tiers.saved import SavedTier, max_save_stall_seconds, saved_tiers
 from sizing.run.tiers.times import TierTimes
+from sizing.run.write import copied_last
 from sizing.storage.joint_rates import FILE_SYSTEM_RATES, joint_rates
 from sizing.storage.limits import Demand, Direction, name_of_max, serial_steps, transfer
 from sizing.storage.profile import StorageProfile
@@ -100,7 +102,11 @@ def required_of(
     is_async = checkpoint.mode == "async"
     writing = _writing(profile, demands, checkpoint)
     others = _others(checkpoint, profile, writing, demands)
-    stalls = _allowed_stalls(targets, others, periods=[checkpoint.interval_seconds])
+    stalls = _beside_exports(
+        _allowed_stalls(targets, others, periods=[checkpoint.interval_seconds]), profile, demands, checkpoint
+    )
+    if demands.longest is not None and "max_stall_seconds" in stalls:
+        stalls["max_stall_seconds"] = _for_mean_save(stalls["max_stall_seconds"], writing, demands)
     allowed = _allowed_drains(stalls, writing, demands=demands, checkpoint=checkpoint) if is_async else stalls
     seconds = _min_of(allowed)
     write = _rate(writing, [demands.write], seconds, direction="write")
@@ -173,6 +179,27 @@ def _allowed_stalls(
     return allowed
 
 
+def _beside_exports(
+    allowed: dict[WriteTarget, Numbers], profile: StorageProfile | None, demands: Demands, checkpoint: Checkpoint
+) -> dict[WriteTarget, Numbers]:
+    """What is left of each limit beside exports, at the rates as given."""
+    times = export_times(checkpoint.export, profile, demands)
+    mean = mean_stall_seconds(checkpoint.export, times)
+    if times is None or mean is None or times.stall_seconds is None:
+        return allowed
+    taken: dict[WriteTarget, Numbers] = {"max_overhead_fraction": mean, "max_stall_seconds": times.stall_seconds}
+    return {target: np.maximum(0.0, limit - taken.get(target, 0.0)) for target, limit in allowed.items()}
+
+
+def _for_mean_save(limit: Numbers, writing: StorageProfile | None, demands: Demands) -> Numbers:
+    """How long the mean save may take where the largest one has a limit: shared seconds go with the bytes."""
+    mean, longest = (
+        joint_rates(writing, [each.write], direction="write") for each in (demands, demands.longest or demands)
+    )
+    shared = np.maximum(0.0, limit - longest.serial_seconds) * np.divide(mean.total_bytes, longest.total_bytes)
+    return np.where(np.greater(shared, 0), mean.serial_seconds + shared, 0.0)
+
+
 def _copy_rate(
     targets: Targets,
     writing: StorageProfile | None,
@@ -190,8 +217,9 @@ def _copy_rate(
     others = list(compress(tiers, map(operator.not_, copies)))
     seconds = _min_of(_allowed_stalls(targets, others, periods=periods))
     waits = 0.0 if checkpoint.front_tiers else _stalled_beside_copy_seconds(writing, demands, checkpoint)
-    share = demands.written_bytes / demands.write.num_streams
-    rate = min_bytes_per_second(share, seconds=seconds, serial_seconds=waits)
+    in_memory = any(one.tier is not None and one.tier.kind == "host-memory" for one in compress(tiers, copies))
+    copied = demands.write.largest_copied_bytes if in_memory else demands.write.largest_linked_bytes
+    rate = min_bytes_per_second(copied, seconds=seconds, serial_seconds=waits)
     return np.where(np.isfinite(rate), rate, np.nan)
 
 
@@ -216,19 +244,20 @@ def _writing(profile: StorageProfile | None, demands: Demands, checkpoint: Check
         return profile
     given = profile.device_to_host_bytes_per_second if profile else None
     copied = demands.copy_bytes_per_second if given is None else given
-    update = {"device_to_host_bytes_per_second": None if checkpoint.front_tiers else copied}
-    return (profile or StorageProfile.model_construct()).model_copy(update=update)
+    return copied_last(profile, None if checkpoint.front_tiers else copied, demands)
 
 
 def required_warnings(
-    required: Required, targets: Targets, *, demands: Demands, checkpoint: Checkpoint
+    required: Required, checks: Sequence[TargetCheck], *, demands: Demands, checkpoint: Checkpoint
 ) -> Iterator[str]:
-    """Which targets no rate can meet."""
-    if required.write_bytes_per_second is None:
+    """Which targets no rate can meet, but for those that are known to be missed: these have a remedy each."""
+    missed = {check.target for check in checks if check.met is False}
+    if required.write_bytes_per_second is None and required.write_target not in missed:
         yield f"The {_WRITE_TARGETS[required.write_target]} {_no_rate([demands.write], required.write_seconds)}"
-    if targets.recovery_seconds is not None and required.restore_bytes_per_second is None:
+    recovery = next((check for check in checks if check.target == "recovery_seconds"), None)
+    if recovery is not None and required.restore_bytes_per_second is None and recovery.target not in missed:
         plan = demands.restores[checkpoint.restore]
-        yield f"The max recovery {_no_rate(plan.demands, targets.recovery_seconds)}"
+        yield f"The max recovery {_no_rate(plan.demands, recovery.wanted)}"
 
 
 def _no_rate(steps: Sequence[Demand], seconds: float) -> str:
@@ -250,7 +279,7 @@ def _restore_rate(
     """The min read rate for the recovery target, if there is one."""
     if targets.recovery_seconds is None:
         return None
-    plan = demands.restores[checkpoint.restore]
+    plan = (demands.longest or demands).restores[checkpoint.restore]
     reading = targets.recovery_seconds - seconds_before_reading(reliability) - exchange_of(plan, demands)
     if reliability is not None and reliability.restart_seconds is not None:
         is_in_time = np.less_equal(reliability.recovery_seconds(0.0), targets.recovery_seconds)

@@ -60,12 +60,20 @@ class Capacity(Figures):
     num_checkpoints: int = Field(
         description="Whole checkpoints that must fit at once: those kept and the one being written."
     )
-    checkpoints_bytes: int = Field(description="Bytes of all whole checkpoints that must fit at once.")
+    num_needed_checkpoints: int = Field(
+        0, description="Older checkpoints, at most, that must fit too, as those kept are deltas or parts of them."
+    )
+    checkpoints_bytes: int = Field(
+        description="Bytes of all checkpoints that must fit at once, with those that they need."
+    )
     further_checkpoint_bytes: int = Field(description="Bytes that each further checkpoint takes that is kept whole.")
     kept_weights_bytes: int = Field(
         description="Bytes of weights kept until the end of retention.run_seconds; 0 when that is not given."
     )
-    capacity_bytes: int = Field(description="Bytes that must fit: checkpoints and kept weights.")
+    exported_bytes: int = Field(
+        0, description="Bytes of exports, the one being written included with what it works on; 0 without exports."
+    )
+    capacity_bytes: int = Field(description="Bytes that must fit: checkpoints, kept weights and exports.")
     usable_bytes: float = Field(description="Size of the file system in bytes, with the fraction that stays free.")
     raw_bytes: float = Field(description="Bytes of drives to buy, with redundancy.")
     written_bytes_per_day: float = Field(description="Bytes that saves write in one day, which wears drives.")
@@ -94,26 +102,40 @@ def raw_bytes(usable: Numbers, *, redundancy_fraction: Numbers) -> Numbers:
     return usable * (1.0 + redundancy_fraction)
 
 
-def capacity_of(retention: Retention, *, demands: Demands, interval_seconds: Numbers) -> Capacity:
-    """Capacity = (last + best + 1 in flight) x checkpoint + kept weights."""
+def capacity_of(retention: Retention, *, demands: Demands, interval_seconds: Numbers, num_exports: int = 0) -> Capacity:
+    """Capacity = (last + best + 1 in flight) x checkpoint + kept weights + exports.
+
+    Where saves hold less than everything, those stay too that the newest ones need, and the best are full.
+    """
     num_checkpoints = retention.keep_last + retention.keep_best + 1
     per_day = SECONDS_PER_DAY / interval_seconds
     every = retention.keep_weights_every
     growth = 0.0 if every is None else demands.weights_bytes * per_day / every
     weights = 0 if retention.run_seconds is None else growth * (retention.run_seconds / SECONDS_PER_DAY)
-    whole = num_checkpoints * demands.written_bytes
-    usable = usable_bytes(whole + weights, free_fraction=retention.free_fraction)
+    whole = _whole(_checkpoints_bytes(retention, demands))
+    working = 0 if demands.universal is None else demands.universal.state_bytes
+    exported = demands.exported_bytes * num_exports + working
+    usable = usable_bytes(whole + weights + exported, free_fraction=retention.free_fraction)
     return Capacity.of(
         num_checkpoints=num_checkpoints,
+        num_needed_checkpoints=demands.chain.num_needed if demands.chain else 0,
         checkpoints_bytes=whole,
         further_checkpoint_bytes=demands.written_bytes,
         kept_weights_bytes=_whole(weights),
-        capacity_bytes=whole + _whole(weights),
+        exported_bytes=exported,
+        capacity_bytes=whole + _whole(weights) + exported,
         usable_bytes=usable,
         raw_bytes=raw_bytes(usable, redundancy_fraction=retention.redundancy_fraction),
         written_bytes_per_day=demands.written_bytes * per_day,
         growth_bytes_per_day=growth,
     )
+
+
+def _checkpoints_bytes(retention: Retention, demands: Demands) -> Numbers:
+    chain = demands.chain
+    if chain is None:
+        return (retention.keep_last + retention.keep_best + 1) * demands.written_bytes
+    return chain.kept_bytes(retention.keep_last + 1) + retention.keep_best * chain.full_bytes
 
 
 def priced(assumption: Assumption, capacity: Capacity) -> Assumption:

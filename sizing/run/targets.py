@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from sizing.run.figures import Figures
 from sizing.storage.transfer import Numbers
@@ -45,37 +46,56 @@ class TargetCheck(Figures):
     target: str = Field(description="Field of targets that was set, such as max_stall_seconds.")
     wanted: float = Field(description="Value of that field: a max, or a min for goodput.")
     found: float | None = Field(
-        description="Figure that is compared with the target, in the same unit. Null when unknown."
+        description="Figure that is compared with the target, in the same unit. Goodput is a max where "
+        "interval.leaves_out_restore. Null when unknown."
     )
-    met: bool | None = Field(description="Whether the figure is within the target. Null when unknown.")
+    met: bool | None = Field(
+        description="Whether the figure is within the target. Null when unknown, "
+        "as where goodput is within its target only as the restore is left out."
+    )
     remedy: str | None = Field(
         None, description="What would meet the target, or why no storage does. Null when it is not missed."
+    )
+    met_at_range_ends: bool | None = Field(
+        None,
+        description="Whether the target is also met at both ends of the range of each guess, and with each "
+        "alternative. Null when it is not met as it stands.",
+    )
+    missed_with: dict[str, list[JsonValue]] = Field(
+        default_factory=dict,
+        description="Values of guesses with each of which the target is missed, by dotted path in the scenario. "
+        "Empty when there are none, and when the target is missed as it stands.",
     )
 
 
 def check_targets(
-    targets: Targets,
-    *,
-    overhead_fraction: Numbers | None,
-    stall_seconds: Numbers | None,
-    recovery_seconds: Numbers | None,
-    goodput_fraction: Numbers | None,
+    targets: Targets, found: Mapping[str, Numbers | None], *, bounded: Collection[str] = ()
 ) -> list[TargetCheck]:
-    """Every target that was set, beside what was found."""
-    found = {
-        "max_overhead_fraction": overhead_fraction,
-        "max_stall_seconds": stall_seconds,
-        "recovery_seconds": recovery_seconds,
-        "min_goodput_fraction": goodput_fraction,
-    }
+    """Every target that was set, beside what was found for it; what is `bounded` may be missed, but not met."""
     return [
-        TargetCheck.of(target=name, wanted=wanted, found=value, met=_met(name, wanted=wanted, found=value))
+        TargetCheck.of(
+            target=name, wanted=wanted, found=value, met=_met(name, wanted=wanted, found=value, bounded=bounded)
+        )
         for name, value in found.items()
         if (wanted := getattr(targets, name)) is not None
     ]
 
 
-def _met(name: str, *, wanted: Numbers, found: Numbers | None) -> Any:
+def misses(targets: Targets, found: Mapping[str, Numbers | None]) -> Iterator[tuple[str, Numbers]]:
+    """Every target that was set and of which something is known, with where the figures found for it miss it."""
+    for name, value in found.items():
+        wanted = getattr(targets, name)
+        if wanted is not None and value is not None:
+            yield name, np.isfinite(value) & np.logical_not(_is_within(name, wanted=wanted, found=value))
+
+
+def _met(name: str, *, wanted: Numbers, found: Numbers | None, bounded: Collection[str]) -> Any:
+    """Whether a target is met; None, or no number in rows, where that is not known."""
     if found is None:
         return None
+    is_within = _is_within(name, wanted=wanted, found=found)
+    return np.where(is_within, np.nan, 0.0) if name in bounded else is_within
+
+
+def _is_within(name: str, *, wanted: Numbers, found: Numbers) -> Any:
     return np.greater_equal(found, wanted) if name.startswith("min_") else np.less_equal(found, wanted)

@@ -76,21 +76,21 @@ def write_of(profile: StorageProfile | None, *, demands: Demands, checkpoint: Ch
     """The time to write a checkpoint, or None where no write rate is known.
 
     Synchronous saving stalls training for all of it. Asynchronous saving stalls it for planning where the format plans
-    before it goes on, for the copy to host memory, and for what must wait for room there; it drains for the rest.
+    before it goes on, for the copy to host memory, and for what must wait for room there; it drains for the rest. Each
+    rank waits for its own copy, and all wait for the rank with the largest share in their next collective.
     Source: PyTorch 2.13, torch.distributed.checkpoint.async_save, which copies first and then plans and writes in the
     background; Megatron-LM, dist_checkpointing, save_state_dict_async_plan, which plans first; `staging_wait_seconds`.
     """
     is_async = checkpoint.mode == "async"
     if profile is not None and is_async:
-        rate = copy_bytes_per_second(profile, demands)
-        profile = profile.model_copy(update={"device_to_host_bytes_per_second": rate})
+        profile = copied_last(profile, copy_bytes_per_second(profile, demands), demands)
     moved = transfer(profile, [demands.write], direction="write") if profile else None
     if moved is None:
         return None
     waits = async_stall(moved, demands=demands, checkpoint=checkpoint) if is_async else NO_STALL
     stall = waits.seconds if is_async else moved.seconds
     rate, observed = demands.written_bytes / moved.seconds, checkpoint.observed_write_bytes_per_second
-    last = _last_rank(moved, demands.largest_over_mean)
+    last = _last_rank(moved, demands.write.largest_over_mean)
     return Write.of(
         seconds=moved.seconds,
         stall_seconds=stall,
@@ -133,6 +133,25 @@ def copy_bytes_per_second(profile: StorageProfile | None, demands: Demands) -> N
     return rate
 
 
+def copied_last(profile: StorageProfile | None, rate: Numbers | None, demands: Demands) -> StorageProfile:
+    """Rates with which the mean share takes the time that the largest share is copied in at `rate`.
+
+    Source: Megatron-LM, dist_checkpointing/strategies/async_utils.py, schedule_async_call: each rank copies its share
+    and goes on, to a collective with the others.
+
+    >>> from dataclasses import replace
+    >>> from sizing.sized import sized
+    >>> from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+    >>> demands = sized(scenario_from(REFERENCE_SCENARIO)).demands
+    >>> unequal = replace(demands, write=replace(demands.write, largest_over_mean=2.0))
+    >>> copied_last(None, 20e9, unequal).device_to_host_bytes_per_second
+    10000000000.0
+    """
+    of_mean = None if rate is None else rate / demands.write.largest_linked_over_mean
+    known = profile or StorageProfile.model_construct()
+    return known.model_copy(update={"device_to_host_bytes_per_second": of_mean})
+
+
 def write_warnings(write: Write | None, *, layout: Layout) -> Iterator[str]:
     """What a reader must know together with the time to write."""
     if write is None:
@@ -152,7 +171,7 @@ def write_warnings(write: Write | None, *, layout: Layout) -> Iterator[str]:
         )
 
 
-def _last_rank(moved: Transfer, largest_over_mean: float) -> dict[Resource, Numbers]:
+def _last_rank(moved: Transfer, largest_over_mean: Numbers) -> dict[Resource, Numbers]:
     """The time of each shared resource, but for the file system's stretched by the largest over the mean."""
     return {
         resource: seconds if resource == "file-system" else seconds * largest_over_mean

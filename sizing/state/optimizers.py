@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,9 +29,14 @@ Optimizer = Literal[
     "adam-8bit",
     "lion-8bit",
     "adam-4bit",
+    "adam-fp8",
+    "schedule-free-adamw",
+    "schedule-free-sgd",
+    "soap",
+    "shampoo",
 ]
 
-Rule = Literal["value", "factored", "8-bit", "4-bit"]
+Rule = Literal["value", "factored", "8-bit", "4-bit", "grams", "block-factors", "scaled"]
 Tensors = Literal["all", "hidden-matrices", "others"]
 
 MIN_QUANTISED_PARAMETERS = 4096
@@ -42,13 +48,30 @@ _FACTOR_BYTES = 4
 """Values of a block share a scale in fp32; factors of Adafactor are fp32. Source: the defaults of torchao,
 `torchao/optim`, and as OPTIMIZERS."""
 
+_MAX_GRAM_DIMENSION = 10_000
+"""A longer side of a matrix has none: `max_precond_dim` of SOAP, which leaves out a vocabulary."""
+_SHAMPOO_BLOCK = 1024
+"""Sides of a block at most: `max_preconditioner_dim` of Distributed Shampoo."""
+
+WHOLE_MATRICES: dict[Optimizer, str] = {
+    "muon": "the momentum is divided as other moments are, as FSDP2 does; Megatron's layer-wise optimizer deals whole "
+    "matrices over data ranks, so there the largest rank holds more, in the same total",
+    "soap": "its framework decides: Megatron deals whole matrices over data ranks; FSDP2 and DeepSpeed, whose ZeRO "
+    "cuts flat buffers, are not documented",
+    "shampoo": "blocks of what a rank holds, as distributed_shampoo makes of FSDP2's shards; others are not documented",
+}
+"""Optimizers whose step takes a matrix as a whole, and how ranks then divide what is kept of it. Source: Megatron-LM,
+core/optimizer/layer_wise_optimizer.py; distributed_shampoo/distributor/shampoo_fully_shard_distributor.py."""
+
 
 @dataclass(frozen=True, slots=True)
 class Moment:
     """`copies` statistics of a tensor, kept by `rule`, for `tensors` only.
 
     `value`: one value of the state's dtype per parameter. `factored`: a row and a column of fp32 instead of a
-    matrix. `8-bit`, `4-bit`: quantised in blocks with an fp32 scale each; small tensors stay fp32.
+    matrix. `8-bit`, `4-bit`: quantised in blocks with an fp32 scale each; small tensors stay fp32. `grams`: a square
+    fp32 matrix for each side of a matrix. `block-factors`: two packed fp32 triangles for each side of each block.
+    `scaled`: none of an optimizer's, but weights as `scaled_dtypes` counts them.
     """
 
     rule: Rule = "value"
@@ -71,23 +94,38 @@ OPTIMIZERS: dict[Optimizer, tuple[Moment, ...]] = {
     "adam-8bit": (Moment("8-bit", copies=2),),
     "lion-8bit": (Moment("8-bit"),),
     "adam-4bit": (Moment("4-bit", copies=2),),
+    "adam-fp8": (Moment("8-bit", copies=2),),
+    "schedule-free-adamw": (Moment(copies=2),),
+    "schedule-free-sgd": (Moment(),),
+    "soap": (Moment(copies=2), Moment("grams", copies=2)),
+    "shampoo": (Moment(copies=2), Moment("block-factors")),
 }
-"""Muon trains the matrices of the layers, Adam the rest (Jordan et al. 2024). Sources otherwise: Kingma and Ba
-2015; Chen et al. 2023 (Lion); Shazeer and Stern 2018 (Adafactor); Dettmers et al. 2022, arXiv 2110.02861, and
-bitsandbytes 0.4x (block 256, min_8bit_size 4096); torchao (4 bit, block 128)."""
+"""Muon trains the matrices of the layers, Adam the rest (Jordan et al. 2024). Schedule-free keeps the iterate z in the
+place of the momentum (Defazio et al. 2024, arXiv 2405.15682). SOAP keeps Adam's moments, and of each side of a matrix
+its Gram matrix and eigenvectors (Vyas et al. 2024, arXiv 2409.11321). Shampoo as distributed_shampoo saves it: filtered
+gradient and Adam's second moment for grafting, and of each side of each block a factor and its inverse root (Shi et al.
+2023, arXiv 2309.06497). Sources otherwise: Kingma and Ba 2015; Chen et al. 2023 (Lion); Shazeer and Stern 2018
+(Adafactor); Dettmers et al. 2022, arXiv 2110.02861, and bitsandbytes 0.4x (block 256, min_8bit_size 4096); torchao (4
+bit, block 128; fp8, block 256)."""
 
 
 def moment_bytes(moment: Moment, shape: tuple[int, ...], *, dtype: Dtype, is_hidden_matrix: bool) -> int:
     """Bytes that a moment keeps of one tensor.
 
     value: n b; factored: 4 (rows + columns) for each matrix of the last two dimensions, else 4 n; q-bit:
-    n q/8 + 4 ceil(n / block), or 4 n below 4,096 parameters. n parameters, b bytes of the dtype.
+    n q/8 + 4 ceil(n / block), or 4 n below 4,096 parameters; grams: 4 d^2 for each side d up to 10,000 of a matrix;
+    block-factors: 2 x 4 d (d + 1)/2 for each side d of each block, whose sides are 1,024 at most, vectors cut too.
+    n parameters, b bytes of the dtype.
     Source: as OPTIMIZERS.
 
     >>> moment_bytes(Moment("8-bit"), (512, 512), dtype="fp32", is_hidden_matrix=True) / 512**2
     1.015625
     >>> moment_bytes(Moment("factored"), (512, 1024), dtype="fp32", is_hidden_matrix=True)
     6144
+    >>> moment_bytes(Moment("grams"), (512, 32_000), dtype="fp32", is_hidden_matrix=False) == 4 * 512**2
+    True
+    >>> moment_bytes(Moment("block-factors"), (3000, 1500), dtype="fp32", is_hidden_matrix=True)
+    39371472
     """
     if moment.tensors != "all" and is_hidden_matrix != (moment.tensors == "hidden-matrices"):
         return 0
@@ -98,10 +136,51 @@ def _statistic_bytes(rule: Rule, shape: tuple[int, ...], dtype: Dtype) -> int:
     parameters = math.prod(shape)
     if rule == "value":
         return parameters * BYTES_PER_VALUE[dtype]
-    if rule == "factored":
-        factors = math.prod(shape[:-2]) * (shape[-2] + shape[-1]) if len(shape) > 1 else parameters
-        return _FACTOR_BYTES * factors
+    if rule in _OF_SIDES:
+        return _FACTOR_BYTES * math.prod(shape[:-2]) * _OF_SIDES[rule](shape[-2:])
     if parameters < MIN_QUANTISED_PARAMETERS:
         return parameters * BYTES_PER_VALUE["fp32"]
     quantised = -(-parameters // _VALUES_PER_BYTE[rule])
     return quantised + _SCALE_BYTES * -(-parameters // _QUANTISED_BLOCK[rule])
+
+
+def _factors(sides: tuple[int, ...]) -> int:
+    """Values of a row and a column of a matrix; of a vector as many as it has."""
+    return sum(sides)
+
+
+def _grams(sides: tuple[int, ...]) -> int:
+    """Values of a square matrix for each side of a matrix, but for long ones; a vector has none."""
+    return sum(side**2 for side in sides if side <= _MAX_GRAM_DIMENSION) if len(sides) > 1 else 0
+
+
+def _block_factors(sides: tuple[int, ...]) -> int:
+    """Values of a packed factor and of its inverse root, for each side of each block."""
+    num_cuts = [-(-side // _SHAMPOO_BLOCK) for side in sides]
+    num_blocks = math.prod(num_cuts)
+    return sum(num_blocks // cuts * _of_cuts(side) for side, cuts in zip(sides, num_cuts, strict=True) if cuts)
+
+
+def _of_cuts(side: int) -> int:
+    """Values of the factors of the blocks that a long side is cut into."""
+    num_whole, rest = divmod(side, _SHAMPOO_BLOCK)
+    return num_whole * _SHAMPOO_BLOCK * (_SHAMPOO_BLOCK + 1) + rest * (rest + 1)
+
+
+_OF_SIDES: dict[Rule, Callable[[tuple[int, ...]], int]] = {
+    "factored": _factors,
+    "grams": _grams,
+    "block-factors": _block_factors,
+}
+"""Values by the sides of a matrix, or by the length of a vector."""
+
+
+def needs_matrices(optimizer: Optimizer) -> bool:
+    """Whether what it keeps follows from the sides of matrices, or from which tensors are matrices of the layers.
+
+    A number of parameters says neither.
+
+    >>> [optimizer for optimizer in OPTIMIZERS if needs_matrices(optimizer)]
+    ['muon', 'adafactor', 'adafactor-momentum', 'soap', 'shampoo']
+    """
+    return any(moment.rule in _OF_SIDES or moment.tensors != "all" for moment in OPTIMIZERS[optimizer])

@@ -4,19 +4,57 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from sizing.errors import broken_rule
 from sizing.spelling import AnySpelling
+from sizing.state.gradient_compression import GradientCompression
+from sizing.state.offload import Offload
 from sizing.state.optimizers import OPTIMIZERS, Dtype, Optimizer
+from sizing.state.reinforcement import Reinforcement
+from sizing.state.scaled_dtypes import ScaledDtype
+from sizing.units import PositiveSeconds, parse_count
 
-Framework = Literal["megatron", "fsdp2", "deepspeed"]
-Precision = Literal["bf16-mixed", "fp16-mixed", "bf16", "fp32"]
+Framework = Literal["megatron", "fsdp2", "torchtitan", "deepspeed", "maxtext"]
+Precision = Literal["bf16-mixed", "fp16-mixed", "fp8-mixed", "bf16", "fp32"]
 Recomputation = Literal["none", "selective", "full"]
-"""What the backward pass computes again: nothing, attention's scores (FlashAttention keeps none either), or layers."""
-Schedule = Literal["gpipe", "1f1b", "interleaved"]
+"""What the backward pass computes again: nothing, a part of each layer, or layers. The part is attention's scores; in
+torchtitan all but the results of attention, of reduce-scatters and of every other matrix product."""
+Attention = Literal["flash", "eager"]
+"""How attention is computed: in tiles, as FlashAttention and cuDNN do, or with the scores of all pairs of tokens."""
+Loss = Literal["eager", "compiled", "vocab-parallel", "fused", "chunked"]
+"""How cross-entropy is computed of the logits; `sizing/training/losses.py` says what each holds of them."""
+Schedule = Literal[
+    "gpipe",
+    "1f1b",
+    "interleaved",
+    "pipedream",
+    "pipedream-2bw",
+    "pipemare",
+    "chimera",
+    "zb-h1",
+    "zb-h2",
+    "zb-v",
+    "dualpipe",
+]
+"""Orders of microbatches; `training/schedules/` has the rules of each."""
+FOLDED_SCHEDULES: frozenset[Schedule] = frozenset({"zb-v"})
+"""Those that lay the model's chunks out in a V: the first stage has the first and the last.
 
-_OF_A_STEP = ("global_batch_size", "recomputation", "schedule", "sequence_parallel")
+Source: Qi et al. 2023, arXiv 2401.10241, section 6; torch.distributed.pipelining, generate_stage_to_rank_mapping, "v".
+"""
+
+_OF_A_STEP = (
+    "global_batch_size",
+    "recomputation",
+    "recomputed_layers",
+    "attention",
+    "loss",
+    "compile",
+    "achieved",
+    "schedule",
+    "sequence_parallel",
+)
 
 
 class SavedState(BaseModel):
@@ -24,8 +62,11 @@ class SavedState(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    weights: Dtype | None = Field(
-        None, description="Dtype of saved weights; null leaves them out of the checkpoint. Default: the framework's."
+    weights: Dtype | ScaledDtype | None = Field(
+        None,
+        description="Dtype of saved weights; null leaves them out of the checkpoint. "
+        "Formats with scales (fp8-block, mxfp8, mxfp4, nvfp4) count them, and 2 bytes for each value outside the "
+        "matrices of layers. Default: the framework's.",
     )
     master: Dtype | None = Field(
         None, description="Dtype of the saved master copy of the weights; null leaves it out. Default: the framework's."
@@ -58,18 +99,52 @@ class Adapters(BaseModel):
     )
 
 
+AchievedFraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+
+
+class Achieved(BaseModel):
+    """What a GPU and its links achieve of their peak rates, by kind of work."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    matrices: AchievedFraction | None = Field(
+        None, description="Fraction of peak in matrix products of layers and head. Default: by GPU."
+    )
+    experts: AchievedFraction | None = Field(
+        None, description="Fraction of peak in the grouped matrix products of experts. Default: by GPU."
+    )
+    attention: AchievedFraction | None = Field(
+        None, description="Fraction of peak in the products of queries, keys and values. Default: by GPU."
+    )
+    memory: AchievedFraction | None = Field(
+        None, description="Fraction of the memory bandwidth where that is the limit, as in norms. Default: by GPU."
+    )
+    links: AchievedFraction | None = Field(
+        None, description="Fraction of the bandwidth between the GPUs of a node. Default: 0.67."
+    )
+    network: AchievedFraction | None = Field(None, description="Fraction of the line rate between nodes. Default: 0.8.")
+    overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = Field(
+        None,
+        description="Fraction of the data-parallel communication that computation hides, as far as it lasts as long. "
+        "Default: 1 with FSDP and ZeRO 3, else 0, as Megatron-LM ships.",
+    )
+
+
 class Training(BaseModel):
     """How the model is trained: what is saved, and with `micro_batch_size` also what a GPU holds of a step."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     framework: AnySpelling[Framework] = Field(
-        "megatron", description="Training framework. It decides what is saved, and the default format."
+        "megatron",
+        description="Training framework. It decides what is saved, and the default format. torchtitan is FSDP2 with "
+        "the defaults that torchtitan ships.",
     )
     precision: AnySpelling[Precision] = Field(
         "bf16-mixed",
         description="Precision of training. Mixed means 16-bit weights beside an fp32 master copy; ZeRO 1 and 2 keep "
-        "such a copy of fp32 weights too.",
+        "such a copy of fp32 weights too. With fp8-mixed matrix products are fp8, and what is saved is as with "
+        "bf16-mixed.",
     )
     optimizer: AnySpelling[Optimizer] = Field(
         "adam", description="Optimizer. It decides which moments are saved with each tensor."
@@ -96,6 +171,11 @@ class Training(BaseModel):
         description="Tensors that are not trained, by name or by the beginning of the name: weights saved, no "
         "optimizer state. Default: none.",
     )
+    reinforcement: Reinforcement | None = Field(
+        None,
+        description="Reinforcement learning (RL) after pre-training: the models beside the policy, and what goes to "
+        "inference. Default: the model is trained alone.",
+    )
     vocabulary_padding_multiple: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         None,
         description="The vocabulary is padded to a multiple of this x tensor; Megatron takes 128. Default: not padded.",
@@ -114,11 +194,36 @@ class Training(BaseModel):
     )
     recomputation: AnySpelling[Recomputation] | None = Field(
         None,
-        description="What the backward pass computes again. With selective attention scores, with full whole layers. "
-        "Default: selective, as FlashAttention does.",
+        description="What the backward pass computes again. With selective attention scores, in torchtitan what is not "
+        "on its list of saved operations; with full whole layers. Default: selective.",
+    )
+    recomputed_layers: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
+        None,
+        description="Layers of each model chunk, the first ones, that recomputation full computes again; the others "
+        "keep all. Megatron-LM's --recompute-num-layers with --recompute-method block. Default: all of them.",
+    )
+    attention: AnySpelling[Attention] | None = Field(
+        None,
+        description="Kernel of attention. With eager the scores of all pairs of tokens are kept for the backward pass, "
+        "unless recomputation says otherwise; flash keeps none. Default: flash.",
+    )
+    loss: AnySpelling[Loss] | None = Field(
+        None,
+        description="Computation of cross-entropy, which decides how often the logits are held. Default: "
+        "vocab-parallel in Megatron, compiled in MaxText and with compile; else eager.",
+    )
+    compile: bool | None = Field(
+        None,
+        description="Whether torch.compile compiles layers and loss, so that only matrix products are kept for the "
+        "backward pass. Default: no.",
+    )
+    achieved: Achieved | None = Field(
+        None, description="What is achieved of peak rates. Default: measured or published fractions by GPU."
     )
     schedule: AnySpelling[Schedule] | None = Field(
-        None, description="Order of microbatches in the pipeline. Default: 1f1b, or interleaved with virtual_pipeline."
+        None,
+        description="Order of microbatches in the pipeline. It decides idle time, what is held of activations, and "
+        "versions of weights. Default: 1f1b, or interleaved with virtual_pipeline.",
     )
     sequence_parallel: bool | None = Field(
         None,
@@ -126,14 +231,63 @@ class Training(BaseModel):
         "(Korthikanti et al. 2022). Default: yes when tensor is above 1.",
     )
 
+    gradient_compression: GradientCompression | None = Field(
+        None,
+        description="How data-parallel ranks compress the gradients that they exchange, and what each then keeps. "
+        "Default: gradients are exchanged as they are.",
+    )
+    num_tokens: Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**18)] | None = Field(
+        None,
+        description="Tokens of the whole run; with critical_batch_tokens those that small batches need. "
+        "Default: unknown, so steps of the run are not computed.",
+    )
+    critical_batch_tokens: Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**15)] | None = Field(
+        None,
+        description="Critical batch size in tokens, at which a run takes twice the fewest steps and twice the fewest "
+        "tokens (McCandlish et al. 2018). Default: unknown, so the tokens of a run do not depend on its batch.",
+    )
+    step_seconds: PositiveSeconds | None = Field(
+        None,
+        description="Seconds of one optimizer step, as measured. "
+        "Default: unknown, so time and checkpoints of the run are not computed.",
+    )
+    offload: Offload | None = Field(
+        None,
+        description="What of the state and of the activations lies in host memory or on NVMe drives, not on the GPU. "
+        "Default: nothing.",
+    )
+
+    @property
+    def folds_pipeline(self) -> bool:
+        """Whether the chunks of the model lie in a V over the stages."""
+        return self.schedule in FOLDED_SCHEDULES
+
     @model_validator(mode="after")
     def _a_batch_is_given_whole(self) -> Self:
         if (self.sequence_length is None) != (self.micro_batch_size is None):
             given, missing = ("sequence_length", "micro_batch_size")[:: 1 if self.sequence_length else -1]
             raise broken_rule(f"has {given} without {missing}", f"give {missing} too")
+        if self.num_tokens is not None and self.global_batch_size is None:
+            raise broken_rule("has num_tokens without global_batch_size", "give global_batch_size")
+        if self.critical_batch_tokens is not None and self.num_tokens is None:
+            raise broken_rule("has critical_batch_tokens without num_tokens", "give num_tokens")
         for name in _OF_A_STEP:
             if self.micro_batch_size is None and getattr(self, name) is not None:
                 raise broken_rule(f"has {name} without micro_batch_size", "give micro_batch_size and sequence_length")
+        if self.recomputed_layers is not None and self.recomputation != "full":
+            raise broken_rule(
+                f"has recomputed_layers with recomputation {self.recomputation or 'not given'}",
+                "give recomputation full, or remove it",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _activations_that_wait_are_counted(self) -> Self:
+        asked = self.offload is not None and self.offload.activations_fraction is not None
+        if asked and self.micro_batch_size is None:
+            raise broken_rule(
+                "has offload.activations_fraction without micro_batch_size", "give micro_batch_size and sequence_length"
+            )
         return self
 
     @model_validator(mode="after")

@@ -2,7 +2,10 @@
 
 A transfer takes its serial steps and, of what all bytes pass through at once, the slowest. So one time s, in which each
 limit alone would move all bytes, gives the min rate of every limit at once. Only the adapters of the nodes have a rate
-that no storage raises: no rate above what they carry is asked for.
+that no storage raises: no rate above what they carry is asked for. A cache that is full drains at a rate of its own,
+which these rates do not raise either. Where contention slows down the file system, its rate is that of one writer. With
+a soft knee of power p the m limits take m^(1/p) s together; what no rate raises is then added, as a p-norm is at most
+the sum: the rates are enough, and in that case a little more.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import numpy as np
 from sizing.storage.limits import Demand, Direction, serial_steps
 from sizing.storage.profile import StorageProfile
 from sizing.storage.rates import RateField
+from sizing.storage.terms import drained_seconds, file_system_bytes
 from sizing.storage.transfer import Numbers
 
 FILE_SYSTEM_RATES: dict[Direction, RateField] = {
@@ -39,16 +43,16 @@ class JointRates:
 
     `unit_bytes` is what one unit of each limit moves over all steps: the whole file system, one node, one stream;
     `max_rates` what the adapters let it move, infinite where they do not limit. `steps` are the times of the steps
-    per second of s: 1 for one step, in sum more where the steps have unlike limits; `network_seconds` what each takes
-    through the adapters. `stream_seconds` is what one stream then moves alone per second of s, `serial_seconds` what
-    no rate shortens.
+    per second of s: 1 for one step, in sum more where the steps have unlike limits; `held_seconds` what each takes
+    through the adapters, or to drain a full cache. `stream_seconds` is what one stream then moves alone per second of
+    s, `serial_seconds` what no rate shortens.
     """
 
     total_bytes: Numbers
     unit_bytes: dict[RateField, Numbers]
     max_rates: dict[RateField, Numbers]
     steps: tuple[Numbers, ...]
-    network_seconds: tuple[Numbers, ...]
+    held_seconds: tuple[Numbers, ...]
     stream_seconds: Numbers
     serial_seconds: Numbers
 
@@ -67,9 +71,9 @@ class JointRates:
         """
         left = np.subtract(seconds, self.serial_seconds)
         shared = left / (sum(self.steps, start=np.float64(0.0)) + self.stream_seconds)
-        for _ in self.steps if any(map(np.any, self.network_seconds)) else ():
-            held = [np.greater(net, step * shared) for step, net in zip(self.steps, self.network_seconds, strict=True)]
-            fixed = sum((np.where(is_held, net, 0.0) for is_held, net in zip(held, self.network_seconds, strict=True)))
+        for _ in self.steps if any(map(np.any, self.held_seconds)) else ():
+            held = [np.greater(net, step * shared) for step, net in zip(self.steps, self.held_seconds, strict=True)]
+            fixed = sum((np.where(is_held, net, 0.0) for is_held, net in zip(held, self.held_seconds, strict=True)))
             free = sum((np.where(is_held, 0.0, step) for is_held, step in zip(held, self.steps, strict=True)))
             shared = _divided(left - fixed, free + self.stream_seconds)
         return shared
@@ -77,6 +81,7 @@ class JointRates:
 
 def joint_rates(profile: StorageProfile | None, demands: Sequence[Demand], *, direction: Direction) -> JointRates:
     """The limits that a profile gives for a direction, and that of the file system, which every storage has."""
+    known = profile or StorageProfile.model_construct()
     stream = _stream_rate(profile, direction)
     fields = [
         FILE_SYSTEM_RATES[direction],
@@ -84,20 +89,26 @@ def joint_rates(profile: StorageProfile | None, demands: Sequence[Demand], *, di
         *([stream] if stream else []),
     ]
     parts = {field: [_unit_bytes(field, demand) for demand in demands] for field in fields}
+    file_system = FILE_SYSTEM_RATES[direction]
+    rates = known.rates(direction)
+    parts[file_system] = [np.float64(file_system_bytes(rates, demand)) for demand in demands]
     unit_bytes = {field: sum(sizes, start=np.float64(0.0)) for field, sizes in parts.items()}
+    held = tuple(np.maximum(demand.network_seconds, drained_seconds(rates, demand)) for demand in demands)
+    has_knee = rates.knee_power is not None
+    together = len(fields) ** np.divide(1.0, np.inf if rates.knee_power is None else rates.knee_power)
     steps = tuple(
-        functools.reduce(np.maximum, (sizes[number] / unit_bytes[field] for field, sizes in parts.items()))
+        together * functools.reduce(np.maximum, (sizes[number] / unit_bytes[field] for field, sizes in parts.items()))
         for number in range(len(demands))
     )
     alone = sum((demand.metadata_bytes for demand in demands), start=np.float64(0.0))
     return JointRates(
-        total_bytes=unit_bytes[FILE_SYSTEM_RATES[direction]],
+        total_bytes=unit_bytes[file_system],
         unit_bytes=unit_bytes,
-        max_rates={field: _max_rate(field, demands) for field in fields},
+        max_rates={field: np.inf if has_knee else _max_rate(field, demands) for field in fields},
         steps=steps,
-        network_seconds=tuple(demand.network_seconds for demand in demands),
+        held_seconds=(0.0,) * len(demands) if has_knee else held,
         stream_seconds=alone / unit_bytes[stream] if stream else 0.0,
-        serial_seconds=_serial_seconds(profile, demands, direction=direction),
+        serial_seconds=_serial_seconds(known, demands, direction=direction) + (sum(held) if has_knee else 0.0),
     )
 
 
@@ -135,8 +146,7 @@ def _max_rate(field: RateField, demands: Sequence[Demand]) -> Numbers:
     return functools.reduce(np.maximum, carried)
 
 
-def _serial_seconds(profile: StorageProfile | None, demands: Sequence[Demand], *, direction: Direction) -> Numbers:
+def _serial_seconds(known: StorageProfile, demands: Sequence[Demand], *, direction: Direction) -> Numbers:
     """What nothing overlaps and no rate of the joint ones shortens, planning included where no storage is given."""
-    known = profile or StorageProfile.model_construct()
     without_stream = known.model_copy(update=dict.fromkeys(_STREAM_RATES[direction]))
     return sum(serial_steps(without_stream, demands, direction=direction).values(), start=np.float64(0.0))

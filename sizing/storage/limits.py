@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sizing.storage.profile import StorageProfile
 from sizing.storage.rates import Direction, Rates
 from sizing.storage.terms import Demand, Resource, Terms, once_terms, serial_terms, shared_terms
-from sizing.storage.transfer import Numbers, transfer_seconds
+from sizing.storage.transfer import Numbers, combined_seconds, transfer_seconds
 
 __all__ = [
     "NETWORK",
@@ -107,7 +107,7 @@ def transfer(profile: StorageProfile, demands: Sequence[Demand], *, direction: D
         return None
     serial = _serial_steps(rates, demands)
     serial_seconds = sum(serial.values(), start=0.0)
-    slowest = sum(functools.reduce(np.maximum, step.values()) for step in steps)
+    slowest = sum(combined_seconds(*step.values(), knee_power=rates.knee_power) for step in steps)
     total_bytes = sum(demand.total_bytes for demand in demands)
     return Transfer(slowest, serial_seconds, total_bytes, steps, serial)
 

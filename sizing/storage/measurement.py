@@ -9,10 +9,15 @@ import math
 import statistics
 from typing import Annotated, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from sizing.errors import broken_rule
+from sizing.storage.corruption import Corruption
+from sizing.storage.measured_list import MeasuredList
+from sizing.storage.request_times import CHANGE_RATIO, LateRepetition, RateChange, RatesOverTime, RequestLatency
+from sizing.storage.workload_shape import WorkloadShape
 from sizing.units import MAX_BYTES
+from sizing.units.moments import Moment
 
 Operation = Literal["write", "restore"]
 
@@ -28,26 +33,23 @@ cache, and written means that the store has acknowledged the complete object. `c
 memory, so the figure is not one of storage.
 """
 
-LimitedBy = Literal["storage", "client", "generator"]
-"""What the rate was limited by.
+Suspect = Literal["storage", "client", "network", "generator"]
+"""What may limit a rate.
 
-`storage`: the client alone, with writes discarded, is much faster. `client`: it is not, so the storage may be faster
-than measured; or another engine got more out of it. `generator`: writers waited for the bytes that they were to write.
+`storage`: none of the others, so it is what is behind the network adapters of the nodes. `client`: a thread needed a
+CPU for most of the time, or all CPUs were busy, or writes that are discarded take most of the time too; or another
+engine got more out of the storage. `network`: an adapter of a node was at the rate of its link. `generator`: writers
+waited for the bytes that they were to write.
 """
+LimitedBy = Literal[Suspect, "not-told-apart"]
+"""What the rate was limited by; `not-told-apart` where none is probable enough."""
 
 
-def _as_text(moment: object) -> object:
-    """A moment that is no number, which pydantic would read as seconds since 1970; readers of the document may not."""
-    if isinstance(moment, int | float):
-        raise broken_rule("must be a date and time", "write it as in 2026-11-21T12:00:00Z")
-    return moment
-
-
-_Moment = Annotated[AwareDatetime, BeforeValidator(_as_text)]
 _RankCount = Annotated[int, Field(ge=1, le=1_000_000)]
 _Sample = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Seconds = Annotated[float, Field(ge=0)]
 _Rate = Annotated[float, Field(gt=0)]
+_Fraction = Annotated[float, Field(ge=0, le=1)]
 _Name = Annotated[str, Field(max_length=200)]
 
 
@@ -82,16 +84,16 @@ class Measurement(BaseModel):
         ge=1, le=MAX_BYTES, description="Bytes on disk of one rank: the mean over the ranks, rounded."
     )
     total_bytes: int = Field(ge=1, le=MAX_BYTES, description="Bytes on disk of all ranks, moved by one repetition.")
-    seconds: list[_Sample] = Field(
+    seconds: MeasuredList[_Sample] = Field(
         min_length=1, description="Seconds of each repetition, from the common start until the slowest rank is done."
     )
     bytes_per_second: float = Field(
         gt=0, description="Rate in bytes per second: total_bytes over the median of seconds."
     )
-    first_done_seconds: list[_Sample] = Field(
+    first_done_seconds: MeasuredList[_Sample] = Field(
         min_length=1, description="Seconds of each repetition, from the common start until the fastest rank is done."
     )
-    rank_seconds: list[list[_Sample]] = Field(
+    rank_seconds: MeasuredList[MeasuredList[_Sample]] = Field(
         min_length=1,
         description="Seconds of each repetition and in it of each rank, from the common start until that rank is done.",
     )
@@ -100,6 +102,11 @@ class Measurement(BaseModel):
         "not one of storage."
     )
     verified: bool = Field(description="Whether what was restored has the checksums of what was written.")
+    shape: WorkloadShape | None = Field(
+        None,
+        description="How the workload departs from writing one checkpoint and reading it back, with nothing beside. "
+        "Null when it does not.",
+    )
 
     payload_bytes_per_rank: int | None = Field(
         None, ge=1, description="Bytes of tensors asked for per rank. Null when a scenario said what to write."
@@ -113,7 +120,19 @@ class Measurement(BaseModel):
     threads_per_rank: int | None = Field(
         None, ge=1, description="Threads of one rank that move data. Null when not recorded."
     )
-    rank_bytes: list[Annotated[int, Field(ge=0)]] | None = Field(
+    stripe_count: int | None = Field(
+        None,
+        ge=-1,
+        description="Storage targets over which each file was striped, as set for the run; -1 for all. "
+        "Null for the layout of the target directory.",
+    )
+    stripe_bytes: int | None = Field(
+        None,
+        ge=1,
+        description="Bytes of a stripe on one storage target, as set for the run. "
+        "Null for the layout of the target directory.",
+    )
+    rank_bytes: MeasuredList[Annotated[int, Field(ge=0)]] | None = Field(
         None, description="Bytes on disk of each rank. Null when not recorded."
     )
 
@@ -122,10 +141,15 @@ class Measurement(BaseModel):
         description="Seconds of the slowest rank in the first repetition, which does not count. "
         "Null when not recorded.",
     )
-    start_spread_seconds: list[_Seconds] | None = Field(
+    start_spread_seconds: MeasuredList[_Seconds] | None = Field(
         None,
         description="Seconds of each repetition between the first and the last start of a rank. "
         "Null when not recorded.",
+    )
+    clock_error_seconds: _Seconds | None = Field(
+        None,
+        description="Max seconds by which the clock of a node may have been off that of rank 0 at a start; 0 on one "
+        "node. Null when not recorded.",
     )
     phase_seconds: dict[_Name, _Seconds] | None = Field(
         None,
@@ -169,25 +193,82 @@ class Measurement(BaseModel):
         description="Time of the slowest rank over that of the median rank, median of the repetitions. "
         "Null when not recorded.",
     )
-    stragglers: list[_Name] | None = Field(
+    stragglers: MeasuredList[_Name] | None = Field(
         None, description="Ranks that are late beyond the spread of the others. Null when not looked for."
+    )
+
+    request_latency: RequestLatency | None = Field(
+        None, description="How long single requests took, up to the slowest. Null when not recorded."
+    )
+    late_repetitions: MeasuredList[LateRepetition] | None = Field(
+        None,
+        description="Repetitions that took over 1.5 times the median, each with the rank, file and phase that it "
+        "waited for. Null when not looked for.",
+    )
+    rate_changes: MeasuredList[RateChange] | None = Field(
+        None,
+        description="Changes of the rate over the bytes that the run moved, as where a cache fills. "
+        "Null when not looked for.",
+    )
+    sustained_bytes_per_second: _Rate | None = Field(
+        None,
+        description="Rate in bytes per second after the last change, median of the repetitions that had it: what the "
+        "storage keeps up. Null when not looked for.",
+    )
+    is_steady: bool | None = Field(
+        None,
+        description="Whether the rate was kept for long enough at the end, without a trend; if not, a longer run would "
+        "have found another. Null when not judged.",
+    )
+    rates_over_time: RatesOverTime | None = Field(
+        None,
+        description="Bytes per second of each rank over time. Null when not recorded, and with more than 8,192 "
+        "ranks times repetitions, for which a document has no room.",
     )
 
     limited_by: LimitedBy | None = Field(
         None,
-        description="What limited the rate: the storage, the client, or the generator of the payload. "
-        "Null when not judged.",
+        description="What limited the rate: storage, client, network or the generator of the payload; not-told-apart "
+        "when none has a probability of 0.9. Null when not judged.",
+    )
+    limit_probabilities: dict[Suspect, _Fraction] | None = Field(
+        None,
+        description="Probability of each possible limit of the rate, in sum 1. Null when not judged, and when the "
+        "comparison with another engine decided.",
     )
     null_sink_bytes_per_second: _Rate | None = Field(
         None, description="Rate of the same path with writes discarded, in bytes per second. Null when not measured."
     )
-    generator_wait_fraction: Annotated[float, Field(ge=0, le=1)] | None = Field(
+    generator_wait_fraction: _Fraction | None = Field(
         None, description="Fraction of the writing time spent waiting for bytes to write. Null without a generator."
     )
-    client_cpu_fraction: Annotated[float, Field(ge=0, le=1)] | None = Field(
+    client_cpu_fraction: _Fraction | None = Field(
         None,
         description="CPU time of the ranks as a fraction of what the CPUs that they may use have, on the busiest "
         "node. Null when not recorded.",
+    )
+    rank_cpu_seconds: MeasuredList[_Seconds] | None = Field(
+        None, description="CPU seconds of each rank, median of the repetitions. Null when not recorded."
+    )
+    busy_thread_fraction: _Fraction | None = Field(
+        None,
+        description="Fraction of its time in which the busiest thread of the slowest rank ran or waited for a CPU. "
+        "Null when the kernel does not count it.",
+    )
+    run_delay_fraction: _Fraction | None = Field(
+        None,
+        description="Fraction of the time for which the busiest thread of a rank was ready and had no CPU: the worst "
+        "rank. Null when the kernel does not count it.",
+    )
+    throttled_fraction: _Fraction | None = Field(
+        None,
+        description="Fraction of the time in periods in which a control group had used up its CPU time, of the worst "
+        "rank; 0 without a limit. Null when not recorded.",
+    )
+    link_fraction: _Fraction | None = Field(
+        None,
+        description="Fraction of its link's rate that the busiest network adapter of a node carried. "
+        "Null when no adapter says its rate.",
     )
     software_tax_fraction: Annotated[float, Field(lt=1)] | None = Field(
         None,
@@ -207,8 +288,23 @@ class Measurement(BaseModel):
     )
     equivalent_commands: dict[_Name, str] | None = Field(
         None,
-        description="Command lines of fio and other tools that move the same bytes, by tool. Null for object stores.",
+        description="Command lines of fio and other tools that move the same bytes, by tool. Null for object stores "
+        "and several targets.",
     )
+
+    @property
+    def headline_bytes_per_second(self) -> float:
+        """The rate to reckon with: what the storage keeps up, where that is less than it began with."""
+        if self.fall is None or self.sustained_bytes_per_second is None:
+            return self.bytes_per_second
+        return min(self.bytes_per_second, self.sustained_bytes_per_second)
+
+    @property
+    def fall(self) -> RateChange | None:
+        """Where the rate first fell to the one that goes on, as where a cache is full; None where it never did."""
+        low, high = (factor * (self.sustained_bytes_per_second or 0.0) for factor in (1 / CHANGE_RATIO, CHANGE_RATIO))
+        falls = (each for each in self.rate_changes or [] if each.after_bytes_per_second < each.before_bytes_per_second)
+        return next((each for each in falls if low < each.after_bytes_per_second < high), None)
 
     @property
     def is_of_storage(self) -> bool:
@@ -252,10 +348,15 @@ class BenchmarkResult(BaseModel):
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
         description="Id of the run: time of its start and random characters.",
     )
-    started_at: _Moment | None = Field(
+    started_at: Moment | None = Field(
         None, description="Moment at which the run began. Null in documents of older agents."
     )
-    command: list[str] = Field(description="Command line of the run, word by word.")
+    command: MeasuredList[str] = Field(description="Command line of the run, word by word.")
     environment: dict[str, JsonValue] = Field(description="Versions, host, kernel, mount and hardware of each node.")
-    warnings: list[str] = Field(description="What a reader must know before believing the figures.")
-    measurements: list[Measurement] = Field(min_length=1, description="Every operation of every configuration.")
+    warnings: MeasuredList[str] = Field(description="What a reader must know before believing the figures.")
+    corruption: MeasuredList[Corruption] | None = Field(
+        None,
+        description="Data that came back other than it was written, which ended the run as failed. "
+        "Null when there was none.",
+    )
+    measurements: MeasuredList[Measurement] = Field(min_length=1, description="Every operation of every configuration.")

@@ -11,11 +11,14 @@ from sizing.errors import broken_rule
 from sizing.ranges import plausible_range
 from sizing.storage.rates import Direction, RateField, Rates, rates_of
 from sizing.storage.transfer import Numbers
-from sizing.units import BytesPerSecond, Seconds
+from sizing.units import ByteCount, BytesPerSecond, Seconds, percent_text
 
 _COPY = "storage.profile.device_to_host_bytes_per_second"
 _PLANNING = "storage.profile.planning_seconds_per_rank"
 _FilesPerSecond = Annotated[float, Field(ge=1e-3, le=1e12, allow_inf_nan=False)]
+_Contention = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+_Stripes = Annotated[float, Field(ge=1, le=1e6, allow_inf_nan=False)]
+_KneePower = Annotated[float, Field(ge=1, le=64, allow_inf_nan=False)]
 
 
 class MeasuredOn(BaseModel):
@@ -101,8 +104,8 @@ class StorageProfile(BaseModel):
     planning_seconds_per_rank: Seconds | None = Field(
         None,
         description="Seconds that each rank adds to the plan of a save, gathered on one rank as DCP does. "
-        f"Default: {plausible_range(_PLANNING).midpoint:.2g} in fsdp-sharded, {plausible_range(_PLANNING).low:.1g} in "
-        "torch-dist, where each rank plans a share; none in other formats.",
+        f"Default: {percent_text(plausible_range(_PLANNING).midpoint)} of what the format takes without cached plans; "
+        "none in formats without .metadata.",
     )
     read_planning_seconds_per_rank: Seconds | None = Field(
         None, description="Seconds that each rank adds to the plan of a restore. Default: none."
@@ -117,6 +120,73 @@ class StorageProfile(BaseModel):
     )
     fixed_read_seconds: Seconds | None = Field(
         None, description="Seconds that a restore takes whatever its size. Default: none."
+    )
+    writer_write_contention_fraction: _Contention | None = Field(
+        None,
+        description="Fraction of the file system's time of a byte that each further writer adds in saves. "
+        "Default: none.",
+    )
+    node_write_contention_fraction: _Contention | None = Field(
+        None,
+        description="Fraction of the file system's time of a byte that each further node adds in saves. Default: none.",
+    )
+    write_cache_bytes: ByteCount | None = Field(
+        None,
+        description="Bytes of a save that a cache of the storage takes before the rate beyond it limits. "
+        "Default: none.",
+    )
+    beyond_cache_write_bytes_per_second: BytesPerSecond | None = Field(
+        None,
+        description="Max write rate of the whole file system for what its cache does not hold, in bytes per second. "
+        "Default: no limit.",
+    )
+    stripe_write_bytes_per_second: BytesPerSecond | None = Field(
+        None,
+        description="Max write rate of one writer at one storage target of a striped file, in bytes per second. "
+        "Default: no limit.",
+    )
+    write_stripe_count: _Stripes | None = Field(
+        None,
+        description="Storage targets over which each file is striped in saves. Default: stripes do not limit.",
+    )
+    write_knee_power: _KneePower | None = Field(
+        None,
+        description="Power p with which the times t of shared limits combine in saves, (sum of t^p)^(1/p); 1 adds "
+        "them. Default: the slowest hides the others.",
+    )
+    writer_read_contention_fraction: _Contention | None = Field(
+        None,
+        description="Fraction of the file system's time of a byte that each further reader adds in restores. "
+        "Default: none.",
+    )
+    node_read_contention_fraction: _Contention | None = Field(
+        None,
+        description="Fraction of the file system's time of a byte that each further node adds in restores. "
+        "Default: none.",
+    )
+    read_cache_bytes: ByteCount | None = Field(
+        None,
+        description="Bytes of a restore that a cache of the storage takes before the rate beyond it limits. "
+        "Default: none.",
+    )
+    beyond_cache_read_bytes_per_second: BytesPerSecond | None = Field(
+        None,
+        description="Max read rate of the whole file system for what its cache does not hold, in bytes per second. "
+        "Default: no limit.",
+    )
+    stripe_read_bytes_per_second: BytesPerSecond | None = Field(
+        None,
+        description="Max read rate of one reader at one storage target of a striped file, in bytes per second. "
+        "Default: no limit.",
+    )
+    read_stripe_count: _Stripes | None = Field(
+        None,
+        description="Storage targets over which each file is striped in restores. Default: stripes do not limit.",
+    )
+    read_knee_power: _KneePower | None = Field(
+        None,
+        description="Power p with which the times t of shared limits combine in restores, (sum of t^p)^(1/p); 1 "
+        "adds them. Default: the slowest hides the others.",
     )
     measured: MeasuredOn | None = Field(
         None, description="Benchmark run that the rates come from. Default: they were not measured here."
@@ -139,7 +209,7 @@ class StorageProfile(BaseModel):
 
     def rates(self, direction: Direction) -> Rates:
         """What limits saves, or restores: what `storage.terms` calculates with."""
-        return rates_of(self.figures(), direction)
+        return rates_of(vars(self), direction)
 
     def direct(self) -> StorageProfile:
         """The profile for writers and readers that bypass the page cache."""

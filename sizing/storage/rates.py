@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from sizing.storage.transfer import Numbers
 
@@ -36,8 +36,22 @@ RateField = Literal[
     "commit_seconds",
     "fixed_write_seconds",
     "fixed_read_seconds",
+    "writer_write_contention_fraction",
+    "writer_read_contention_fraction",
+    "node_write_contention_fraction",
+    "node_read_contention_fraction",
+    "write_cache_bytes",
+    "read_cache_bytes",
+    "beyond_cache_write_bytes_per_second",
+    "beyond_cache_read_bytes_per_second",
+    "stripe_write_bytes_per_second",
+    "stripe_read_bytes_per_second",
+    "write_stripe_count",
+    "read_stripe_count",
+    "write_knee_power",
+    "read_knee_power",
 ]
-"""The fields of a StorageProfile that hold a rate or a time."""
+"""The fields of a StorageProfile that hold a figure of the transfer model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +73,18 @@ class Rates:
     planning_seconds_per_rank: Numbers | None = None
     commit_seconds: Numbers | None = None
     fixed_seconds: Numbers | None = None
+    writer_contention_fraction: Numbers | None = None
+    node_contention_fraction: Numbers | None = None
+    cache_bytes: Numbers | None = None
+    beyond_cache_bytes_per_second: Numbers | None = None
+    stripe_bytes_per_second: Numbers | None = None
+    stripe_count: Numbers | None = None
+    knee_power: Numbers | None = None
+
+    @property
+    def has_contention(self) -> bool:
+        """Whether further writers or nodes slow down the file system."""
+        return self.writer_contention_fraction is not None or self.node_contention_fraction is not None
 
     @property
     def stream_bytes_per_second(self) -> Numbers | None:
@@ -67,34 +93,50 @@ class Rates:
         return self.writer_bytes_per_second if buffered is None else buffered
 
 
-def rates_of(figures: Mapping[str, Numbers], direction: Direction) -> Rates:
-    """The rates of a direction among figures by their fields in a StorageProfile."""
+_FIELDS: Mapping[Direction, Mapping[str, RateField]] = {
+    "write": {
+        "file_system_bytes_per_second": "write_bytes_per_second",
+        "node_bytes_per_second": "node_write_bytes_per_second",
+        "node_buffered_bytes_per_second": "node_buffered_write_bytes_per_second",
+        "writer_bytes_per_second": "writer_write_bytes_per_second",
+        "writer_buffered_bytes_per_second": "writer_buffered_write_bytes_per_second",
+        "device_to_host_bytes_per_second": "device_to_host_bytes_per_second",
+        "files_per_second": "files_per_second",
+        "file_seconds": "file_write_seconds",
+        "planning_seconds_per_rank": "planning_seconds_per_rank",
+        "commit_seconds": "commit_seconds",
+        "fixed_seconds": "fixed_write_seconds",
+        "writer_contention_fraction": "writer_write_contention_fraction",
+        "node_contention_fraction": "node_write_contention_fraction",
+        "cache_bytes": "write_cache_bytes",
+        "beyond_cache_bytes_per_second": "beyond_cache_write_bytes_per_second",
+        "stripe_bytes_per_second": "stripe_write_bytes_per_second",
+        "stripe_count": "write_stripe_count",
+        "knee_power": "write_knee_power",
+    },
+    "read": {
+        "file_system_bytes_per_second": "read_bytes_per_second",
+        "node_bytes_per_second": "node_read_bytes_per_second",
+        "node_buffered_bytes_per_second": "node_buffered_read_bytes_per_second",
+        "writer_bytes_per_second": "writer_read_bytes_per_second",
+        "writer_buffered_bytes_per_second": "writer_buffered_read_bytes_per_second",
+        "files_per_second": "read_files_per_second",
+        "file_seconds": "file_read_seconds",
+        "planning_seconds_per_rank": "read_planning_seconds_per_rank",
+        "fixed_seconds": "fixed_read_seconds",
+        "writer_contention_fraction": "writer_read_contention_fraction",
+        "node_contention_fraction": "node_read_contention_fraction",
+        "cache_bytes": "read_cache_bytes",
+        "beyond_cache_bytes_per_second": "beyond_cache_read_bytes_per_second",
+        "stripe_bytes_per_second": "stripe_read_bytes_per_second",
+        "stripe_count": "read_stripe_count",
+        "knee_power": "read_knee_power",
+    },
+}
+"""Of a StorageProfile, by those of Rates that they fill in each direction."""
 
-    def of(field: RateField) -> Numbers | None:
-        return figures.get(field)
 
-    if direction == "write":
-        return Rates(
-            file_system_bytes_per_second=of("write_bytes_per_second"),
-            node_bytes_per_second=of("node_write_bytes_per_second"),
-            node_buffered_bytes_per_second=of("node_buffered_write_bytes_per_second"),
-            writer_bytes_per_second=of("writer_write_bytes_per_second"),
-            writer_buffered_bytes_per_second=of("writer_buffered_write_bytes_per_second"),
-            device_to_host_bytes_per_second=of("device_to_host_bytes_per_second"),
-            files_per_second=of("files_per_second"),
-            file_seconds=of("file_write_seconds"),
-            planning_seconds_per_rank=of("planning_seconds_per_rank"),
-            commit_seconds=of("commit_seconds"),
-            fixed_seconds=of("fixed_write_seconds"),
-        )
-    return Rates(
-        file_system_bytes_per_second=of("read_bytes_per_second"),
-        node_bytes_per_second=of("node_read_bytes_per_second"),
-        node_buffered_bytes_per_second=of("node_buffered_read_bytes_per_second"),
-        writer_bytes_per_second=of("writer_read_bytes_per_second"),
-        writer_buffered_bytes_per_second=of("writer_buffered_read_bytes_per_second"),
-        files_per_second=of("read_files_per_second"),
-        file_seconds=of("file_read_seconds"),
-        planning_seconds_per_rank=of("read_planning_seconds_per_rank"),
-        fixed_seconds=of("fixed_read_seconds"),
-    )
+def rates_of(figures: Mapping[str, Any], direction: Direction) -> Rates:
+    """The rates of a direction among figures by their fields in a StorageProfile; what is not there is None."""
+    known = figures.get
+    return Rates(**{name: known(field) for name, field in _FIELDS[direction].items()})

@@ -15,6 +15,8 @@ import numpy as np
 from sizing.storage.rates import Rates
 from sizing.storage.transfer import (
     Numbers,
+    beyond_cache_bytes,
+    contended_bytes,
     file_latency_seconds,
     files_seconds,
     planning_seconds,
@@ -29,15 +31,23 @@ Resource = Literal[
     "node",
     "storage-network",
     "file-system",
+    "stripe",
+    "contention",
+    "write-back-cache",
     "planning",
+    "compression",
     "metadata",
     "per-file",
     "commit",
     "fixed",
 ]
 """What can limit. `writer` is one stream, `page-cache` all buffered streams of a node, `storage-network` the adapters
-of a node where the cluster states them, `metadata` the rate of creating or opening files, `per-file` each file's own
-latency within its stream."""
+of a node where the cluster states them, `stripe` the part of one stream's file that one storage target holds,
+`contention` what further writers and nodes add to the time of the file system
+and is part of it in every answer, `write-back-cache` what drains a full cache of the storage, `compression` what ranks
+pack or unpack, `metadata` the rate of creating or opening files, `per-file` each file's own latency within its
+stream."""
+
 
 Terms = dict[Resource, Numbers]
 
@@ -51,7 +61,11 @@ class Demand:
     of `num_planned_ranks` are gathered before, in `planning_seconds_per_rank` where the storage does not say it, of
     which `stalling_planning_fraction` stops the training in asynchronous saves; `metadata_bytes` go through one stream
     after. Where the adapters of a node are known to carry `node_network_bytes_per_second` at most, that limits whatever
-    the storage does.
+    the storage does. Before it is written, `copied_over_written` times as much is copied from the GPUs, and packing or
+    unpacking it takes `compression_seconds`. The largest stream has `largest_over_mean` times the mean. What lies in
+    host memory or on drives of the node already passes no GPU's link: `linked_over_copied` of all bytes pass it, and
+    `largest_linked_over_copied` x the bytes of the largest stream on the stream with most such bytes.
+    A stream's file is striped over `num_stripes` storage targets; where that is not known, as many as the rates say.
     """
 
     total_bytes: Numbers
@@ -63,6 +77,40 @@ class Demand:
     planning_seconds_per_rank: Numbers = 0.0
     stalling_planning_fraction: Numbers = 1.0
     node_network_bytes_per_second: Numbers | None = None
+    copied_over_written: Numbers = 1.0
+    compression_seconds: Numbers = 0.0
+    largest_over_mean: Numbers = 1.0
+    linked_over_copied: Numbers = 1.0
+    largest_linked_over_copied: Numbers = 1.0
+    num_stripes: Numbers | None = None
+
+    @property
+    def copied_bytes(self) -> Numbers:
+        """Bytes that an asynchronous save copies from the GPUs."""
+        return self.total_bytes * self.copied_over_written
+
+    @property
+    def largest_copied_bytes(self) -> Numbers:
+        """Bytes of the stream with most of them, for which all wait: training goes on when the last copy has ended."""
+        return np.divide(self.copied_bytes, self.num_streams) * self.largest_over_mean
+
+    @property
+    def linked_bytes(self) -> Numbers:
+        """Bytes of the copy that pass the links of the GPUs."""
+        return self.copied_bytes * self.linked_over_copied
+
+    @property
+    def largest_linked_bytes(self) -> Numbers:
+        """Bytes that pass the link of the GPU with most of them."""
+        return self.largest_copied_bytes * self.largest_linked_over_copied
+
+    @property
+    def largest_linked_over_mean(self) -> Numbers:
+        """Bytes over the busiest link over the mean of all; 1 where nothing passes any."""
+        largest, mean = self.largest_over_mean * self.largest_linked_over_copied, self.linked_over_copied
+        if isinstance(mean, float):
+            return largest / mean if mean else 1.0
+        return np.where(np.greater(mean, 0), np.divide(largest, np.where(np.greater(mean, 0), mean, 1.0)), 1.0)
 
     @property
     def network_seconds(self) -> Numbers:
@@ -82,11 +130,60 @@ def shared_terms(rates: Rates, demand: Demand) -> Terms:
         ("storage-network", demand.node_network_bytes_per_second, demand.num_nodes),
         ("file-system", rates.file_system_bytes_per_second, 1),
     )
-    return {
+    terms: Terms = {
         resource: shared_seconds(demand.total_bytes, num_units=num_units, unit_bytes_per_second=rate)
         for resource, rate, num_units in units
         if rate is not None
     }
+    num_stripes = rates.stripe_count if demand.num_stripes is None else demand.num_stripes
+    if rates.stripe_bytes_per_second is not None and num_stripes is not None:
+        terms["stripe"] = shared_seconds(
+            demand.total_bytes,
+            num_units=demand.num_streams * num_stripes,
+            unit_bytes_per_second=rates.stripe_bytes_per_second,
+        )
+    if rates.file_system_bytes_per_second is not None and rates.has_contention:
+        moved = file_system_bytes(rates, demand)
+        terms["file-system"] = shared_seconds(
+            moved, num_units=1, unit_bytes_per_second=rates.file_system_bytes_per_second
+        )
+    if rates.beyond_cache_bytes_per_second is not None:
+        terms["write-back-cache"] = drained_seconds(rates, demand)
+    return terms
+
+
+def file_system_bytes(rates: Rates, demand: Demand) -> Numbers:
+    """Bytes that the file system would move in the same time without contention.
+
+    Source: `transfer.contended_bytes`.
+
+    >>> file_system_bytes(Rates(writer_contention_fraction=0.5), Demand(8.0, 3, 1, 3))
+    np.float64(16.0)
+    """
+    if not rates.has_contention:
+        return demand.total_bytes
+    return contended_bytes(
+        demand.total_bytes,
+        num_streams=demand.num_streams,
+        num_nodes=demand.num_nodes,
+        writer_fraction=0.0 if rates.writer_contention_fraction is None else rates.writer_contention_fraction,
+        node_fraction=0.0 if rates.node_contention_fraction is None else rates.node_contention_fraction,
+    )
+
+
+def drained_seconds(rates: Rates, demand: Demand) -> Numbers:
+    """Time in which the storage drains what its cache does not hold; 0 where it has none.
+
+    Source: `transfer.beyond_cache_bytes`, over the rate beyond the cache.
+
+    >>> float(drained_seconds(Rates(beyond_cache_bytes_per_second=2.0, cache_bytes=4.0), Demand(10.0, 1, 1, 1)))
+    3.0
+    """
+    rate, cache = rates.beyond_cache_bytes_per_second, rates.cache_bytes
+    if rate is None:
+        return 0.0
+    moved = beyond_cache_bytes(demand.total_bytes, cache_bytes=0.0 if cache is None else cache)
+    return shared_seconds(moved, num_units=1, unit_bytes_per_second=rate)
 
 
 def serial_terms(rates: Rates, demand: Demand) -> Terms:
@@ -94,6 +191,7 @@ def serial_terms(rates: Rates, demand: Demand) -> Terms:
     steps: tuple[tuple[Resource, Numbers | None], ...] = (
         ("device-to-host", _copy_seconds(rates, demand)),
         ("planning", _planning_seconds(rates, demand)),
+        ("compression", _compression_seconds(demand)),
         ("metadata", _metadata_seconds(rates, demand)),
         ("per-file", _latency_seconds(rates, demand)),
     )
@@ -120,7 +218,7 @@ def total_seconds(rates: Rates, demands: Sequence[Demand]) -> Numbers:
     seconds = sum(once_terms(rates).values(), start=np.float64(0.0))
     for demand in demands:
         serial = sum(serial_terms(rates, demand).values(), start=np.float64(0.0))
-        seconds = seconds + transfer_seconds(serial, *shared_terms(rates, demand).values())
+        seconds = seconds + transfer_seconds(serial, *shared_terms(rates, demand).values(), knee_power=rates.knee_power)
     return seconds
 
 
@@ -128,13 +226,23 @@ def _copy_seconds(rates: Rates, demand: Demand) -> Numbers | None:
     rate = rates.device_to_host_bytes_per_second
     if rate is None:
         return None
-    return shared_seconds(demand.total_bytes, num_units=demand.num_streams, unit_bytes_per_second=rate)
+    return shared_seconds(demand.linked_bytes, num_units=demand.num_streams, unit_bytes_per_second=rate)
+
+
+def _compression_seconds(demand: Demand) -> Numbers | None:
+    seconds = demand.compression_seconds
+    return seconds if _is_any(seconds) else None
+
+
+def _is_any(value: Numbers) -> bool:
+    """Whether a number, or any of an array, is not 0."""
+    return bool(value if isinstance(value, int | float) else np.any(value))
 
 
 def _planning_seconds(rates: Rates, demand: Demand) -> Numbers | None:
     given = rates.planning_seconds_per_rank
     seconds = demand.planning_seconds_per_rank if given is None else given
-    if not np.any(demand.num_planned_ranks) or (given is None and not np.any(seconds)):
+    if not _is_any(demand.num_planned_ranks) or (given is None and not _is_any(seconds)):
         return None
     return planning_seconds(demand.num_planned_ranks, seconds_per_rank=seconds)
 

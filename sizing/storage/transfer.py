@@ -28,17 +28,70 @@ def shared_seconds(total_bytes: Numbers, *, num_units: Numbers, unit_bytes_per_s
     return np.divide(total_bytes, np.multiply(num_units, unit_bytes_per_second))
 
 
-def transfer_seconds(serial_seconds: Numbers, *shared: Numbers) -> Numbers:
+def contended_bytes(
+    total_bytes: Numbers,
+    *,
+    num_streams: Numbers,
+    num_nodes: Numbers,
+    writer_fraction: Numbers,
+    node_fraction: Numbers,
+) -> Numbers:
+    """Bytes that would take as long without contention: B (1 + a (W - 1) + b (N - 1)).
+
+    Args: `total_bytes` B of `num_streams` W writers on `num_nodes` N nodes; `writer_fraction` a and `node_fraction` b,
+    what each further writer and each further node adds to the time of a byte, as fractions of that of one alone.
+    Source: Gunther 2007, Guerrilla Capacity Planning, section 4.4, the Universal Scalability Law: C(N) = N / (1 +
+    alpha (N - 1) + beta N (N - 1)). Its time of a byte is a unit's (1 - alpha) / N, to which a shared resource's
+    alpha (1 + (beta / alpha) (N - 1)) adds. B / (1 + a n) is alpha = 1.
+
+    >>> float(contended_bytes(1e9, num_streams=11, num_nodes=2, writer_fraction=0.02, node_fraction=0.1)) / 1e9
+    1.3
+    """
+    more_streams, more_nodes = np.maximum(np.subtract(num_streams, 1), 0), np.maximum(np.subtract(num_nodes, 1), 0)
+    return total_bytes * (1.0 + np.multiply(writer_fraction, more_streams) + np.multiply(node_fraction, more_nodes))
+
+
+def beyond_cache_bytes(total_bytes: Numbers, *, cache_bytes: Numbers) -> Numbers:
+    """Bytes that a write-back cache does not hold back: max(0, B - C).
+
+    Args: `total_bytes` B; `cache_bytes` C.
+    Source: definition of a leaky bucket. It drains at rate r while it fills, so a transfer of t seconds cannot end
+    before C + r t >= B: t >= (B - C) / r, one more shared resource.
+
+    >>> float(beyond_cache_bytes(120e9, cache_bytes=100e9))
+    20000000000.0
+    """
+    return np.maximum(np.subtract(total_bytes, cache_bytes), 0.0)
+
+
+def combined_seconds(*shared: Numbers, knee_power: Numbers | None = None) -> Numbers:
+    """Time of what all bytes pass through at once: max t_r, or with a soft knee (sum of t_r^p)^(1/p).
+
+    Args: `shared`, one time per shared resource; `knee_power` p: 1 adds the times, none takes the slowest alone.
+    Source: p-norm between a sum (every byte waits for each resource in turn) and a maximum (perfect overlap).
+
+    >>> float(combined_seconds(3.0, 4.0)), float(combined_seconds(3.0, 4.0, knee_power=2.0))
+    (4.0, 5.0)
+    """
+    slowest: Numbers = functools.reduce(np.maximum, shared)
+    if knee_power is None:
+        return slowest
+    safe = np.where(np.greater(slowest, 0.0), slowest, 1.0)
+    parts = sum((np.power(np.divide(seconds, safe), knee_power) for seconds in shared), start=np.float64(0.0))
+    return slowest * np.power(parts, np.divide(1.0, knee_power))
+
+
+def transfer_seconds(serial_seconds: Numbers, *shared: Numbers, knee_power: Numbers | None = None) -> Numbers:
     """Time of a save or a restore: t = serial + max over shared resources of bytes / rate.
 
-    Args: `serial_seconds` of the steps that nothing overlaps; `shared`, one time per shared resource.
+    Args: `serial_seconds` of the steps that nothing overlaps; `shared`, one time per shared resource; `knee_power`,
+    where the slowest does not hide the others, as `combined_seconds` has it.
     Source: as `shared_seconds`; assumes that the slowest resource hides the others completely.
 
     >>> float(transfer_seconds(2.0, 10.0, 26.5))
     28.5
     """
-    slowest: Numbers = functools.reduce(np.maximum, shared)
-    return serial_seconds + slowest
+    return serial_seconds + combined_seconds(*shared, knee_power=knee_power)
 
 
 def files_seconds(num_files: Numbers, *, files_per_second: Numbers) -> Numbers:

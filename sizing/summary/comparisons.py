@@ -2,32 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 
-from sizing.explore.comparisons.comparison_report import ComparisonReport, Explanation, FigureRow, Step
-from sizing.summary.figure_text import figure_name, figure_text
+from sizing.explore.comparisons.comparison_report import (
+    ComparisonReport,
+    Explanation,
+    FigureRow,
+    InputDifference,
+    Step,
+)
+from sizing.guesses.figures import BYTES
+from sizing.guesses.guess import Guess, Headline
+from sizing.summary.figure_names import figure_name
+from sizing.summary.guesses import MARK, MARK_MEANING, TITLE, headline_range_text, range_text, visible
 from sizing.summary.rows import Grid, Summary
-from sizing.summary.targets import has_missed, target_rows, verdict_on
+from sizing.summary.targets import Lost, has_missed, target_rows, verdict_on, with_refusal
+from sizing.units import figure_text
 
 _ORDER_MATTERS = "Where inputs work together, what each changes depends on the order."
 _MAX_CHANGES = 6
 """Of one input; the others are in the table of all figures."""
+_NUM_GUESSES = 3
+"""Of each scenario, those that move it most, as on the first screen."""
+_WEIGHED_AS = {"checkpoint.total_bytes": BYTES, "capacity.capacity_bytes": BYTES}
+"""Figures that guesses move as far as another one."""
 
 
 def comparison_summary(report: ComparisonReport) -> Summary:
     """Verdicts, the inputs that differ, the figures that follow, and which input made which difference."""
-    verdicts = (f"{name}: {verdict_on(checks)}" for name, checks in zip(report.names, report.targets, strict=True))
+    verdicts = (
+        f"{name}: {with_refusal(because, verdict_on(checks, lost=lost))}"
+        for name, because, checks, lost in zip(
+            report.names, report.cannot_run, report.targets, _lost(report), strict=True
+        )
+    )
     differing = [_inputs(report)] if report.inputs else []
     steps = [_steps(report, explanation) for explanation in report.explanations if report.inputs]
     named = zip(report.names, report.warnings, strict=True)
+    figures = _figures(report)
+    marks = [MARK_MEANING] if any(MARK in cell for row in figures.rows for cell in row) else []
     return Summary(
         headline=f"{report.names[0]} against {', '.join(report.names[1:])}",
         verdict="\n".join(verdicts),
-        misses=any(map(has_missed, report.targets)),
-        grids=(_targets(report), *differing, _figures(report), *steps),
-        remarks=(_ORDER_MATTERS if report.inputs else "The scenarios do not differ.",),
+        misses=any(report.cannot_run) or any(map(has_missed, report.targets)),
+        grids=(_targets(report), *differing, figures, *_guesses(report), *steps),
+        remarks=(*marks, _ORDER_MATTERS if report.inputs else "The scenarios do not differ."),
         warnings=tuple(f"{name}: {warning}" for name, warnings in named for warning in warnings),
     )
+
+
+def _lost(report: ComparisonReport) -> list[Lost | None]:
+    """What the run of each scenario loses."""
+    by_figure = {row.figure: row.values for row in report.figures}
+    goodputs = by_figure["interval.goodput_at_interval_fraction"]
+    return [
+        Lost(1 - goodput, None, "at least " if headline.leaves_out_restore else "")
+        if isinstance(goodput, float)
+        else None
+        for goodput, headline in zip(goodputs, report.headlines, strict=True)
+    ]
 
 
 def _targets(report: ComparisonReport) -> Grid:
@@ -40,26 +73,51 @@ def _targets(report: ComparisonReport) -> Grid:
 
 def _inputs(report: ComparisonReport) -> Grid:
     rows = tuple(
-        (
-            figure_name(difference.field),
-            *("none" if value is None else figure_text(difference.field, value) for value in difference.values),
-        )
-        for difference in report.inputs
+        (figure_name(difference.field), *_inputs_of(difference)) for difference in (*report.inputs, *report.assumed)
     )
     return Grid("Inputs that differ", ("input", *report.names), rows)
 
 
+def _inputs_of(difference: InputDifference) -> Iterator[str]:
+    for value, is_assumed in zip(difference.values, difference.assumed, strict=True):
+        text = "none" if value is None else figure_text(difference.field, value)
+        yield f"{text} (assumed)" if is_assumed else text
+
+
+def _guesses(report: ComparisonReport) -> Iterator[Grid]:
+    """The assumptions that move the compared answers most, and how far they move each."""
+    shown = [visible(guesses, headline) for guesses, headline in zip(report.guesses, report.headlines, strict=True)]
+    first = dict.fromkeys(guess.field for guesses in shown for guess in guesses[:_NUM_GUESSES])
+    if first:
+        rows = tuple(_guess_row(field, shown, report.headlines) for field in first)
+        yield Grid(TITLE, ("nobody stated", "may be", *report.names), rows)
+
+
+def _guess_row(field: str, shown: Sequence[Sequence[Guess]], headlines: Sequence[Headline]) -> tuple[str, ...]:
+    of_each = [next((guess for guess in guesses if guess.field == field), None) for guesses in shown]
+    may_be = "; ".join(dict.fromkeys(range_text(guess) for guess in of_each if guess))
+    moved = (
+        headline_range_text(guess, headline) if guess else "given, or without effect"
+        for guess, headline in zip(of_each, headlines, strict=True)
+    )
+    return (figure_name(field), may_be, *moved)
+
+
 def _figures(report: ComparisonReport) -> Grid:
     known = [row for row in report.figures if any(value is not None for value in row.values)]
-    rows = tuple((figure_name(row.figure), *_values(row)) for row in known)
+    moved = [{path for guess in guesses for path in guess.moves} for guesses in report.guesses]
+    rows = tuple((figure_name(row.figure), *_values(row, moved)) for row in known)
     differing = frozenset(place for place, row in enumerate(known) if row.differs)
     return Grid("Figures", ("figure", *report.names), rows, differing)
 
 
-def _values(row: FigureRow) -> Iterator[str]:
+def _values(row: FigureRow, moved: Sequence[Container[str]]) -> Iterator[str]:
+    """The figures of a row, with the mark of those that rest on a guess with a wide swing."""
+    path = _WEIGHED_AS.get(row.figure, row.figure)
     for place, (value, ratio) in enumerate(zip(row.values, row.ratios, strict=True)):
         relative = "" if place == 0 or ratio is None else f" ({ratio:.3g} x)"
-        yield figure_text(row.figure, value) + relative.replace(" (1 x)", "")
+        mark = MARK if value is not None and path in moved[place] else ""
+        yield mark + figure_text(row.figure, value) + relative.replace(" (1 x)", "")
 
 
 def _steps(report: ComparisonReport, explanation: Explanation) -> Grid:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from sizing.report import SizingReport
-from sizing.summary.guesses import guess_sentences
+from sizing.summary.guesses import guess_sentences, mark_meaning
 from sizing.summary.headline import headline
-from sizing.summary.key_figures import key_figures
+from sizing.summary.key_figures import SHOWN, key_figures
 from sizing.summary.rows import Row
-from sizing.summary.targets import has_missed, remedies, verdict
+from sizing.summary.targets import has_missed, is_weak, lost_by, remedies, verdict
 
 NUM_GUESSES = 3
 """On the first screen, those that move the answer most; the tables have all of them."""
@@ -21,22 +21,30 @@ class FirstScreen(NamedTuple):
     headline: str
     verdict: str
     misses: bool
-    """Whether a target is missed: the verdict then stands out."""
+    """Whether the layout cannot run or a target is missed: the verdict then stands out."""
     remedies: tuple[str, ...]
     figures: tuple[Row, ...]
     warnings: tuple[str, ...]
+    is_weak: bool = False
+    """Whether no target is missed, and yet the verdict is less than that all are met: it is then marked."""
+    mark_meaning: str = ""
+    """What the mark of a figure means; empty where none has one."""
     guesses: tuple[str, ...] = ()
     """The guesses that move the answer most, as sentences."""
 
 
 def first_screen(report: SizingReport) -> FirstScreen:
     """The first screen of a report."""
+    lost, figures = lost_by(report.shares, report.interval), tuple(key_figures(report))
+    cannot_run = report.training.cannot_run
     return FirstScreen(
         headline=headline(report),
         verdict=verdict(report),
-        misses=has_missed(report.targets),
+        misses=cannot_run is not None or has_missed(report.targets),
+        is_weak=is_weak(report.targets, lost),
         remedies=tuple(remedies(report)),
-        figures=tuple(key_figures(report)),
-        warnings=tuple(report.warnings),
+        figures=figures,
+        mark_meaning=mark_meaning(report, figures, SHOWN),
+        warnings=tuple(each for each in report.warnings if cannot_run is None or not each.startswith(cannot_run)),
         guesses=tuple(guess_sentences(report, NUM_GUESSES)),
     )

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 
-from sizing.layout.ranks import RankFile
+from sizing.layout.ranks import RankClass, RankFile
 from sizing.report import SizingReport
+from sizing.run.capacity_over_time import CapacityAt
 from sizing.run.tier import ARCHIVE
 from sizing.run.tiers.rows import TierRow
 from sizing.storage.limits import Limit
 from sizing.summary.guesses import guess_grid
 from sizing.summary.rows import UNKNOWN, Grid
 from sizing.units import bytes_text, decimal_bytes_text, percent_text, rate_text, seconds_text
+
+_MAX_RANK_CLASSES = 24
+"""Rows that fit on one screen: of more, each line tells the ranks of some stages together."""
 
 
 def grids(report: SizingReport) -> list[Grid]:
@@ -22,6 +27,8 @@ def grids(report: SizingReport) -> list[Grid]:
         made.append(_limits("What limits the write", report.write.limits))
     if report.restore.limits:
         made.append(_limits("What limits the restore", report.restore.limits))
+    if report.capacity_over_time and report.capacity.growth_bytes_per_day:
+        made.append(capacity_grid(report.capacity_over_time))
     if report.guesses:
         made.append(guess_grid(report))
     return made
@@ -43,8 +50,36 @@ def rank_classes(report: SizingReport) -> Grid:
                 ", ".join(_file_text(file) for file in rank_class.files),
             )
             for rank_class in report.layout.rank_classes
-        ),
+        )
+        if len(report.layout.rank_classes) <= _MAX_RANK_CLASSES
+        else tuple(_stages_row(some) for _, some in groupby(report.layout.rank_classes, key=lambda each: each.stages)),
     )
+
+
+def capacity_grid(over_time: Sequence[CapacityAt]) -> Grid:
+    """What must fit from day to day."""
+    rows = (
+        (
+            seconds_text(at.at_seconds),
+            f"{at.num_checkpoints:,}",
+            decimal_bytes_text(at.checkpoints_bytes),
+            decimal_bytes_text(at.kept_weights_bytes),
+            decimal_bytes_text(at.usable_bytes),
+        )
+        for at in over_time
+    )
+    columns = ("after", "checkpoints", "of them", "kept weights", "usable to hold all")
+    return Grid("Capacity over time", columns, tuple(rows))
+
+
+def _stages_row(classes: Iterable[RankClass]) -> tuple[str, ...]:
+    """All ranks of some stages together, from the one that writes least to the one that writes most."""
+    some = list(classes)
+    least, most = (pick(each.bytes_per_rank for each in some) for pick in (min, max))
+    num_kinds = f"{len(some)} kinds"
+    written = f"{bytes_text(least)} to {bytes_text(most)}"
+    num_ranks = sum(each.num_ranks for each in some)
+    return some[0].stages, num_kinds, "all", f"{num_ranks:,}", str(some[0].num_layers), written, some[0].files[0].name
 
 
 def _tiers(rows: Iterable[TierRow]) -> Grid:

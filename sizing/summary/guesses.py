@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 
-from sizing.guesses.figures import HEADLINES
-from sizing.guesses.guess import Guess, InputSwing, Swing
+from sizing.guesses.figures import headline_words
+from sizing.guesses.guess import WIDE_FRACTION, Guess, Headline, InputSwing, Swing
 from sizing.report import SizingReport
-from sizing.summary.figure_text import figure_name, figure_text, figure_words
+from sizing.summary.figure_names import figure_name, figure_words
 from sizing.summary.rows import Grid, Row
+from sizing.units import figure_text, percent_text
 
+MARK = "~"
+MARK_MEANING = f"{MARK} moves by more than {percent_text(WIDE_FRACTION)} with what is assumed"
+_MAX_NAMES = 5
+"""Of guesses, in one line."""
 TITLE = "These guesses move your answer"
 
 
 def top_guesses(report: SizingReport, num: int) -> list[Row]:
     """The assumptions that move the headline most: the input, its range, and what the headline becomes."""
-    return [_row(guess, report) for guess in report.guesses[:num]]
+    return [_row(guess, report) for guess in visible_guesses(report)[:num]]
+
+
+def visible_guesses(report: SizingReport) -> list[Guess]:
+    """Those with a swing that shows in the digits of the headline."""
+    return visible(report.guesses, report.headline)
+
+
+def visible(guesses: Iterable[Guess], headline: Headline) -> list[Guess]:
+    """The same of some guesses."""
+    return [guess for guess in guesses if len(set(_end_headlines(guess, headline.figure, headline.value))) > 1]
 
 
 def guess_rows(report: SizingReport) -> list[Row]:
@@ -40,25 +55,52 @@ def guess_grid(report: SizingReport) -> Grid:
         ("input", "assumed", "may be", "source"),
         tuple(
             (figure_name(each.field), _text(each, each.assumed), range_text(each), each.source)
-            for each in report.guesses
+            for each in visible_guesses(report)
         ),
     )
 
 
 def marked(report: SizingReport, figure: str, meaning: str) -> str:
     """The meaning of a figure, with a mark where it rests on a guess with a wide swing: the first of them by name."""
-    wide = [guess for guess in report.guesses if figure in guess.moves]
+    wide = _wide(report, figure)
     if not wide:
         return meaning
-    more = f", and {len(wide) - 1} more" if len(wide) > 1 else ""
-    return f"{meaning} (guess: {figure_words(wide[0].field)} {_guessed_text(wide[0])}{more})".strip()
+    return f"{meaning} (guess: {figure_words(wide[0].field)} {_guessed_text(wide[0])}{_and_more(wide)})".strip()
+
+
+def roughly(report: SizingReport, row: Row, *figures: str) -> Row:
+    """A row of the first screen, its figure with a mark where it rests on a guess with a wide swing.
+
+    `figures` are the paths in the report of what it shows. What the mark means is said once: `mark_meaning`.
+    """
+    is_wide = any(_wide(report, figure) for figure in figures)
+    return row._replace(figure=f"{MARK}{row.figure}") if is_wide else row
+
+
+def mark_meaning(report: SizingReport, rows: Iterable[Row], figures: Container[str]) -> str:
+    """What the mark of some rows means, with the guesses that move their `figures` so far; empty where none has it."""
+    if not any(MARK in row.figure for row in rows):
+        return ""
+    names = [figure_words(guess.field) for guess in report.guesses if any(path in figures for path in guess.moves)]
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    named = ", ".join(names[:_MAX_NAMES])
+    return f"{MARK_MEANING}: {named}{more}"
+
+
+def _wide(report: SizingReport, figure: str) -> list[Guess]:
+    """The guesses that move a figure widely, the largest swing of the headline first."""
+    return [guess for guess in report.guesses if figure in guess.moves]
+
+
+def _and_more(guesses: Sequence[Guess]) -> str:
+    return f", and {len(guesses) - 1} more" if len(guesses) > 1 else ""
 
 
 def swing_rows(swings: Sequence[InputSwing], headline: str) -> list[tuple[str, ...]]:
-    """What was given, over what it was varied, and what the headline becomes: a row for each input."""
+    """What was given, over what it was varied, what the headline becomes, and why so far: a row for each input."""
     names = input_words([swing.field for swing in swings])
     return [
-        (name, _text(swing, swing.given), range_text(swing), _becomes_text(swing, headline))
+        (name, _text(swing, swing.given), range_text(swing), _becomes_text(swing, headline), swing.source)
         for name, swing in zip(names, swings, strict=True)
     ]
 
@@ -84,9 +126,9 @@ def range_text(swing: Swing) -> str:
     return f"{low} {'to' if _is_number(swing.low) else 'or'} {high}"
 
 
-def headline_range_text(swing: Swing, headline: str) -> str:
+def headline_range_text(swing: Swing, headline: Headline) -> str:
     """What the headline becomes at the ends of a range."""
-    return f"{HEADLINES[headline]} {_becomes_text(swing, headline)}"
+    return f"{headline_words(headline)} {_becomes_text(swing, headline.figure)}"
 
 
 def _guessed_text(guess: Guess) -> str:
@@ -95,7 +137,7 @@ def _guessed_text(guess: Guess) -> str:
 
 
 def _row(guess: Guess, report: SizingReport) -> Row:
-    becomes = headline_range_text(guess, report.headline.figure)
+    becomes = headline_range_text(guess, report.headline)
     return Row(figure_words(guess.field), range_text(guess), f"{becomes}, assumed {_text(guess, guess.assumed)}")
 
 
@@ -104,8 +146,13 @@ def _is_number(value: object) -> bool:
 
 
 def _becomes_text(swing: Swing, headline: str) -> str:
-    low, high = (figure_text(headline, end) for end in (swing.headline_low, swing.headline_high))
-    return f"{low} to {high}"
+    low, high = _end_headlines(swing, headline)
+    return f"stays {low}" if low == high else f"{low} to {high}"
+
+
+def _end_headlines(swing: Swing, headline: str, *beside: float) -> list[str]:
+    """The headline at both ends, and other values of it, as they are shown."""
+    return [figure_text(headline, value) for value in (swing.headline_low, swing.headline_high, *beside)]
 
 
 def _text(swing: Swing, value: object) -> str:

@@ -10,5 +10,6 @@ def headline(report: SizingReport) -> str:
     """What is trained, on what."""
     layout, size = report.layout, f"{report.model.num_parameters:,} parameters"
     found = "".join(f"; {row.value_text}, found" for row in report.assumptions if row.field == "parallelism")
-    name = "" if report.model.name == size else f"{report.model.name}: "
-    return f"{name}{size} on {counted_text(layout.num_gpus, 'GPU')} ({layout.num_nodes:,} x {layout.node}{found})"
+    name = report.model.name
+    model = name if name.startswith(size) else f"{name}: {size}"
+    return f"{model} on {counted_text(layout.num_gpus, 'GPU')} ({layout.num_nodes:,} x {layout.node}{found})"

@@ -17,8 +17,9 @@ def report_html(report: SizingReport) -> str:
 def _parts(report: SizingReport) -> Iterator[str]:
     screen = first_screen(report)
     yield f"<h3>{escape(screen.headline)}</h3><p><b>{escape(screen.verdict)}</b></p>"
-    yield _list("What would meet the missed targets", screen.remedies)
+    yield _list("What to do", screen.remedies)
     yield _table(screen.figures)
+    yield f"<p>{escape(screen.mark_meaning)}</p>" if screen.mark_meaning else ""
     yield _list("These guesses move the answer", screen.guesses)
     yield _list("Before you rely on it", screen.warnings)
     yield "<details><summary>All figures</summary>"

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from sizing.explore.layouts.layouts_report import FoundLayout, LayoutsReport
+from sizing.explore.layouts.layouts_request import OBJECTIVES_OF_TIME
+from sizing.explore.layouts.offloads import offload_text
+from sizing.layout.degrees import degrees_text
 from sizing.summary.rows import Grid, Summary
 from sizing.units import counted_text, decimal_bytes_text, percent_text, rate_text, seconds_text
 
@@ -44,11 +47,18 @@ def _cells(layout: FoundLayout, report: LayoutsReport) -> Iterator[tuple[str, st
     degrees = layout.parallelism
     for name in ("tensor", "pipeline", "context", "data", "expert"):
         yield name, f"{getattr(degrees, name):,}"
+    yield "expert tensor", _known(degrees.expert_tensor, "{:,}".format)
+    yield "virtual stages", f"{degrees.virtual_pipeline:,}"
+    yield "micro-batch", _known(layout.micro_batch_size, "{:,}".format)
     yield "ZeRO", _known(degrees.zero_stage, str)
     yield "shard group", _known(degrees.shard_group, "{:,}".format)
     yield "recomputation", layout.recomputation or "-"
+    yield "recomputed layers", _known(layout.recomputed_layers, "{:,}".format)
+    yield "off the GPU", "-" if layout.offload is None else offload_text(layout.offload)
     yield "GPU memory", decimal_bytes_text(layout.gpu_bytes)
     yield "used", percent_text(layout.gpu_bytes / report.gpu_memory_bytes)
+    if report.objective in OBJECTIVES_OF_TIME:
+        yield from _times(layout)
     yield "bubble", _known(layout.bubble_fraction, percent_text)
     yield "writers", f"{layout.num_writers:,}"
     yield "writing nodes", f"{layout.num_writing_nodes:,}"
@@ -58,6 +68,13 @@ def _cells(layout: FoundLayout, report: LayoutsReport) -> Iterator[tuple[str, st
     yield "stall", _known(layout.stall_seconds, seconds_text)
     yield "restore", _known(layout.restore_seconds, seconds_text)
     yield "min write bandwidth", _known(layout.required_write_bytes_per_second, rate_text)
+
+
+def _times(layout: FoundLayout) -> Iterator[tuple[str, str]]:
+    yield "step", _known(layout.step_seconds, seconds_text)
+    yield "tokens/s", _known(layout.tokens_per_second, "{:,.0f}".format)
+    yield "MFU", _known(layout.mfu_fraction, percent_text)
+    yield "tokens/s left", _known(layout.effective_tokens_per_second, "{:,.0f}".format)
 
 
 def _known(value: _Number | None, text: Callable[[_Number], str]) -> str:
@@ -70,6 +87,13 @@ def _notes(report: LayoutsReport, rows: list[dict[str, str]], differing: list[st
     ]
     if same:
         yield f"The same in all of them: {', '.join(same)}."
+    for near in report.nearly_fitting:
+        recomputed = f", recomputation {near.recomputation}" if near.recomputation else ""
+        yield (
+            f"Nearly fits: {degrees_text(near.parallelism)}, micro-batch {near.micro_batch_size}{recomputed}: "
+            f"{_known(near.step_seconds, seconds_text)} a step, lacks {decimal_bytes_text(near.missing_bytes)}. "
+            f"It fits with {near.change}."
+        )
     tried = counted_text(report.num_candidates, "combination")
     yield (
         f"{tried} of degrees tried: {report.num_refused:,} not allowed by the model or the batch, "

@@ -6,7 +6,7 @@ import re
 
 from sizing.provenance import Runs
 from sizing.report import SizingReport
-from sizing.summary.figure_text import figure_name
+from sizing.summary.figure_names import figure_name
 from sizing.summary.rows import Grid
 from sizing.units import percent_text
 
@@ -25,7 +25,7 @@ def origins(report: SizingReport) -> Grid:
             (
                 ", ".join(figure_name(name) if name else "others" for name in found.figures),
                 found.kind,
-                _source_text(found.source),
+                source_text(found.source),
                 _runs_text(found.runs),
             )
             for found in report.provenance
@@ -33,7 +33,7 @@ def origins(report: SizingReport) -> Grid:
     )
 
 
-def _source_text(source: str) -> str:
+def source_text(source: str) -> str:
     """The source; one that is an input of the scenario, by its name in words."""
     return figure_name(source) if _INPUT.fullmatch(source) else source
 

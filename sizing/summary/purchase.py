@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sizing.guesses.figures import BYTES, LOST
 from sizing.report import SizingReport
 from sizing.run.costs import Cost
 from sizing.run.requirements.remedies import rates_text
@@ -11,7 +12,7 @@ from sizing.run.retention import Capacity
 from sizing.summary.guesses import marked
 from sizing.summary.rows import UNKNOWN, Row
 from sizing.summary.targets import met_together
-from sizing.units import bytes_text, decimal_bytes_text, percent_text, rate_text, seconds_text
+from sizing.units import bytes_text, decimal_bytes_text, min_rate_text, percent_text, seconds_text
 
 _NO_CENTS = 1000
 """Amounts from which on cents say nothing."""
@@ -20,22 +21,29 @@ _NO_CENTS = 1000
 def required_rows(report: SizingReport) -> Iterator[Row]:
     """Rates and capacity for the targets, and their price."""
     if report.needed_together:
-        yield Row("together", "", f"{rates_text(report.needed_together)}: {met_together(report)}")
+        yield Row(
+            "together", "", f"{rates_text(report.needed_together)}: {met_together(report.targets_beyond_storage)}"
+        )
     required, capacity = report.required, report.capacity
     if required.write_bytes_per_second is not None and required.write_per_node_bytes_per_second is not None:
-        per_node = rate_text(required.write_per_node_bytes_per_second)
+        per_node = min_rate_text(required.write_per_node_bytes_per_second)
         yield Row(
             "min write bandwidth",
-            rate_text(required.write_bytes_per_second),
-            f"for {target_text(report)}; {per_node} per writing node",
+            min_rate_text(required.write_bytes_per_second),
+            marked(
+                report,
+                "required.write_bytes_per_second",
+                f"for {target_text(report)}; {per_node} per writing node",
+            ),
         )
     if required.device_to_host_bytes_per_second is not None:
-        copy = rate_text(required.device_to_host_bytes_per_second)
+        copy = min_rate_text(required.device_to_host_bytes_per_second)
         yield Row("min GPU-to-host", copy, "per GPU, for the max stall of the targets")
     if required.restore_bytes_per_second is not None:
         recovery = next(check.wanted for check in report.targets if check.target == "recovery_seconds")
-        meaning = f"for max recovery (RTO) {seconds_text(recovery)}"
-        yield Row("min read bandwidth", rate_text(required.restore_bytes_per_second), meaning)
+        needed_for = f"for max recovery (RTO) {seconds_text(recovery)}"
+        meaning = marked(report, "required.restore_bytes_per_second", needed_for)
+        yield Row("min read bandwidth", min_rate_text(required.restore_bytes_per_second), meaning)
     held = marked(report, "checkpoint.written_bytes", _capacity_text(capacity))
     yield Row("min capacity", bytes_text(capacity.capacity_bytes), held)
     if capacity.raw_bytes != capacity.capacity_bytes:
@@ -46,24 +54,50 @@ def required_rows(report: SizingReport) -> Iterator[Row]:
         yield Row(
             "cost",
             UNKNOWN if total is None else amount_text(total),
-            f"{cost_text(report.cost)}, in the currency of the prices",
+            marked(report, priced_figure(report.cost), f"{cost_text(report.cost)}, in the currency of the prices"),
         )
 
 
 def cost_text(cost: Cost) -> str:
-    """What the cost is made of."""
-    parts = {"capacity": cost.capacity, "bandwidth": cost.bandwidth, "lost GPU time": cost.lost_gpu_time}
-    known = ", ".join(f"{name} {amount_text(amount)}" for name, amount in parts.items() if amount is not None)
-    return known or "no priced figure is known"
+    """What the cost is made of: the parts in cents where the sum of them is."""
+    parts = {
+        "capacity": cost.capacity,
+        "bandwidth": cost.bandwidth,
+        "tiers": cost.tiers,
+        "lost GPU time": cost.lost_gpu_time,
+    }
+    known = {name: amount for name, amount in parts.items() if amount is not None}
+    total = sum(known.values())
+    texts = (f"{name} {amount_text(amount, of=total)}" for name, amount in known.items())
+    return ", ".join(texts) or "no priced figure is known"
 
 
-def amount_text(amount: float) -> str:
-    """An amount of money: cents where they count.
+def priced_figure(cost: Cost) -> str:
+    """The figure that decides the largest part of the cost, by its path in the report: lost time, or bytes."""
+    return LOST if (cost.lost_gpu_time or 0.0) >= max(cost.capacity or 0.0, cost.bandwidth or 0.0) else BYTES
 
-    >>> amount_text(2272.78), amount_text(9.5)
-    ('2,273', '9.50')
+
+def amount_text(amount: float, *, of: float = 0.0) -> str:
+    """An amount of money: cents where they count, in itself and in the sum that it is a part `of`.
+
+    >>> amount_text(2272.78), amount_text(9.5), amount_text(9.5, of=2282.28)
+    ('2,273', '9.50', '10')
     """
-    return f"{amount:,.0f}" if amount >= _NO_CENTS else f"{amount:,.2f}"
+    return f"{amount:,.0f}" if max(amount, of) >= _NO_CENTS else f"{amount:,.2f}"
+
+
+_SIGNS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥"}
+"""Of currencies whose sign stands before the amount in English, as in ISO 4217 and CLDR."""
+
+
+def money_text(amount: float, currency: str) -> str:
+    """An amount with its currency: behind the sign where the currency has one or is one, else before its code.
+
+    >>> money_text(2272.78, "USD"), money_text(9.5, "€"), money_text(2272.78, "CHF")
+    ('$2,273', '€9.50', '2,273 CHF')
+    """
+    sign = _SIGNS.get(currency.upper(), currency if currency in _SIGNS.values() else "")
+    return f"{sign}{amount_text(amount)}" if sign else f"{amount_text(amount)} {currency}"
 
 
 def target_text(report: SizingReport) -> str:
@@ -82,6 +116,10 @@ def target_text(report: SizingReport) -> str:
 def _capacity_text(capacity: Capacity) -> str:
     further = decimal_bytes_text(capacity.further_checkpoint_bytes)
     kept = f"{capacity.num_checkpoints} checkpoints, with the one being written; each further one kept +{further}"
+    if capacity.num_needed_checkpoints:
+        kept += f"; up to {capacity.num_needed_checkpoints} older ones that they need"
+    if capacity.exported_bytes:
+        kept += f"; {decimal_bytes_text(capacity.exported_bytes)} of exports"
     if not capacity.growth_bytes_per_day:
         return kept
     weights, growth = decimal_bytes_text(capacity.kept_weights_bytes), decimal_bytes_text(capacity.growth_bytes_per_day)

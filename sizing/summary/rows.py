@@ -33,6 +33,8 @@ class Grid(NamedTuple):
     """The rows that stand out, counted from 0."""
     is_figures: bool = False
     """Whether all cells are figures: they stand to the right, and are not wrapped."""
+    leads: bool = False
+    """Whether it is part of the answer: on a page it stands before what a reader must know, and before charts."""
 
 
 class Summary(NamedTuple):

@@ -9,7 +9,7 @@ from sizing.run.goodput.interval import Interval
 from sizing.run.goodput.shares import Shares
 from sizing.summary.guesses import marked
 from sizing.summary.rows import UNKNOWN, Row
-from sizing.units import percent_text, seconds_text
+from sizing.units import percent_text, seconds_text, share_of_interval_text
 
 _MARKED_BY = (
     "interval.lost_at_interval_fraction",
@@ -31,7 +31,7 @@ def cost_rows(report: SizingReport) -> Iterator[Row]:
         target = percent_text(overhead.max_overhead_fraction)
         yield Row(
             "overhead",
-            percent_text(overhead.fraction),
+            share_of_interval_text(overhead.fraction),
             marked(
                 report,
                 "overhead.fraction",
@@ -60,9 +60,10 @@ def _marked_share_rows(report: SizingReport) -> Iterator[Row]:
 
 def share_rows(shares: Shares, interval: Interval) -> Iterator[Row]:
     """Where all of the wall time goes: four shares that add to 100 %."""
+    is_bound = interval.leaves_out_restore
     recovery, mtbf = seconds_text(interval.recovery_seconds or 0.0), seconds_text(interval.mtbf_seconds or 0.0)
     meanings = (
-        "of the wall time is useful work (ETTR)",
+        "of the wall time is useful work (ETTR)" + ("; at most, as the restore is left out" if is_bound else ""),
         "stalled by saves that complete",
         f"work lost to failures (RPO), one failure every {mtbf}",
         f"{recovery} per failure until training goes on (RTO)",
@@ -76,4 +77,5 @@ def _best_text(report: SizingReport) -> str:
         return "with each tier at its best interval"
     interval = report.interval
     period, compute = interval.optimal_period_seconds or 0.0, interval.optimal_seconds or 0.0
-    return f"one checkpoint every {seconds_text(period)} ({seconds_text(compute)} of compute between saves)"
+    every = f"one checkpoint every {seconds_text(period)} ({seconds_text(compute)} of compute between saves)"
+    return marked(report, "interval.optimal_period_seconds", every)

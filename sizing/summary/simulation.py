@@ -24,10 +24,11 @@ def _goodput(report: SimulationReport) -> Grid:
     error = f"+- {100 * report.standard_error_fraction:.4f} % standard error"
     away = f"differs by {abs(report.difference_in_standard_errors):.1f} standard errors"
     low, high = percent_text(report.p5_goodput_fraction), percent_text(report.p95_goodput_fraction)
+    most = "at most " if report.leaves_out_restore else ""
     rows = (
-        ("goodput, simulated", _percent(report.goodput_fraction), error),
-        ("goodput, formula", _percent(report.formula_goodput_fraction), away),
-        ("median run", _percent(report.p50_goodput_fraction), f"90 % of the runs between {low} and {high}"),
+        ("goodput, simulated", f"{most}{_percent(report.goodput_fraction)}", error),
+        ("goodput, formula", f"{most}{_percent(report.formula_goodput_fraction)}", away),
+        ("median run", f"{most}{_percent(report.p50_goodput_fraction)}", f"90 % of the runs between {low} and {high}"),
     )
     return Grid("Goodput", (), rows)
 

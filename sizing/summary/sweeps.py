@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from sizing.explore.sweeps.sweep_report import SweepReport
-from sizing.summary.figure_text import figure_name, figure_text
+from sizing.summary.figure_names import figure_name
 from sizing.summary.rows import Grid, Summary
-from sizing.units import counted_text
+from sizing.units import counted_text, figure_text
 
 MAX_SHOWN = 40
 """About a screen; CSV and JSON have the others."""
@@ -19,15 +19,23 @@ def sweep_summary(report: SweepReport) -> Summary:
     places = list(range(len(report.rows)) if report.front is None else report.front)
     shown = [report.rows[place] for place in places[:MAX_SHOWN]]
     differing = [place for place in range(len(report.columns)) if len({str(row[place]) for row in shown}) > 1]
+    same = [place for place in range(len(report.columns)) if place not in differing] if len(shown) > 1 else []
     kind = "row" if report.front is None else "best row"
-    rows = tuple(tuple(figure_text(report.columns[place], row[place]) for place in differing) for row in shown)
-    headings = tuple(_heading(report.columns[place]) for place in differing)
     return Summary(
         headline=f"{counted_text(len(places), kind)} of {report.num_rows:,}",
-        grids=(Grid("", headings, rows, is_figures=True),) if differing else (),
-        remarks=tuple(_notes(report, places, shown, differing)),
+        grids=tuple(_grids(report.columns, shown, differing)),
+        remarks=tuple(_notes(report, places, [f"{name} {text}" for name, text in _known(report.columns, shown, same)])),
         warnings=tuple(report.warnings),
     )
+
+
+def _grids(columns: Sequence[str], shown: Sequence[Sequence[Any]], differing: Sequence[int]) -> Iterator[Grid]:
+    """A line for each row, a column for each figure that differs; of one row alone a line for each figure."""
+    if len(shown) == 1:
+        yield Grid("", (), tuple(_known(columns, shown, range(len(columns)))))
+    elif differing:
+        rows = tuple(tuple(figure_text(columns[place], row[place]) for place in differing) for row in shown)
+        yield Grid("", tuple(_heading(columns[place]) for place in differing), rows, is_figures=True)
 
 
 def _heading(column: str) -> str:
@@ -35,22 +43,20 @@ def _heading(column: str) -> str:
     return figure_name(column).replace(": ", "\n")
 
 
-def _notes(
-    report: SweepReport, places: Sequence[int], shown: Sequence[Sequence[Any]], differing: Sequence[int]
-) -> Iterator[str]:
+def _notes(report: SweepReport, places: Sequence[int], same: Sequence[str]) -> Iterator[str]:
     if report.front is not None:
         yield f"Pareto front: no other row is better in {' and '.join(report.objectives)} together."
-    same = list(_same(report.columns, shown, differing))
     if same:
         yield f"The same in all of them: {', '.join(same)}."
-    if len(shown) < len(places):
-        yield f"{len(places) - len(shown):,} more rows: --csv or --json prints all."
+    if len(places) > MAX_SHOWN:
+        yield f"{len(places) - MAX_SHOWN:,} more rows: --csv or --json prints all."
     if report.num_refused_rows:
         yield f"{report.num_refused_rows:,} rows have no answer. Reason of the first: {report.refused[0].problem}"
 
 
-def _same(columns: Sequence[str], shown: Sequence[Sequence[Any]], differing: Sequence[int]) -> Iterator[str]:
-    """The figures that all rows have alike, as far as they are known."""
-    for place, value in enumerate(shown[0] if shown else ()):
-        if place not in differing and value is not None:
-            yield f"{figure_name(columns[place])} {figure_text(columns[place], value)}"
+def _known(columns: Sequence[str], shown: Sequence[Sequence[Any]], places: Iterable[int]) -> Iterator[tuple[str, str]]:
+    """Names and texts of figures of the first row, as far as they are known."""
+    for place in places:
+        value = shown[0][place]
+        if value is not None:
+            yield figure_name(columns[place]), figure_text(columns[place], value)

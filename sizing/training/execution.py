@@ -9,10 +9,13 @@ from sizing.errors import InvalidInput
 from sizing.layout import Parallelism
 from sizing.provenance import Assumption
 from sizing.state import Training
-from sizing.state.training import Recomputation, Schedule
-from sizing.training.schedules import bubble_fraction, in_flight_microbatches, max_held_chunks
+from sizing.state.training import Attention, Loss, Recomputation, Schedule
+from sizing.training.schedules.base import Pipeline, PipelineSchedule
+from sizing.training.schedules.registry import SCHEDULES, default_schedule
 
 DEFAULT_RECOMPUTATION: Recomputation = "selective"
+DEFAULT_ATTENTION: Attention = "flash"
+"""Megatron-LM with Transformer Engine, torch's scaled_dot_product_attention and MaxText choose such a kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +23,8 @@ class Execution:
     """The batch and how it runs through the stages.
 
     `num_microbatches` is None without a global batch; `num_sharing` tensor ranks share what each would keep whole, 1
-    without sequence parallelism.
+    without sequence parallelism. `recomputed_layers`: the first of each chunk, which full recomputation computes
+    again; all where None.
     """
 
     sequence_length: int
@@ -32,50 +36,74 @@ class Execution:
     recomputation: Recomputation
     num_context: int = 1
     num_sharing: int = 1
+    attention: Attention = DEFAULT_ATTENTION
+    recomputed_layers: int | None = None
 
     @property
     def num_tokens(self) -> float:
         """Tokens of a microbatch on one context rank."""
         return self.micro_batch_size * self.sequence_length / self.num_context
 
-    def in_flight_microbatches(self, stage: int) -> float:
-        """Microbatches that a stage holds at once.
+    @property
+    def rules(self) -> PipelineSchedule:
+        """What the schedule says of bubbles, microbatches in flight and versions of weights."""
+        return SCHEDULES[self.schedule]
 
-        Source: schedules.in_flight_microbatches.
+    @property
+    def pipeline(self) -> Pipeline:
+        """The stages, and what goes through them in a step."""
+        return Pipeline(self.num_stages, self.num_microbatches, self.num_chunks)
+
+    def again(self, chunk: range) -> range:
+        """The layers of a chunk whose whole forward pass is computed again.
+
+        Source: Megatron-LM, core/transformer/transformer_block.py, _checkpointed_forward, method block.
+
+        >>> Execution(2048, 1, 16, 8, 1, "1f1b", "full", recomputed_layers=3).again(range(10, 20))
+        range(10, 13)
+        """
+        if self.recomputation != "full":
+            return chunk[:0]
+        return chunk if self.recomputed_layers is None else chunk[: self.recomputed_layers]
+
+    def in_flight_microbatches(self, stage: int) -> float:
+        """Microbatches that the GPUs of a stage hold at once.
+
+        Source: PipelineSchedule.held_passes.
 
         >>> Execution(2048, 1, 16, 8, 1, "1f1b", "selective").in_flight_microbatches(7)
         1.0
         """
-        return in_flight_microbatches(
-            self.schedule,
-            stage=stage,
-            num_stages=self.num_stages,
-            num_chunks=self.num_chunks,
-            num_microbatches=self.num_microbatches,
-        )
+        return self.rules.in_flight_microbatches(self.pipeline, stage)
+
+    def held_of_stage(self, stage: int) -> float:
+        """Microbatches that the layers of a stage hold at once: all in flight, unless its GPUs hold another stage too.
+
+        Source: PipelineSchedule.held_of_stage.
+
+        >>> Execution(2048, 1, 16, 8, 1, "dualpipe", "selective").held_of_stage(0)
+        8.0
+        """
+        return self.rules.held_of_stage(self.pipeline, stage)
 
     def held_bytes(self, stage: int, chunk_bytes: Sequence[float]) -> float:
-        """Max of what a stage holds of its chunks, of which each keeps so many bytes of one microbatch.
+        """Max of what is held of the chunks of a stage, each of which keeps so many bytes of one microbatch.
 
-        Source: schedules.in_flight_microbatches for equal chunks, schedules.max_held_chunks for others.
+        Source: PipelineSchedule.held_bytes.
 
         >>> Execution(2048, 1, 16, 8, 2, "interleaved", "selective").held_bytes(0, [4, 4])
         92.0
         """
-        if all(each == chunk_bytes[0] for each in chunk_bytes):
-            return self.in_flight_microbatches(stage) * sum(chunk_bytes)
-        return max_held_chunks(
-            chunk_bytes, stage=stage, num_stages=self.num_stages, num_microbatches=self.num_microbatches
-        )
+        if self.rules.is_two_way:
+            return self.held_of_stage(stage) * sum(chunk_bytes)
+        return self.rules.held_bytes(self.pipeline, stage, chunk_bytes)
 
     @property
     def bubble_fraction(self) -> float | None:
         """Share of a step's time for which a stage idles; None without a global batch."""
         if self.num_microbatches is None:
             return None
-        return bubble_fraction(
-            num_stages=self.num_stages, num_chunks=self.num_chunks, num_microbatches=self.num_microbatches
-        )
+        return self.rules.bubble_fraction(self.pipeline)
 
 
 def value_bytes(training: Training) -> int:
@@ -97,20 +125,39 @@ def execution_of(training: Training, parallelism: Parallelism) -> Execution | No
     if training.sequence_length is None or training.micro_batch_size is None:
         return None
     _check_context(training.sequence_length, parallelism.context)
-    schedule = training.schedule or _default_schedule(parallelism)
     microbatches = _num_microbatches(training, parallelism, training.micro_batch_size)
-    _check_schedule(schedule, parallelism, microbatches)
-    return Execution(
+    execution = Execution(
         sequence_length=training.sequence_length,
         micro_batch_size=training.micro_batch_size,
         num_microbatches=microbatches,
         num_stages=parallelism.pipeline,
-        num_chunks=parallelism.virtual_pipeline if schedule == "interleaved" else 1,
-        schedule=schedule,
+        num_chunks=parallelism.virtual_pipeline,
+        schedule=training.schedule or default_schedule(num_chunks=parallelism.virtual_pipeline),
         recomputation=training.recomputation or DEFAULT_RECOMPUTATION,
         num_context=parallelism.context,
         num_sharing=1 if training.sequence_parallel is False else parallelism.tensor,
+        attention=training.attention or DEFAULT_ATTENTION,
+        recomputed_layers=training.recomputed_layers,
     )
+    execution.rules.check(execution.pipeline)
+    return execution
+
+
+def loss_of(training: Training) -> Loss:
+    """How cross-entropy is computed where the scenario does not say.
+
+    Source: Megatron-LM, core/models/common/language_module, compute_language_model_loss, without
+    --cross-entropy-loss-fusion; torchtitan, components/loss.py, which compiles it with the model; MaxText,
+    max_utils.cross_entropy_with_logits under jit; Hugging Face transformers, loss/loss_utils.py, for other loops.
+
+    >>> loss_of(Training()), loss_of(Training(framework="torchtitan"))
+    ('vocab-parallel', 'eager')
+    """
+    if training.loss is not None:
+        return training.loss
+    if training.framework == "megatron":
+        return "vocab-parallel"
+    return "compiled" if training.framework == "maxtext" or training.compile else "eager"
 
 
 def execution_assumptions(training: Training, parallelism: Parallelism) -> Iterator[Assumption]:
@@ -118,13 +165,27 @@ def execution_assumptions(training: Training, parallelism: Parallelism) -> Itera
     if training.micro_batch_size is None:
         return
     if training.recomputation is None:
-        reason = "default: scores of attention are not kept, as with FlashAttention"
+        reason = "default: what is cheap to compute again is not kept"
         yield Assumption(field="training.recomputation", value=DEFAULT_RECOMPUTATION, reason=reason)
-    if training.schedule is None and parallelism.pipeline > 1:
-        yield Assumption(field="training.schedule", value=_default_schedule(parallelism), reason="default")
+    if training.attention is None:
+        reason = "default: FlashAttention keeps no scores"
+        yield Assumption(field="training.attention", value=DEFAULT_ATTENTION, reason=reason)
+    if training.loss is None:
+        reason = f"default of {training.framework}" + (" with compile" if training.compile else "")
+        yield Assumption(field="training.loss", value=loss_of(training), reason=reason)
+    yield from _schedule_assumptions(training, parallelism)
     if training.sequence_parallel is None and parallelism.tensor > 1:
         reason = "default: it costs no memory or communication"
         yield Assumption(field="training.sequence_parallel", value=True, reason=reason)
+
+
+def _schedule_assumptions(training: Training, parallelism: Parallelism) -> Iterator[Assumption]:
+    if training.schedule is None and parallelism.pipeline > 1:
+        schedule = default_schedule(num_chunks=parallelism.virtual_pipeline)
+        yield Assumption(field="training.schedule", value=schedule, reason="default")
+    simplified = SCHEDULES[training.schedule].simplified if training.schedule else None
+    if simplified is not None:
+        yield Assumption(field="training.schedule", value=training.schedule, reason=simplified)
 
 
 def _check_context(sequence_length: int, context: int) -> None:
@@ -135,10 +196,6 @@ def _check_context(sequence_length: int, context: int) -> None:
             value=sequence_length,
             remedy="change it or parallelism.context",
         )
-
-
-def _default_schedule(parallelism: Parallelism) -> Schedule:
-    return "interleaved" if parallelism.virtual_pipeline > 1 else "1f1b"
 
 
 def _num_microbatches(training: Training, parallelism: Parallelism, micro_batch_size: int) -> int | None:
@@ -153,27 +210,3 @@ def _num_microbatches(training: Training, parallelism: Parallelism, micro_batch_
             remedy="change it, micro_batch_size or parallelism.data",
         )
     return training.global_batch_size // at_once
-
-
-def _check_schedule(schedule: Schedule, parallelism: Parallelism, num_microbatches: int | None) -> None:
-    if (schedule == "interleaved") != (parallelism.virtual_pipeline > 1):
-        raise InvalidInput.of(
-            "training.schedule",
-            "must be interleaved with virtual_pipeline > 1, and only then",
-            value=schedule,
-            remedy="change it or parallelism.virtual_pipeline",
-        )
-    if schedule == "gpipe" and num_microbatches is None:
-        raise InvalidInput.of(
-            "training.global_batch_size",
-            "is required with schedule gpipe, which keeps every microbatch of a step",
-            value=None,
-            remedy="give it",
-        )
-    if schedule == "interleaved" and num_microbatches is not None and num_microbatches % parallelism.pipeline:
-        raise InvalidInput.of(
-            "training.global_batch_size",
-            f"must give a multiple of pipeline {parallelism.pipeline} microbatches with schedule interleaved",
-            value=f"{num_microbatches:,} microbatches",
-            remedy="change it, micro_batch_size or a degree",
-        )

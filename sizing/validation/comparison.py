@@ -101,13 +101,15 @@ class Source:
 
 
 def agrees(predicted: float, published: float, *, within: float, is_lower_bound: bool = False) -> bool:
-    """Whether a prediction is within a fraction of what was published, or above where that is a lower bound.
+    """Whether a prediction is within a fraction of what was published, or not below where that is a lower bound.
 
     >>> agrees(1.01, 1.0, within=0.0), agrees(1.01, 1.0, within=0.02), agrees(2.0, 1.0, within=0.0, is_lower_bound=True)
     (False, True, True)
+    >>> agrees(0.99, 1.0, within=0.02, is_lower_bound=True)
+    False
     """
-    if is_lower_bound and predicted >= published:
-        return True
+    if is_lower_bound:
+        return predicted >= published
     return abs(predicted - published) <= within * abs(published)
 
 

@@ -7,11 +7,14 @@ from sizing.validation.comparison import Comparison
 from sizing.validation.gpu_memory_facts import gpu_memory_facts
 from sizing.validation.incidents import incidents
 from sizing.validation.intervals import intervals
+from sizing.validation.measured_memory import measured_memory
 from sizing.validation.optimizer_states import optimizer_states
 from sizing.validation.parameter_counts import megatron_table, parameter_counts
+from sizing.validation.published_throughputs import published_throughputs
 from sizing.validation.reference_runs import gpt3_writers, reference_limits, reference_run
 from sizing.validation.run_goodput import run_goodput
 from sizing.validation.shipped_defaults import shipped_defaults
+from sizing.validation.step_times import step_times
 from sizing.validation.storage_times import storage_times
 
 
@@ -27,6 +30,9 @@ def comparisons() -> list[Comparison]:
         *framework_checkpoints(),
         *optimizer_states(),
         *gpu_memory_facts(),
+        *measured_memory(),
+        *step_times(),
+        *published_throughputs(),
         *shipped_defaults(),
         *mlperf(),
         *mt_nlg(),

@@ -9,8 +9,8 @@ from sizing.model import catalog
 from sizing.published import published
 from sizing.report import answer
 from sizing.scenario import scenario_from
-from sizing.training.activations import LayerShape
-from sizing.training.schedules import bubble_fraction
+from sizing.training.memory.layer_activations import LayerShape
+from sizing.training.schedules.closed_forms import bubble_fraction
 from sizing.validation.comparison import Comparison, Source
 
 _ESTIMATORS = Source("tool", "State on a GPU, as Megatron-LM's, SimuMax' and llm-analysis' estimators say")

@@ -88,7 +88,7 @@ def _failures_by_size() -> Iterator[Comparison]:
         hours = float(job.job_mtbf_seconds(num_nodes=num_gpus // 8, num_gpus=num_gpus)) / SECONDS_PER_HOUR
         fact = f"hours to a failure on {num_gpus:,} GPUs"
         if row["kind"] == "projected":
-            yield _PROJECTED.compared(fact, hours, row["mttf_hours"], within=0.03)
+            yield _PROJECTED.compared(f"{fact}, projected", hours, row["mttf_hours"], within=0.03)
         else:
             miss = "small jobs fail more often than a rate found on large ones says: what counts as a failure differs"
             yield _MEASURED.compared(fact, hours, row["mttf_hours"], within=0.2, miss=miss)

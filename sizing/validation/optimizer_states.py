@@ -32,6 +32,11 @@ MEASURED_OPTIMIZERS: dict[Optimizer, str] = {
     "adam-8bit": "8-bit adamw, block 256",
     "lion-8bit": "8-bit lion, block 256",
     "adam-4bit": "4-bit adamw (torchao)",
+    "adam-fp8": "fp8 adamw (torchao)",
+    "schedule-free-adamw": "schedule-free adamw (schedulefree 1.4.1)",
+    "schedule-free-sgd": "schedule-free sgd (schedulefree 1.4.1)",
+    "soap": "soap (soap.py of its authors)",
+    "shampoo": "shampoo (distributed_shampoo, blocks of 1024, Adam grafting)",
 }
 """Which row of `published/optimizer_state_bytes.json` is of which optimizer."""
 

@@ -16,7 +16,12 @@ _COUNTED = {
     "Ollama general.parameter_count": Source(
         "observation", "Parameters in published files: Ollama's general.parameter_count, from public copies"
     ),
+    "llama.cpp n_params": Source(
+        "observation", "Parameters in published files: what llama.cpp counts in them, from public copies"
+    ),
     "PyPI keras-hub": Source("tool", "Parameters that keras-hub 0.32.0 lists for its presets"),
+    "keras-team/keras-hub": Source("tool", "Parameters that keras-hub lists for its presets, in its repository"),
+    "parameters ": Source("tool", "Parameters that others counted in models that they loaded, from public copies"),
     "a published table": Source("tool", "A published table of parameter counts, from a public copy"),
 }
 """By the first words of the source of a count in the model catalog."""

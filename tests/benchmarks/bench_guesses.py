@@ -11,6 +11,7 @@ import pytest
 
 from sizing import report as reports
 from sizing.guesses import guesses
+from sizing.guesses.guesses import Weighed
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 
@@ -41,7 +42,7 @@ def test_guesses_beside_the_answer(name: str, monkeypatch: pytest.MonkeyPatch) -
     for _ in range(PAIRS):
         whole.append(seconds_per_call(lambda: answer(scenario)))
         with monkeypatch.context() as patched:
-            patched.setattr(reports, "guesses_of", lambda *_: (headline, []))
+            patched.setattr(reports, "guesses_of", lambda *_: Weighed(headline, [], {}))
             without.append(seconds_per_call(lambda: answer(scenario)))
     ratio = statistics.median(a / b for a, b in zip(whole, without, strict=True))
     spent = statistics.median(whole) - statistics.median(without)

@@ -65,9 +65,9 @@ class Payload:
         self.tensors.refill(self.repetition)
 
 
-def payload_of(inventory: Inventory) -> Payload:
+def payload_of(inventory: Inventory, device: Device = CPU) -> Payload:
     """A payload that several engines can share."""
-    return Payload(inventory, ResidentPayload(inventory, seed=1, rank=0, device="cpu"))
+    return Payload(inventory, ResidentPayload(inventory, seed=1, rank=0, device=device.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,7 @@ class EngineRun:
     plan: EnginePlan
     payload: Payload
     files: RunFiles
+    device: Device = CPU
 
     def rates(self) -> Rates:
         """From creating the file to its name being durable; from opening it to tensors in memory."""
@@ -96,6 +97,7 @@ class EngineRun:
 
     def _measured(self) -> tuple[dict[str, float], int, dict[str, float]]:
         self.payload.refill()
+        self.device.synchronize()
         started = time.perf_counter()
         written = self.engine.write(self.payload.tensors, self.files, self.plan)
         write_seconds = time.perf_counter() - started
@@ -103,24 +105,25 @@ class EngineRun:
         for name in self.plan.files:
             self.files.drop_from_memory(name)
         started = time.perf_counter()
-        restored = self.engine.restore(self.files, self.plan, CPU)
+        restored = self.engine.restore(self.files, self.plan, self.device)
+        self.device.synchronize()
         seconds = {"write": write_seconds, "restore": time.perf_counter() - started}
         self.files.remove_created()
         return seconds, num_bytes, {**written.phase_seconds, **restored.report.phase_seconds}
 
 
 @contextmanager
-def engine_run(engine: Engine, payload: Payload, directory: Path) -> Iterator[EngineRun]:
+def engine_run(engine: Engine, payload: Payload, directory: Path, *, device: Device = CPU) -> Iterator[EngineRun]:
     """An engine, prepared, with a directory of its own inside `directory`."""
-    plan, handlers = engine.plan(payload.inventory, rank=0, device=CPU), _signal_handlers()
+    plan, handlers = engine.plan(payload.inventory, rank=0, device=device), _signal_handlers()
     target = DirectoryTarget.checked(str(directory))
     with (
         joined(600.0) as group,
-        run_place.opened(target, group, run_id=engine.name, files_of_rank=[plan.files], keep=False) as files,
+        run_place.opened(target, group, run_id=engine.name, files_of=lambda _: plan.files, keep=False) as files,
         contextlib.closing(engine),
     ):
-        engine.prepare(payload.tensors, plan, device=CPU, writers=Writers((0,), group))
-        yield EngineRun(engine, plan, payload, files)
+        engine.prepare(payload.tensors, plan, device=device, writers=Writers((0,), group))
+        yield EngineRun(engine, plan, payload, files, device)
     # A run ends with signals ignored.
     for signum, handler in handlers.items():
         signal.signal(signum, handler)

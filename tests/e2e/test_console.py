@@ -74,8 +74,8 @@ def test_help_has_the_same_form(program: str, flag: str) -> None:
 @pytest.mark.parametrize(
     ("program", "arguments", "text"),
     [
-        ("ckpt-size", ["answer"], "(checkpoint.interval_seconds: 4h)"),
-        ("ckpt-bench", ["run"], "Payload of each rank; 14 bytes per parameter. Default: 256MiB."),
+        ("ckpt-size", ["answer"], "(checkpoint.interval_seconds; e.g. 30min; default: 4.00 h)"),
+        ("ckpt-bench", ["run"], "Payload of each rank. Default: 256MiB or more, so that a write takes 5 s."),
         ("ckpt-serve", [], "Environment: CKPT_SERVE_PORT. Default: 8000."),
     ],
 )
@@ -198,6 +198,8 @@ def _read(controller: int) -> bytes:
         ("ckpt-size layouts --node dgx-a", ["dgx-a100"]),
         ("ckpt-size --model gpt2 --format torch", ["torch-dist"]),
         ("ckpt-bench sc", ["scan", "schema"]),
+        ("ckpt-bench ml", ["mlperf"]),
+        ("ckpt-bench observe --w", ["--write-scenario"]),
         ("ckpt-bench run --max-b", ["--max-bytes", "--max-bandwidth"]),
         ("ckpt-serve tok", ["token"]),
         ("ckpt-serve token cr", ["create"]),

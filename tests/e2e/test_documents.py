@@ -44,6 +44,7 @@ def test_the_readmes_question_gets_the_readmes_answer() -> None:
         text=True,
         timeout=SECONDS_UNTIL_STUCK,
         check=True,
+        env=dict(os.environ),  # without what a library of C, as readline, has put into the environment: a width
     )
     assert [line.rstrip() for line in found.stdout.splitlines()] == block[2].splitlines()
 

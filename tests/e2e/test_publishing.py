@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from typing import ClassVar
 import pytest
 
 from io_bench.cli.main import main
+from io_bench.publishing import publish
 from service_client.client import Client
 from tests.service.conftest import created_token, result_document, serving
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
@@ -128,6 +130,30 @@ def test_a_result_that_the_service_never_takes_is_set_aside(agent: Agent, tmp_pa
     (aside,) = agent.spool.glob("*/refused/*.json")
     assert json.loads(aside.read_text())["measurements"][0]["seconds"] == [3.0]
     assert agent.waiting() == []
+
+
+def test_a_result_that_is_large_for_a_service_is_named_before_it_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody listens at the link; the limit of a service is that of a small document here."""
+    path = write_result(tmp_path, "large")
+    said: list[str] = []
+    flags: dict[str, object] = {
+        "--to": "http://127.0.0.1:9/v1/storage-systems/x",
+        "--spool": tmp_path / "spool",
+        "--patience": "1ms",
+    }
+    options = publish.PublishOptions.of(**flags)
+    publish.publish_files([path], options, said.append)
+    assert said == []
+    monkeypatch.setattr(publish, "DEFAULT_MAX_RESULT_BYTES", 100)
+    publish.publish_files([path], options, said.append)
+    (sentence,) = said
+    assert re.fullmatch(
+        r"large has .*B, and a service takes 100 B unless its --max-result-bytes is larger: \w+ has .*B of it, which "
+        "fewer repetitions or configurations in one result reduce.",
+        sentence,
+    )
 
 
 @pytest.mark.parametrize(

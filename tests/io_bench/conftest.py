@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -22,6 +23,8 @@ from tests.testbed.processes import SECONDS_UNTIL_STUCK, wait_until
 from tests.testbed.terminal import typed
 
 REPOSITORY = Path(io_bench.__file__).parents[1]
+STEP_DONE = re.compile(r"^(\d+)/(\d+) (writing|restoring): [\d.]+ [kMGT]?B/s$", re.MULTILINE)
+"""What `ckpt-bench run` says of each write and restore where no terminal draws a bar."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Bench:
     """Runs the command line in a directory of its own, as a process of its own or in this one."""
 
     directory: Path
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -43,7 +47,7 @@ class Bench:
         return [sys.executable, "-c", code, *arguments]
 
     def start(self, command: Sequence[str], *, environment: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             command,
             cwd=self.directory,
             env=self.environment | dict(environment or {}),
@@ -52,6 +56,8 @@ class Bench:
             text=True,
             start_new_session=True,
         )
+        self.started.append(process)
+        return process
 
     def run(self, *arguments: str, num_ranks: int = 0, prelude: str = "") -> subprocess.CompletedProcess[str]:
         process = self.start(self.command(*arguments, num_ranks=num_ranks, prelude=prelude))
@@ -89,10 +95,16 @@ def _signals() -> Iterator[None]:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    """The command line; what a test that failed has left running ends with it, not in the next test."""
     directory = tmp_path / "working-directory"
     directory.mkdir()
-    return Bench(directory)
+    made = Bench(directory)
+    yield made
+    for process in made.started:
+        with process:
+            if process.poll() is None:
+                last_words(process)
 
 
 @pytest.fixture

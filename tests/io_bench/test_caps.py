@@ -40,20 +40,20 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_a_repetition_that_would_end_too_late_is_not_begun(clock: Clock, group: ProcessGroup) -> None:
+def test_a_repetition_that_would_end_too_late_is_not_begun(clock: Clock) -> None:
     caps = Caps(max_seconds=10.0, started=clock.now)
     clock.now = 4.0  # a repetition takes 6 s, of which 4 s are under the clock
-    assert caps.reached_by_one_more(sample(2.0), group) == ""
+    assert caps.reached_by_one_more(sample(2.0)) == ""
     clock.now = 4.1
-    assert caps.reached_by_one_more(sample(2.0), group) == "--max-seconds"
+    assert caps.reached_by_one_more(sample(2.0)) == "--max-seconds"
 
 
-def test_bytes_written_and_read_count(clock: Clock, group: ProcessGroup) -> None:
+def test_bytes_written_and_read_count(clock: Clock) -> None:
     caps = Caps(max_bytes=600, started=clock.now)
     caps.spend(sample(1.0).moved_bytes)
     caps.spend(sample(1.0).moved_bytes)
-    assert caps.reached_by_one_more(sample(1.0, 100), group) == ""
-    assert caps.reached_by_one_more(sample(1.0, 101), group) == "--max-bytes"
+    assert caps.reached_by_one_more(sample(1.0, 100)) == ""
+    assert caps.reached_by_one_more(sample(1.0, 101)) == "--max-bytes"
 
 
 def test_ranks_pause_until_the_mean_is_within_the_cap(clock: Clock, group: ProcessGroup) -> None:
@@ -71,7 +71,7 @@ def test_without_caps_nothing_is_reached(clock: Clock, group: ProcessGroup) -> N
     caps = Caps(started=clock.now)
     caps.spend(10**18)
     caps.pause(group)
-    assert caps.reached_by_one_more(sample(1e9), group) == caps.reached(group) == ""
+    assert caps.reached_by_one_more(sample(1e9)) == caps.reached() == ""
     assert clock.pauses == []
 
 

@@ -17,12 +17,12 @@ import pytest
 import s3fs
 from pydantic import ValidationError
 
-from io_bench.cleaning.leftovers import place_of
 from io_bench.cli.main import main
 from io_bench.target.directory.directory_target import DirectoryTarget
 from io_bench.target.directory.run_directory import RunDirectory
 from io_bench.target.lifecycle.heartbeat import SECONDS_UNTIL_PRESUMED_DEAD, beating
 from io_bench.target.lifecycle.manifest import MANIFEST, Manifest
+from io_bench.target.lifecycle.places import place_of
 from io_bench.target.lifecycle.run_place import made
 from tests.testbed.processes import until
 from tests.testbed.seaweedfs import ObjectServer, seaweedfs
@@ -170,6 +170,32 @@ def test_a_run_that_beats_is_alive(target: Path, left: Callable[..., Path]) -> N
     assert place_of(checked, "far").state == "running"
     assert "heartbeat" not in [thread.name for thread in threading.enumerate()]
     files.close()
+
+
+def test_a_file_that_a_run_removes_while_it_is_looked_at_counts_nothing(
+    target: Path, left: Callable[..., Path], clean: Clean, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, names = left("busy", "rank-00000.pt", pid=os.getpid()), RunDirectory.names
+
+    def listed_then_removed(files: RunDirectory) -> list[str]:
+        found = names(files)
+        (path / "rank-00000.pt").unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(RunDirectory, "names", listed_then_removed)
+    code, _, said = clean(target)
+    assert (code, path.exists()) == (0, True)
+    assert "is alive." in said
+
+
+def test_runs_that_end_while_they_are_looked_at_are_left_out(
+    target: Path, left: Callable[..., Path], clean: Clean, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = left("one")
+    monkeypatch.setattr(DirectoryTarget, "run_ids", lambda _: ["gone", "one"])
+    code, out, _ = clean(target)
+    assert (code, path.exists()) == (0, False)
+    assert "Removed the files of 1 run" in out
 
 
 def test_a_heart_that_cannot_beat_does_not_end_the_run(target: Path) -> None:

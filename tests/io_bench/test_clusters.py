@@ -186,7 +186,8 @@ def test_a_rank_killed_on_another_node_is_named_and_nothing_stays(
 ) -> None:
     launchers, said = ended_after(signal.SIGKILL, 2, cluster, launch, tmp_path)
     assert all(launcher.returncode for launcher in launchers)
-    assert re.search(r"Rank 2 \(process \d+ on worker\) was killed or crashed", said), said
+    # Its neighbour, whose messages rank 2 carried, may be the first to tell.
+    assert re.search(r"Rank 2 \(process \d+ on worker\) (cannot be reached: it )?was killed or crashed", said), said
     assert cluster.files == []
 
 

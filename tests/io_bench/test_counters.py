@@ -64,6 +64,24 @@ def test_a_byte_that_passes_several_interfaces_counts_once(adapters: Callable[..
     assert reading("write", None, is_first_of_node=True).num_bytes["network"] == 430
 
 
+def test_a_link_is_as_busy_as_its_bytes_at_its_rate(adapters: Callable[..., None], tmp_path: Path) -> None:
+    """25 Gbit/s are 3.125 GB/s; what is virtual has a rate that nobody keeps, and -1 is one that nobody knows."""
+    for name, is_physical in (("eth0", True), ("eth1", True), ("veth0", False)):
+        adapters(name, sent=0, is_physical=is_physical)
+        (tmp_path / "net" / name / "speed").write_text({"eth0": "25000\n", "eth1": "-1\n"}.get(name, "10000\n"))
+    port = tmp_path / "infiniband/mlx5_0/ports/1"
+    (port / "counters").mkdir(parents=True)
+    (port / "counters/port_xmit_data").write_text("0\n")
+    (port / "rate").write_text("400 Gb/sec (4X NDR)\n")
+    before = reading("write", None, is_first_of_node=True)
+    for name in ("eth0", "eth1", "veth0"):
+        (tmp_path / "net" / name / "statistics/tx_bytes").write_text("6250000000\n")
+    (port / "counters/port_xmit_data").write_text("12500000000\n")  # words of four bytes
+    after = reading("write", None, is_first_of_node=True)
+    assert after.since(before).link_seconds == pytest.approx({"eth0": 2.0, "mlx5_0/1": 1.0})
+    assert reading("write", None, is_first_of_node=False).link_seconds == {}
+
+
 def test_a_container_has_interfaces_without_devices(adapters: Callable[..., None]) -> None:
     adapters("lo", sent=900, is_physical=False)
     adapters("eth0", sent=7, is_physical=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -38,6 +39,7 @@ from io_bench.target.directory import page_cache
 from io_bench.target.directory.directory_target import DirectoryTarget
 from io_bench.target.directory.run_directory import RunDirectory
 from io_bench.target.lifecycle import run_place
+from io_bench.target.lifecycle.manifest import MANIFEST
 from sizing.storage.measurement import BenchmarkResult, Measurement
 from tests.testbed.file_systems import buffered_disk, memory_disk
 from tests.testbed.glusterfs import glusterfs
@@ -82,7 +84,7 @@ def prepared(group: ProcessGroup, target: Path, testbed: Testbed) -> Iterator[Pr
 
         def prepare(payload: Payload, *, options: EngineOptions = SMALL_BLOCKS, target: Path = target) -> Prepared:
             place = DirectoryTarget.checked(str(target))
-            opened = run_place.opened(place, group, run_id="run", files_of_rank=[["rank-00000.pt"]], keep=False)
+            opened = run_place.opened(place, group, run_id="run", files_of=lambda _: ["rank-00000.pt"], keep=False)
             directory = stack.enter_context(opened)
             assert isinstance(directory, RunDirectory)
             return Prepared(directory, group, payload, options)
@@ -452,6 +454,9 @@ def test_a_byte_that_storage_changes_fails_a_streamed_run(
     before = tree(target)
     assert run(target, "--stream") == 1
     assert "Verification failed: the data that rank 0 restored" in run.said
+    (place,) = target.glob("ckpt-bench-*")
+    assert {path.name for path in place.iterdir()} == {"rank-00000.pt", MANIFEST}
+    shutil.rmtree(place)
     assert tree(target) == before
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,20 +18,23 @@ from torch.distributed.checkpoint.staging import DefaultStager
 from torch.distributed.checkpoint.state_dict_saver import async_save
 
 from io_bench.cli.main import main
-from io_bench.engines import ENGINES, STREAMING_ENGINES, Engine, EngineOptions, EnginePlan, StreamingEngine
+from io_bench.engines import ENGINES, STREAMING_ENGINES, Engine, EngineOptions, EnginePlan, StreamingEngine, kvikio
 from io_bench.engines.dcp_storage import METADATA, Writer
 from io_bench.errors import RunFailed
 from io_bench.payload import State
 from io_bench.payload.device import Device
 from io_bench.payload.inventory import inventory_of
-from io_bench.payload.payload import GivenPayload, Payload, ResidentPayload, checksum, tensors_of
+from io_bench.payload.payload import GivenPayload, Payload, ResidentPayload, checksum, storage_bytes, tensors_of
 from io_bench.ranks.process_group import ProcessGroup
 from io_bench.ranks.writers import Writers
 from io_bench.target.directory.directory_target import DirectoryTarget
 from io_bench.target.directory.run_directory import RunDirectory
 from io_bench.target.lifecycle import run_place
+from io_bench.timing.request_log import RequestLog
+from sizing.errors import InvalidInput, NotInstalled
 from sizing.layout.containers import CONTAINERS, Container, container_bytes, metadata_bytes
 from sizing.storage.calibration.series import PLANNING_ENGINES
+from tests.io_bench.stand_in_for_kvikio import StandInForKvikio
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 CPU = Device("cpu")
@@ -80,12 +84,32 @@ def random_bytes(count: int) -> torch.Tensor:
     return torch.randint(0, 2, (count,), dtype=torch.uint8, generator=torch.Generator().manual_seed(count))
 
 
+def on_device(payload: Payload, device: Device) -> Payload:
+    """The same tensors on a GPU; those that share memory do so there too."""
+    if not device.is_gpu:
+        return payload
+    moved: dict[int, torch.UntypedStorage] = {}
+
+    def there(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: there(item) for key, item in value.items()}
+        if not isinstance(value, torch.Tensor):
+            return value
+        storage = value.untyped_storage()
+        if storage.data_ptr() not in moved or not storage.nbytes():
+            moved[storage.data_ptr()] = storage_bytes(value).to(device.name).untyped_storage()
+        shared = torch.empty(0, dtype=value.dtype, device=device.name)
+        return shared.set_(moved[storage.data_ptr()], value.storage_offset(), value.shape, value.stride())
+
+    return GivenPayload(there(payload.state))
+
+
 def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous().view(-1).view(torch.uint8)
 
 
-def restored_checksum(engine: Engine, directory: RunDirectory, plan: EnginePlan) -> str:
-    restored = engine.restore(directory, plan, CPU)
+def restored_checksum(engine: Engine, directory: RunDirectory, plan: EnginePlan, device: Device = CPU) -> str:
+    restored = engine.restore(directory, plan, device)
     assert restored.state is not None
     return checksum(restored.state)
 
@@ -99,6 +123,7 @@ class EngineContract:
     name: str
     container: Container
     options = EngineOptions()
+    device = CPU
 
     @pytest.fixture
     def engine(self) -> Engine:
@@ -111,19 +136,19 @@ class EngineContract:
 
     @pytest.fixture
     def payload(self, request: pytest.FixtureRequest) -> Payload:
-        return PAYLOADS[getattr(request, "param", "layers")]()
+        return on_device(PAYLOADS[getattr(request, "param", "layers")](), self.device)
 
     @pytest.fixture
     def plan(self, engine: Engine, payload: Payload, group: ProcessGroup) -> Iterator[EnginePlan]:
-        plan = engine.plan(INVENTORY, rank=0, device=CPU)
-        engine.prepare(payload, plan, device=CPU, writers=Writers((0,), group))
+        plan = engine.plan(INVENTORY, rank=0, device=self.device)
+        engine.prepare(payload, plan, device=self.device, writers=Writers((0,), group))
         yield plan
         engine.close()
 
     @pytest.fixture
     def directory(self, target: Path, group: ProcessGroup, plan: EnginePlan) -> Iterator[RunDirectory]:
         place = DirectoryTarget.checked(str(target))
-        with run_place.opened(place, group, run_id="run", files_of_rank=[plan.files], keep=False) as opened:
+        with run_place.opened(place, group, run_id="run", files_of=lambda _: plan.files, keep=False) as opened:
             assert isinstance(opened, RunDirectory)
             yield opened
 
@@ -132,7 +157,7 @@ class EngineContract:
         self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
     ) -> None:
         engine.write(payload, directory, plan)
-        assert restored_checksum(engine, directory, plan) == checksum(payload.state)
+        assert restored_checksum(engine, directory, plan, self.device) == checksum(payload.state)
 
     @pytest.mark.parametrize("payload", PAYLOADS, indirect=True)
     def test_what_is_written_is_a_real_checkpoint(
@@ -144,7 +169,7 @@ class EngineContract:
         for name, tensor in written.items():
             assert loaded[name].dtype == tensor.dtype
             assert loaded[name].shape == tensor.shape
-            assert torch.equal(bytes_of(loaded[name]), bytes_of(tensor)), name
+            assert torch.equal(bytes_of(loaded[name]), bytes_of(tensor.cpu())), name
 
     def test_the_reported_bytes_are_on_disk(
         self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
@@ -159,7 +184,7 @@ class EngineContract:
         engine.write(payload, directory, plan)
         assert INVENTORY.num_bytes <= engine.bytes_on_disk(directory, plan) <= plan.max_disk_bytes
         large = inventory_of(1 << 30)
-        assert engine.plan(large, rank=0, device=CPU).max_disk_bytes < large.num_bytes * 1.001
+        assert engine.plan(large, rank=0, device=self.device).max_disk_bytes < large.num_bytes * 1.001
 
     def test_it_takes_the_bytes_on_disk_that_sizing_predicts(
         self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
@@ -173,11 +198,11 @@ class EngineContract:
         self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
     ) -> None:
         engine.write(payload, directory, plan)
-        engine.restore(directory, plan, CPU)
+        engine.restore(directory, plan, self.device)
         directory.remove_created()
         payload.refill(1)
         engine.write(payload, directory, plan)
-        assert restored_checksum(engine, directory, plan) == checksum(payload.state)
+        assert restored_checksum(engine, directory, plan, self.device) == checksum(payload.state)
 
     def test_only_the_planned_files_are_made_and_all_are_removed_by_the_rank_that_made_them(
         self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
@@ -189,7 +214,7 @@ class EngineContract:
         assert set(directory.names()) == before
 
     def test_ranks_write_different_files(self, engine: Engine) -> None:
-        files = [engine.plan(INVENTORY, rank=rank, device=CPU).files for rank in range(3)]
+        files = [engine.plan(INVENTORY, rank=rank, device=self.device).files for rank in range(3)]
         assert len({name for names in files for name in names}) == sum(map(len, files))
 
     def test_a_file_that_is_there_already_is_never_overwritten(
@@ -209,7 +234,7 @@ class EngineContract:
         report = engine.write(payload, directory, plan)
         assert {"create", "write", "fsync"} <= report.phase_seconds.keys()
         assert all(seconds > 0 for seconds in report.phase_seconds.values())
-        assert "read" in engine.restore(directory, plan, CPU).report.phase_seconds
+        assert "read" in engine.restore(directory, plan, self.device).report.phase_seconds
 
     def test_the_null_sink_leaves_no_file(self, engine: Engine, payload: Payload, directory: RunDirectory) -> None:
         before = directory.names()
@@ -240,6 +265,33 @@ class TestTorchSave(EngineContract):
         (directory.path / plan.files[0]).write_bytes(b"gone")
         assert restored.state is not None
         assert checksum(restored.state) == checksum(payload.state)
+
+
+class TestTensorFiles(EngineContract):
+    name = "tensor-files"
+    container = CONTAINERS["torch-zip"]
+
+    def read_plainly(self, directory: Path) -> State:
+        state: State = {}
+        for file in sorted(directory.glob("rank-*")):
+            for path, value in torch.load(file, weights_only=True).items():
+                part = state
+                for key in path[:-1]:
+                    part = part.setdefault(key, {})
+                part[path[-1]] = value
+        return state
+
+    def test_every_tensor_has_a_file(
+        self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
+    ) -> None:
+        engine.write(payload, directory, plan)
+        assert len(plan.files) == INVENTORY.num_tensors
+        held = [list(dict(torch.load(directory.path / name, weights_only=True)).values()) for name in plan.files]
+        assert {sum(isinstance(value, torch.Tensor) for value in values) for values in held} == {1}
+
+
+class TestTensorFilesOfThreads(TestTensorFiles):
+    options = EngineOptions(num_threads=4)
 
 
 class TestDirect(EngineContract):
@@ -412,6 +464,76 @@ class TestSafetensors(EngineContract):
             os.truncate(path, size)
             with pytest.raises(RunFailed, match="cannot be read back: the file ends within"):
                 engine.restore(directory, plan, CPU)
+
+
+class TestKvikio(EngineContract):
+    name = "kvikio"
+    container = CONTAINERS["torch-zip-aligned"]
+
+    @pytest.fixture(autouse=True)
+    def _library(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """kvikio needs the driver of a GPU: here something stands for it that has the same methods."""
+        monkeypatch.setattr(kvikio, "library", StandInForKvikio)
+
+    def test_a_file_that_ends_early_is_refused(
+        self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
+    ) -> None:
+        """torch finds the end of the file missing; where it does not, the bytes are."""
+        engine.write(payload, directory, plan)
+        os.truncate(directory.path / plan.files[0], 100_000)
+        with pytest.raises(RunFailed, match="cannot be read back"):
+            engine.restore(directory, plan, self.device)
+
+    def test_what_kvikio_says_of_the_system_is_an_error_of_the_system(
+        self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
+    ) -> None:
+        StandInForKvikio.CuFile.fails = True
+        try:
+            with pytest.raises(OSError, match="No space left"):
+                engine.write(payload, directory, plan)
+        finally:
+            StandInForKvikio.CuFile.fails = False
+
+    def test_requests_are_seen_one_by_one_and_make_up_the_file(
+        self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
+    ) -> None:
+        directory.log = RequestLog()
+        engine.write(payload, directory, plan)
+        assert sum(directory.log.summary().bin_bytes) == pytest.approx(engine.bytes_on_disk(directory, plan), rel=1e-3)
+
+    def test_the_compatibility_mode_is_said(
+        self, engine: Engine, plan: EnginePlan, payload: Payload, directory: RunDirectory
+    ) -> None:
+        (notice,) = engine.write(payload, directory, plan).notices
+        assert "compatibility mode" in notice
+
+
+@pytest.mark.gpu
+class TestKvikioOnAGpu(EngineContract):
+    name = "kvikio"
+    container = CONTAINERS["torch-zip-aligned"]
+    device = Device("cuda:0")
+
+
+@pytest.mark.gpu
+class TestDirectOnAGpu(EngineContract):
+    name = "direct"
+    container = CONTAINERS["torch-zip-aligned"]
+    device = Device("cuda:0")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_kvikio_is_refused_and_never_imported() -> None:
+    with pytest.raises(InvalidInput, match="needs a GPU that torch sees"):
+        kvikio.library()
+    assert "kvikio" not in sys.modules
+
+
+def test_without_kvikio_a_gpu_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setitem(sys.modules, "kvikio", None)
+    with pytest.raises(NotInstalled, match=r"checkpoint-sizing\[gpu\]"):
+        kvikio.library()
 
 
 def contracts(of: type[EngineContract] = EngineContract) -> Iterator[type[EngineContract]]:

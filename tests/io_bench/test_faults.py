@@ -9,6 +9,7 @@ import errno
 import os
 import re
 import resource
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,10 +18,12 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import pytest
 
 from io_bench.cli.main import main
-from io_bench.engines import ENGINES, Engine, EngineOptions, EnginePlan
+from io_bench.engines import ENGINES, HOST_ENGINES, Engine, EngineOptions, EnginePlan
 from io_bench.target.directory.directory_target import DirectoryTarget
+from io_bench.target.lifecycle.manifest import MANIFEST
 from io_bench.target.run_files import RunFiles
 from sizing.errors import InvalidInput
+from sizing.storage.corruption import Corruption
 from sizing.storage.measurement import BenchmarkResult
 from tests.testbed.file_systems import Disk, disk
 
@@ -77,7 +80,7 @@ def after(fault: Fault, action: Callable[..., Any], *, in_writing: bool) -> Call
     return faulty
 
 
-every_engine = pytest.mark.parametrize("engine", list(ENGINES))
+every_engine = pytest.mark.parametrize("engine", HOST_ENGINES)
 
 
 @pytest.fixture
@@ -148,9 +151,15 @@ def test_a_permission_that_is_withdrawn_is_named_with_what_stays(
 
 @pytest.fixture
 def limited() -> Iterator[Fault]:
-    """Limits the size of files for the rest of the test, to a length at which writes become short."""
+    """Limits the size of files for the rest of the test, so that writes of the checkpoint's largest become short."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda *_: resource.setrlimit(resource.RLIMIT_FSIZE, (1_500_000, before[1]))
+
+    def limit(_files: RunFiles, plan: EnginePlan) -> None:
+        # The largest file has at least the mean of all.
+        half_of_a_file = plan.max_disk_bytes // len(plan.files) // 2
+        resource.setrlimit(resource.RLIMIT_FSIZE, (min(1_500_000, half_of_a_file), before[1]))
+
+    yield limit
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
@@ -190,7 +199,10 @@ def lose(files: RunFiles, _plan: EnginePlan) -> None:
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        (flip_a_bit, "Verification failed: the data that rank 0 restored|cannot be read back"),
+        (
+            flip_a_bit,
+            "Verification failed: the data that rank 0 restored|cannot be read back",
+        ),
         (cut_off, "cannot be read back|Rank 0 failed while reading|DCP failed while restoring"),
         (lose, "cannot be read back|Rank 0 failed while reading"),
     ],
@@ -203,8 +215,74 @@ def test_storage_that_changes_a_checkpoint_fails_the_run(
     assert code == 1
     assert re.search(words, said), said
     assert "Traceback" not in said
-    assert not output.exists()
+    if output.exists():
+        remove_kept(evidence_in(output))
+    else:
+        assert fault in (cut_off, lose)
     assert tree(target) == before
+
+
+def evidence_in(output: Path) -> list[Corruption]:
+    """What a failed result says, whose files are still there."""
+    result = BenchmarkResult.model_validate_json(output.read_text())
+    assert result.corruption
+    assert not any(measurement.verified for measurement in result.measurements)
+    assert all(Path(file).exists() for each in result.corruption for file in each.files)
+    return result.corruption
+
+
+def remove_kept(evidence: list[Corruption]) -> None:
+    """Remove the run's place, which has the files in evidence, and what `ckpt-bench clean` goes by."""
+    kept = {Path(file) for each in evidence for file in each.files}
+    (place,) = {path.parent for path in kept}
+    assert {*kept, place / MANIFEST} == set(place.iterdir())
+    shutil.rmtree(place)
+
+
+@pytest.mark.parametrize("flags", [("--engine", "torch-save"), ("--engine", "safetensors"), (), ("--stream",)])
+def test_bytes_that_storage_has_changed_are_evidence_to_the_byte(
+    flags: tuple[str, ...], target: Path, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One bit and, three bytes on, eight more are flipped before the second repetition is restored."""
+    engine = flags[1] if flags[:1] == ("--engine",) else "direct"
+    made, restores = ENGINES[engine], list[None]()
+    flipped: list[bytes] = []
+
+    def flip(files: RunFiles, plan: EnginePlan) -> None:
+        restores.append(None)
+        if len(restores) == 3:
+            path = place_of(files) / plan.files[0]
+            content = bytearray(path.read_bytes())
+            at = len(content) // 2
+            flipped.append(bytes(content[at : at + 16]))
+            content[at] ^= 1
+            content[at + 3] ^= 0xFF
+            path.write_bytes(content)
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def faulty(options: EngineOptions) -> Engine:
+        instance = made(options)
+        setattr(instance, "restore", after(flip, instance.restore, in_writing=False))  # noqa: B010 - as run_here does
+        return instance
+
+    monkeypatch.setitem(cast(dict[str, Callable[[EngineOptions], Engine]], ENGINES), engine, faulty)
+    sizes = ("--bytes-per-rank", "4MiB", "--repetitions", "3", "--output", str(output))
+    with pytest.raises(SystemExit) as end:
+        main(["run", "--target", str(target), *flags, *sizes])
+    assert end.value.code == 1
+    (found,) = evidence_in(output)
+    assert (found.repetition, found.rank, found.num_wrong_bytes) == (2, 0, 2)
+    assert found.tensor is not None
+    assert found.first_byte is not None
+    assert found.last_byte == found.first_byte + 3
+    (expected,) = flipped
+    assert found.expected == expected.hex()
+    assert found.found == bytes([expected[0] ^ 1, *expected[1:3], expected[3] ^ 0xFF, *expected[4:]]).hex()
+    result = BenchmarkResult.model_validate_json(output.read_text())
+    assert [len(measurement.seconds) for measurement in result.measurements] == [2, 2]
+    remove_kept([found])
 
 
 @every_engine

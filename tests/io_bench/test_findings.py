@@ -18,10 +18,11 @@ from io_bench.ranks.process_group import ProcessGroup
 from io_bench.ranks.writers import Writers
 from io_bench.repetition.repeating import Samples
 from io_bench.repetition.sample import Sample
-from io_bench.repetition.stopwatch import Timing
+from io_bench.repetition.stopwatch import Strain, Timing
 from io_bench.target.directory.directory_target import DirectoryTarget
 from io_bench.target.transfer import Transfer
-from sizing.storage.measurement import Measurement
+from io_bench.timing.request_log import Requests
+from sizing.storage.measurement import Measurement, Suspect
 
 MB = 10**6
 TARGET = DirectoryTarget("/mnt/x", Path("/mnt/x"))
@@ -53,6 +54,10 @@ def plan(*, num_ranks: int = 2, nodes: list[str] | None = None) -> Plan:
         gpu_bytes=0,
         cpus_of_node={"n0": 2, "n1": 2},
         restores_from_other_node=len(set(nodes or [])) > 1,
+        max_disk_bytes=400 * MB * num_ranks,
+        is_streamed=False,
+        source_plan=files[0],
+        files_of=lambda rank: files[rank].files,
     )
 
 
@@ -83,6 +88,17 @@ def sample(
         resident_pages=(0, resident, *[0] * (len(write) - 2))[: len(write)],
         moved_bytes=2 * sum(rank_bytes),
         elapsed_seconds=60.0,
+    )
+
+
+def strained(strain: Strain, *, slowest: Strain | None = None) -> Sample:
+    """Writes and restores of 10 s, the first rank a little faster."""
+    found = sample(write=(9.9, 10.0), restore=(9.9, 10.0))
+    strains = (strain, slowest or strain)
+    return dataclasses.replace(
+        found,
+        write=dataclasses.replace(found.write, strains=strains),
+        restore=dataclasses.replace(found.restore, strains=strains),
     )
 
 
@@ -195,7 +211,7 @@ def test_drift_is_warned_about_beyond_ten_percent() -> None:
 @pytest.mark.parametrize(
     ("nodes", "words"),
     [
-        (["n0", "n1"], "by the clocks of their nodes. Each rank is timed from its own start"),
+        (["n0", "n1"], "and the time includes this: some nodes were too busy"),
         (["n0", "n0"], "and the time includes this: the node was too busy"),
     ],
 )
@@ -243,18 +259,18 @@ def test_phases_and_asynchronous_times_are_medians_of_the_slowest_rank() -> None
 @pytest.mark.parametrize(
     ("null_sink_seconds", "wait", "cpu", "limit"),
     [
-        (4.9, None, 0.1, "storage"),
-        (5.1, None, 0.1, "client"),
+        (4.4, None, 0.1, "storage"),
+        (5.6, None, 0.1, "client"),
         (0.1, 0.06, 0.1, "generator"),
         (0.1, 0.04, 0.1, "storage"),
-        (0.1, None, 9.1, "client"),
+        (0.1, None, 9.3, "client"),
     ],
 )
 def test_the_limit_is_storage_only_where_nothing_else_could_be(
     null_sink_seconds: float, wait: float | None, cpu: float, limit: str
 ) -> None:
     """601 MB in 10 s; discarded in 5 s the client is exactly twice as fast. Two CPUs have 20 s in 10 s."""
-    samples = [sample(write=(10.0, 10.0), report={"generator_wait_fraction": wait}, cpu=cpu)]
+    samples = [sample(write=(10.0, 10.0), report={"generator_wait_fraction": wait}, cpu=cpu)] * 5
     write, restore = measured(samples, null_sink_seconds=null_sink_seconds)
     assert write.limited_by == limit
     assert write.client_cpu_fraction == pytest.approx(cpu * 2 / 20)
@@ -263,9 +279,73 @@ def test_the_limit_is_storage_only_where_nothing_else_could_be(
     assert restore.limited_by == ("client" if cpu > 9 else None)
 
 
+@pytest.mark.parametrize(
+    ("null_sink_seconds", "wait", "cpu", "suspect", "is_more_likely"),
+    [
+        (4.95, None, 0.1, "client", False),
+        (5.05, None, 0.1, "client", True),
+        (0.1, 0.049, 0.1, "generator", False),
+        (0.1, 0.051, 0.1, "generator", True),
+        (0.1, None, 8.95, "client", False),
+        (0.1, None, 9.05, "client", True),
+    ],
+)
+def test_near_its_threshold_a_limit_is_not_told_apart_and_at_it_as_likely_as_not(
+    null_sink_seconds: float, wait: float | None, cpu: float, suspect: Suspect, is_more_likely: bool
+) -> None:
+    samples = [sample(write=(10.0, 10.0), report={"generator_wait_fraction": wait}, cpu=cpu)] * 5
+    write, _ = measured(samples, null_sink_seconds=null_sink_seconds)
+    assert write.limited_by == "not-told-apart"
+    assert write.limit_probabilities is not None
+    assert (write.limit_probabilities[suspect] > 0.5) is is_more_likely
+    assert sum(write.limit_probabilities.values()) == pytest.approx(1.0, abs=1e-3)
+    assert any("cannot be told: " in warning for warning in warnings_about(write))
+
+
+def test_repetitions_that_disagree_leave_it_open_and_more_of_them_that_agree_decide_it() -> None:
+    idle, busy = Strain(1.0, 0.5), Strain(2.0, 7.0)
+    by_turns = [strained(strain) for strain in (idle, busy, idle, busy)]
+    assert measured(by_turns)[0].limited_by == "not-told-apart"
+    slightly = [strained(Strain(5.4, 0.2))]
+    assert [measured(slightly * count)[0].limited_by for count in (1, 5)] == ["not-told-apart", "client"]
+
+
+@pytest.mark.parametrize(
+    ("strain", "limit", "words"),
+    [
+        (Strain(0.5, 0.1), "storage", ""),
+        (Strain(2.0, 7.0), "client", "For 70.0 % of the write a thread was ready and had no CPU"),
+        (Strain(2.0, 7.0, throttled_seconds=9.8), "client", "For 98.0 % of the write a control group had used up its"),
+        (Strain(0.5, 0.3, throttled_seconds=9.8), "storage", ""),
+        (Strain(9.0, 0.1), "client", "For 91.0 % of the write the busiest thread needed a CPU"),
+        (Strain(0.5, 0.1, link_seconds=9.5), "network", "A network adapter carried 95.0 % of what its link can"),
+        (Strain(0.5, 0.1, link_seconds=8.0), "storage", ""),
+        (Strain(throttled_seconds=9.8), "client", "The CPUs of a node were"),
+    ],
+)
+def test_what_the_slowest_rank_waited_for_on_its_own_node_says_what_limited_it(
+    strain: Strain, limit: str, words: str
+) -> None:
+    write, restore = measured([strained(strain)] * 5)
+    assert (write.limited_by, restore.limited_by) == (
+        limit,
+        limit if strain.ready_seconds or limit == "client" else None,
+    )
+    assert [warning.startswith(words) for warning in warnings_about(write)] == [True] * bool(words)
+    assert write.throttled_fraction == pytest.approx(strain.throttled_seconds / 10)
+
+
+def test_a_rank_that_is_not_the_slowest_does_not_make_the_client_the_limit() -> None:
+    write, _ = measured([strained(Strain(2.0, 7.0), slowest=Strain(0.5, 0.1))] * 5)
+    assert write.limited_by == "storage"
+    assert write.busy_thread_fraction == pytest.approx(0.06)
+    assert write.run_delay_fraction == pytest.approx(0.7)
+    assert write.rank_cpu_seconds == [0.1, 0.1]
+
+
 def test_a_busy_client_is_not_told_that_it_is_slow_without_storage() -> None:
     busy, _ = measured([sample(write=(10.0, 10.0), cpu=9.5)])
-    slow, _ = measured([sample(write=(10.0, 10.0))], null_sink_seconds=6.0)
+    slow, _ = measured([sample(write=(10.0, 10.0))], null_sink_seconds=6.5)
     assert next(w for w in warnings_about(busy) if "client" in w).startswith("The CPUs of a node were 95.0 % busy")
     assert next(w for w in warnings_about(slow) if "client" in w).startswith("With writes discarded")
 
@@ -277,6 +357,22 @@ def test_counters_that_disagree_by_more_than_ten_percent_are_flagged() -> None:
     assert within.counted_bytes == {"disk": 655 * MB, "process": 655 * MB}
     assert warnings_about(within) == warnings_about(absent) == []
     assert ["diskstats" in warning or "self/io" in warning for warning in warnings_about(beyond)] == [True, True]
+
+
+@pytest.mark.parametrize(("num_repetitions", "are_kept"), [(2, True), (3, False)])
+def test_rates_over_time_are_left_out_where_ranks_and_repetitions_leave_no_room_for_them(
+    num_repetitions: int, are_kept: bool
+) -> None:
+    """4,096 ranks: twice 8,192 in a document, which is its room."""
+    num_ranks = 4_096
+    seen = Requests(((0, 4),), 0.5, (50 * MB,) * 6)
+    one = sample(write=(6.0,) * num_ranks, restore=(6.0,) * num_ranks, report={"requests": seen})
+    write, _ = measured([one] * num_repetitions, of=plan(num_ranks=num_ranks))
+    assert (write.rates_over_time is not None) is are_kept
+    if write.rates_over_time:
+        rates = write.rates_over_time.rank_bytes_per_second
+        assert [len(ranks) for ranks in rates] == [num_ranks] * num_repetitions
+        assert rates[0][0] == [100 * MB, 50 * MB]
 
 
 def test_a_late_rank_is_named_with_its_node() -> None:

@@ -5,7 +5,7 @@ from typing import cast
 import pytest
 
 from io_bench.campaign.grid import configurations_of
-from io_bench.planning.configuration import Configuration, writing_ranks
+from io_bench.planning.configuration import Configuration, ranks_of
 from io_bench.ranks.placement import Placement
 from io_bench.ranks.process_group import ProcessGroup
 from io_bench.request.options import ScanOptions
@@ -72,5 +72,5 @@ def test_more_than_was_started_is_refused(flags: tuple[str, str], words: str) ->
 def test_the_first_ranks_of_the_first_nodes_write_node_by_node() -> None:
     placements = Group(num_nodes=3, ranks_per_node=4).placements
     two_by_two = Configuration(engine="direct", num_nodes=2, writers_per_node=2)
-    assert writing_ranks(placements, two_by_two) == (0, 1, 4, 5)
-    assert writing_ranks(placements, two_by_two, max_writers=3) == (0, 1, 4)
+    assert ranks_of(placements, two_by_two) == (0, 1, 4, 5)
+    assert ranks_of(placements, two_by_two, max_writers=3) == (0, 1, 4)

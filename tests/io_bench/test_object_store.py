@@ -15,7 +15,9 @@ import s3fs
 from safetensors.torch import load
 
 from io_bench.cli.main import main
-from io_bench.engines import ENGINES
+from io_bench.engines import HOST_ENGINES
+from io_bench.observation.file_times import listed
+from io_bench.observation.observation import observation_of
 from io_bench.target.lifecycle.manifest import MANIFEST
 from io_bench.target.object_store.store import ObjectStore
 from io_bench.target.object_store.url_target import UrlTarget
@@ -46,8 +48,8 @@ class Store:
     def unfinished(self) -> list[dict[str, Any]]:
         return list(self._files.list_multipart_uploads(BUCKET))
 
-    def put(self, key: str) -> None:
-        self._files.pipe_file(key, b"precious")
+    def put(self, key: str, content: bytes = b"precious") -> None:
+        self._files.pipe_file(key, content)
 
     def read(self, key: str) -> bytes:
         return bytes(self._files.cat_file(key))
@@ -123,7 +125,7 @@ def result_in(directory: Path) -> BenchmarkResult:
     return BenchmarkResult.model_validate_json((directory / "r.json").read_text())
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", HOST_ENGINES)
 def test_every_engine_writes_to_a_bucket_and_restores_from_it(
     engine: str, run: Run, store: Store, tmp_path: Path
 ) -> None:
@@ -141,6 +143,24 @@ def test_two_ranks_write_their_own_objects_and_one_metadata(bench: Bench, store:
     done = bench.run("run", "--target", TARGET, "--engine", "dcp", *SMALL, num_ranks=2)
     assert done.returncode == 0, done.stderr
     assert [(each.num_ranks, each.num_files) for each in result_in(bench.directory).measurements] == [(2, 3)] * 2
+    store.assert_only_the_neighbour_is_left()
+
+
+@pytest.mark.long
+def test_ranks_take_several_buckets_in_turn_and_leave_nothing_in_either(bench: Bench, store: Store) -> None:
+    """Three ranks: the first and the third have the first place."""
+    places = [f"{TARGET}/a", f"{TARGET}/b"]
+    flags = ("--target", ",".join(places), "--engine", "direct", *SMALL)
+    done = bench.run("run", *flags, num_ranks=3)
+    assert done.returncode == 0, done.stderr
+    for measurement in result_in(bench.directory).measurements:
+        assert measurement.verified
+        assert measurement.shape is not None
+        found = measurement.shape.targets or []
+        assert [(each.path, each.num_ranks) for each in found] == [(places[0], 2), (places[1], 1)]
+        assert found[0].total_bytes == pytest.approx(2 * found[1].total_bytes, rel=0.01)
+        assert measurement.shape.targets_bytes_per_second == pytest.approx(sum(each.bytes_per_second for each in found))
+    assert "By target: s3://" in " ".join(done.stdout.split())
     store.assert_only_the_neighbour_is_left()
 
 
@@ -295,3 +315,17 @@ def test_a_server_that_is_killed_during_a_write_ends_the_run_in_a_clear_error_an
     cleaned = bench.run("clean", "--target", TARGET)
     assert cleaned.returncode == 0, cleaned.stderr
     own_store.assert_only_the_neighbour_is_left()
+
+
+def test_the_saves_of_a_run_in_a_bucket_are_observed_by_their_listing(store: Store) -> None:
+    for step, num_bytes in ((10, 3000), (20, 2000)):
+        for rank in range(2):
+            store.put(f"{BUCKET}/team/llama/step-{step}/__{rank}_0.distcp", bytes(num_bytes))
+        store.put(f"{BUCKET}/team/llama/step-{step}/.metadata", b"x")
+    place = f"{TARGET}/llama"
+    found = observation_of(listed(place), place=place)
+    saves = [(save.step, save.num_bytes, save.num_writers, save.is_finished) for save in found.saves]
+    assert saves == [(10, 6001, 2, True), (20, 4001, 2, True)]
+    assert (found.times, found.stragglers, found.writer_bytes_per_second) == ("modification", (), None)
+    said = " ".join(found.notes)
+    assert all(words in said for words in ("lower bounds", "whole seconds", "an object store"))

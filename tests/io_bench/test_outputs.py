@@ -20,6 +20,16 @@ def test_the_document_reads_back_equal_and_leaves_out_what_was_not_measured() ->
     assert "limited_by" not in text
 
 
+def test_a_number_of_a_rank_takes_no_line_of_its_own_and_text_stays_as_it_is() -> None:
+    seconds = [[1.234567, 2e-06, 30.0]] * 2
+    measurement = RESULT.measurements[0].model_copy(update={"rank_seconds": seconds, "num_ranks": 3})
+    warning = 'lists look like [\n  1,\n  2\n] or "[1,2]"'
+    text = document_text(RESULT.model_copy(update={"measurements": [measurement], "warnings": [warning]}))
+    assert json.loads(text)["warnings"] == [warning]
+    assert json.loads(text)["measurements"][0]["rank_seconds"] == seconds
+    assert text.count("[1.234567, 2e-6, 30.0]") + text.count("[1.234567, 2e-06, 30.0]") == 2
+
+
 def test_a_table_has_a_row_per_measurement_with_units_in_the_names_of_columns() -> None:
     changed = {"rate_interval_bytes_per_second": (7e9, 9e9), "phase_seconds": {"read": 9.5}, "limited_by": "storage"}
     measurement = RESULT.measurements[0].model_copy(update=changed)

@@ -45,6 +45,21 @@ def test_variables_that_no_launcher_sets_are_refused(environment: dict[str, str]
         placement_in(environment)
 
 
+@pytest.mark.parametrize(
+    ("environment", "sentence"),
+    [
+        ({"LOCAL_RANK": "3"}, "LOCAL_RANK is set without RANK and WORLD_SIZE, got '3': start the ranks with torchrun"),
+        ({"WORLD_SIZE": "8", "LOCAL_RANK": "3"}, "WORLD_SIZE is set without RANK, got '8'"),
+        ({"RANK": "0", "LOCAL_RANK": "0"}, "RANK is set without WORLD_SIZE, got '0'"),
+    ],
+)
+def test_a_rank_that_was_told_only_a_part_does_not_run_alone(environment: dict[str, str], sentence: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        placement_in(environment)
+    assert str(refused.value).startswith(sentence)
+    assert str(refused.value).endswith("or unset it to run alone.")
+
+
 def test_ranks_of_mpirun_do_not_run_each_for_itself() -> None:
     with pytest.raises(InvalidInput, match="OMPI_COMM_WORLD_SIZE must be 1: mpirun is not supported"):
         placement_in({"OMPI_COMM_WORLD_SIZE": "8", "OMPI_COMM_WORLD_RANK": "3"})

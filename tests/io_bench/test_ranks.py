@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from io_bench.engines import ENGINES
+from io_bench.engines import HOST_ENGINES
 from io_bench.target.lifecycle.manifest import MANIFEST
 from sizing.storage.measurement import BenchmarkResult
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
@@ -27,7 +27,7 @@ ENDLESS = ("--bytes-per-rank", "8MiB", "--repetitions", "5000")
 
 # One engine always; the others, which must end as well, take a minute more.
 every_engine = pytest.mark.parametrize(
-    "engine", [pytest.param(name, marks=() if name == "torch-save" else pytest.mark.long) for name in ENGINES]
+    "engine", [pytest.param(name, marks=() if name == "torch-save" else pytest.mark.long) for name in HOST_ENGINES]
 )
 
 Until = Callable[[Callable[[], object], "subprocess.Popen[str]"], None]
@@ -44,12 +44,12 @@ def two_ranks(bench: Bench) -> Iterator[Callable[..., list[subprocess.Popen[str]
     """Two ranks by hand, as srun would start them: nothing ends the one when the other dies."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(*arguments: str, prefix_of_rank_1: Sequence[str] = ()) -> list[subprocess.Popen[str]]:
+    def start(*arguments: str, prefix_of_rank_1: Sequence[str] = (), prelude: str = "") -> list[subprocess.Popen[str]]:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = str(free.getsockname()[1])
         meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2"}
-        command = bench.command(*arguments)
+        command = bench.command(*arguments, prelude=prelude)
         started.append(bench.start(command, environment=meeting | {"RANK": "0"}))
         started.append(bench.start([*prefix_of_rank_1, *command], environment=meeting | {"RANK": "1"}))
         return started
@@ -73,12 +73,48 @@ def test_four_ranks_measure_together_and_leave_the_target_as_it_was(
     for measurement in result.measurements:
         assert (measurement.num_ranks, measurement.num_nodes, measurement.verified) == (4, 1, True)
         assert [len(ranks) for ranks in measurement.rank_seconds] == [4, 4, 4]
-        assert measurement.seconds == [max(ranks) for ranks in measurement.rank_seconds]
+        to_microseconds = [round(seconds, 6) for seconds in measurement.seconds]
+        assert to_microseconds == [max(ranks) for ranks in measurement.rank_seconds]
         assert 4 * 4 << 20 < measurement.total_bytes < 4 * 5 << 20
     assert result.environment["rank_nodes"] == ["GROUP_RANK=0"] * 4
     assert {measurement.engine for measurement in result.measurements} == {"direct"}
     assert done.stdout.count("4 ranks on 1 node wrote") == 1
     assert done.stderr.count("Each rank needs") == 1
+
+
+RANK_1_READS_ANOTHER_BYTE = """
+import os
+import torch
+from io_bench.engines.torch_save import TorchSave
+from io_bench.payload.payload import tensors_of
+restore = TorchSave.restore
+def changed(*arguments):
+    restored = restore(*arguments)
+    if os.environ["RANK"] == "1":
+        _, tensor = next(iter(tensors_of(restored.state)))
+        tensor.view(-1).view(torch.uint8)[5] ^= 1
+    return restored
+TorchSave.restore = changed
+"""
+
+
+def test_data_that_came_back_changed_to_one_rank_ends_all_with_its_evidence(
+    bench: Bench, target: Path, two_ranks: Callable[..., list[subprocess.Popen[str]]]
+) -> None:
+    flags = ("--engine", "torch-save", "--bytes-per-rank", "4MiB", "--repetitions", "3", "--output", "r.json")
+    ranks = two_ranks("run", "--target", str(target), *flags, prelude=RANK_1_READS_ANOTHER_BYTE)
+    done = [bench.finish(process) for process in ranks]
+    assert [each.returncode for each in done] == [1, 1]
+    result = BenchmarkResult.model_validate_json((bench.directory / "r.json").read_text())
+    assert result.corruption
+    (found,) = result.corruption
+    assert (found.rank, found.repetition, found.first_byte, found.num_wrong_bytes) == (1, 0, 5, 1)
+    assert not any(measurement.verified for measurement in result.measurements)
+    (said,) = (line for each in done for line in each.stderr.splitlines() if line.startswith("error: "))
+    assert said.startswith(f"error: {found.sentence}")
+    assert said.endswith("Remove it with `ckpt-bench clean`.")
+    kept = {path.name for path in target.glob("ckpt-bench-*/*")}
+    assert kept == {MANIFEST, *(Path(file).name for file in found.files)}
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import re
 import statistics
 import subprocess
 from collections.abc import Callable
@@ -15,12 +16,14 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 import torch
 
+from io_bench.campaign import campaign
 from io_bench.cli.main import main
 from io_bench.engines import ENGINES, Engine, EngineOptions, EnginePlan, IoReport, Restored
 from io_bench.engines.torch_save import TorchSave
 from io_bench.payload.device import Device
 from io_bench.payload.inventory import inventory_of
 from io_bench.payload.payload import Payload
+from io_bench.planning import enough
 from io_bench.results.result_file import ResultFile
 from io_bench.target.directory import page_cache
 from io_bench.target.directory.run_directory import RunDirectory
@@ -28,7 +31,7 @@ from io_bench.target.lifecycle.manifest import MANIFEST
 from io_bench.target.run_files import RunFiles
 from sizing.errors import InvalidInput
 from sizing.storage.measurement import BenchmarkResult
-from tests.io_bench.conftest import Bench
+from tests.io_bench.conftest import STEP_DONE, Bench
 
 if TYPE_CHECKING:
     from tests.io_bench.conftest import Tree
@@ -108,6 +111,13 @@ def test_a_run_says_where_and_with_what_it_was_measured_what_it_needed_and_found
     assert not any(variable in finished.files[0].read_text() for variable in ("PYTHONPATH", "COLUMNS"))
     assert finished.done.stderr.startswith("Each rank needs 13.19 MB (12.58 MiB) of memory")
     assert "less than 5.00 s" in finished.done.stderr
+
+
+def test_without_a_terminal_each_step_is_a_line(finished: Finished) -> None:
+    steps = re.findall(STEP_DONE, finished.done.stderr)
+    assert [int(number) for number, _, _ in steps] == list(range(1, len(steps) + 1))
+    assert [doing for _, _, doing in steps[:2]] == ["writing", "restoring"]
+    assert steps[-1][0] == steps[-1][1], "the last step completes the plan"
     assert "1 rank on 1 node wrote 4." in finished.done.stdout
     assert "1 rank on 1 node restored 4." in finished.done.stdout
 
@@ -126,6 +136,25 @@ def test_a_result_that_cannot_be_written_is_shown_all_the_same(
     assert "1 rank on 1 node wrote 4." in shown.out
     assert "written to" not in shown.out
     assert "(No space left)" in shown.err
+
+
+def test_without_a_size_a_first_write_finds_the_one_that_takes_long_enough(
+    bench: Bench, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(enough, "SHORT_SECONDS", 0.5)
+    monkeypatch.setattr(campaign, "DEFAULT_BYTES_PER_RANK", "1MiB")
+    flags = ("--target", str(target), "--engine", "torch-save", "--repetitions", "1", "--output", "r.json")
+    done = bench.run_here("run", *flags)
+    assert done.returncode == 0, done.stderr
+    write, _ = BenchmarkResult.model_validate_json((bench.directory / "r.json").read_text()).measurements
+    assert write.payload_bytes_per_rank is not None
+    assert write.payload_bytes_per_rank > 2 << 20
+    assert "A first write and restore set the size." in done.stderr
+
+    done = bench.run_here("run", *flags, "--max-bytes", "6MiB")
+    assert done.returncode == 0, done.stderr
+    write, _ = BenchmarkResult.model_validate_json((bench.directory / "r.json").read_text()).measurements
+    assert write.payload_bytes_per_rank == 1 << 20
 
 
 def test_a_kept_checkpoint_loads_and_is_the_only_thing_left(bench: Bench, target: Path) -> None:

@@ -11,6 +11,7 @@ from io_bench.payload.device import Device
 from io_bench.payload.inventory import Inventory, TensorSpec
 from io_bench.payload.seeded_bytes import POOL_BYTES
 from io_bench.planning.plan import WriterPlan
+from tests.benchmarks import bench_gpu
 
 
 def test_every_byte_passes_through_the_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,3 +31,10 @@ def test_what_passes_through_host_memory_is_planned_there(num_values: int, passi
     plan = WriterPlan.of(inventory, engine_plan, device=Device("cuda:0"), transfer=None)
     assert plan.host_bytes == 1000 + passing_bytes
     assert plan.gpu_bytes == pytest.approx(2000 + 4 * num_values + POOL_BYTES, abs=1 << 16)
+
+
+def test_rates_of_the_copy_are_those_of_all_its_bytes_and_a_link_is_told_by_its_lanes() -> None:
+    """What `make test-gpu` prints, here from host memory."""
+    assert all(1e6 < rate < 1e13 for rate in bench_gpu.copy_rates(1 << 20, Device("cpu")).values())
+    assert bench_gpu.link_bytes_per_second("5, 16\n") == pytest.approx(63e9, rel=0.01)
+    assert bench_gpu.link_bytes_per_second("[N/A], [N/A]\n") is None

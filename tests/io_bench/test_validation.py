@@ -1,18 +1,38 @@
 """Predicted against real: the files that torch really writes have the predicted names and sizes."""
 
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from io_bench.cli.main import main
 from io_bench.errors import RunFailed
 from io_bench.validation import comparison
 from io_bench.validation.cases import CASES, DEEPSPEED_CASES, Case, available_cases
-from io_bench.validation.comparison import TOLERANCE, FileComparison, compared
+from io_bench.validation.comparison import TOLERANCE, FileComparison, compared, reason_in
+from io_bench.validation.forked_ranks import ForkedRanks
 from io_bench.validation.tiny_llama import TINY, TinyLlama
+from sizing.layout.containers import CONTAINERS, container_bytes
 from sizing.model import num_parameters
 from sizing.model.inventory import inventory_of
+from sizing.report import answer
+from sizing.scenario import scenario_from
+from tests.testbed.processes import SECONDS_UNTIL_STUCK
 from tests.testbed.terminal import typed
 
 QUICK = "FSDP2, DCP, fp32, 2 ranks"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _memory() -> Iterator[None]:
+    """What forks ranks holds torch and DeepSpeed, which later tests do not need."""
+    yield
+    for ranks in comparison._RANKS.values():
+        ranks.end()
 
 
 def check(case: Case) -> None:
@@ -32,13 +52,39 @@ def test_files_saved_for_real_are_those_predicted() -> None:
     check(next(case for case in CASES if case.name == QUICK))
 
 
-@pytest.mark.long
+def test_a_rank_that_fails_ends_the_others_and_is_reported_with_its_last_words_and_how_it_ended() -> None:
+    ranks = ForkedRanks("tests.io_bench.failing_ranks")
+    try:
+        aborted, raised, passed = (
+            ranks.run([how], num_ranks=2, max_seconds=SECONDS_UNTIL_STUCK) for how in ("abort", "raise", "pass")
+        )
+    finally:
+        ranks.end()
+    assert aborted is not None
+    assert reason_in("W: a warning\n" + aborted).startswith("Fatal Python error: Aborted")
+    assert 'failing_ranks.py", line 14 in main' in reason_in(aborted)
+    assert re.search(r"rank 1 \(process \d+\) ended by Signal 6 \(SIGABRT\)\n$", reason_in(aborted))
+    assert raised is not None
+    assert reason_in(raised) == "RuntimeError: no space"
+    assert re.search(r"rank 1 \(process \d+\) ended by exit code 1\n$", raised)
+    assert passed is None
+
+
+def test_ranks_of_a_module_that_cannot_be_imported_say_why() -> None:
+    ranks = ForkedRanks("io_bench.validation.nowhere")
+    said = ranks.run([], num_ranks=2, max_seconds=SECONDS_UNTIL_STUCK)
+    ranks.end()
+    assert said is not None
+    assert reason_in(said) == "ModuleNotFoundError: No module named 'io_bench.validation.nowhere'"
+
+
+@pytest.mark.long(minutes=1)
 @pytest.mark.parametrize("case", [case for case in CASES if case.name != QUICK], ids=lambda case: case.name)
 def test_the_other_ways_to_save_are_predicted_too(case: Case) -> None:
     check(case)
 
 
-@pytest.mark.long
+@pytest.mark.long(minutes=1)
 @pytest.mark.parametrize("case", DEEPSPEED_CASES, ids=lambda case: case.name)
 def test_what_deepspeed_saves_is_predicted(case: Case) -> None:
     """DeepSpeed is installed by scripts/test."""
@@ -46,9 +92,32 @@ def test_what_deepspeed_saves_is_predicted(case: Case) -> None:
     check(case)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "case", [case for case in DEEPSPEED_CASES if "bf16, 2 ranks" in case.name][1::2], ids=lambda case: case.name
+)
+def test_what_deepspeed_converts_is_predicted(case: Case, tmp_path: Path) -> None:
+    """ZeRO 1 and 3, by the conversion that DeepSpeed ships."""
+    (tmp_path / "step").mkdir()
+    comparison._save(case, tmp_path / "step")
+    command = [sys.executable, "-m", "deepspeed.checkpoint.ds_to_universal", "--inject_missing_state"]
+    folders = ["--input_folder", str(tmp_path / "step"), "--output_folder", str(tmp_path / "universal")]
+    workers = ["--num_extract_workers", "1", "--num_merge_workers", "1"]
+    quiet = {"OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}
+    subprocess.run([*command, *folders, *workers], check=True, timeout=300, env=os.environ | quiet)
+    sizes = [path.stat().st_size for path in (tmp_path / "universal").rglob("*") if path.is_file()]
+    export = {"every": 1, "format": "deepspeed-universal"}
+    document = case.scenario().model_dump(mode="json", exclude_unset=True) | {"checkpoint": {"export": export}}
+    made = answer(scenario_from(document)).export
+    assert made is not None
+    assert made.num_files == len(sizes)
+    headers = container_bytes(CONTAINERS["torch-zip"], num_files=len(sizes), num_tensors=len(sizes))
+    assert made.num_bytes + headers == pytest.approx(sum(sizes), rel=TOLERANCE)
+
+
 def test_a_case_that_does_not_end_is_given_up_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comparison, "MAX_SECONDS", 0.5)
-    with pytest.raises(RunFailed, match=r"FSDP2, DCP, fp32, 2 ranks timeout: not saved within 0.5 s"):
+    monkeypatch.setattr(comparison, "MAX_SECONDS", 0.001)
+    with pytest.raises(RunFailed, match=r"FSDP2, DCP, fp32, 2 ranks timeout: not saved within 0.001 s"):
         compared(next(case for case in CASES if case.name == QUICK))
 
 

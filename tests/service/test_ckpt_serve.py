@@ -94,7 +94,7 @@ def test_a_flag_goes_before_the_environment(
         (["--max-body-bytes", "much"], "--max-body-bytes is not a size, got 'much'"),
         (
             ["token", "create", "--name", "a", "--scope", "root"],
-            "--scope must be one of 'publish', 'write' or 'admin', got 'root'",
+            "--scope must be one of 'read', 'publish-only', 'publish', 'write' or 'admin', got 'root'",
         ),
         (["token", "create", "--name", "a", "--expires", "soon"], "--expires is not a duration, got 'soon'"),
         (["token", "create", "--name", " "], "--name must be one line"),
@@ -195,5 +195,5 @@ def test_the_version_is_that_of_the_package(terminal: Terminal) -> None:
 
 
 def test_the_service_needs_no_torch() -> None:
-    code = "import sys, service.cli.main; assert not {'torch', 'io_bench'} & set(sys.modules)"
+    code = "import sys, service.app; assert not {'torch', 'io_bench'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=SECONDS_UNTIL_STUCK)

@@ -13,12 +13,17 @@ from service_client.client import Client
 from service_client.errors import Refused
 from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER
 from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
+from sizing.explore.decisions.decision_request import REFERENCE_DECISION
 from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH
+from sizing.explore.rematerializations.rematerialization_request import REFERENCE_REMATERIALIZATION
 from sizing.explore.scenario_simulation import REFERENCE_SIMULATION, ScenarioSimulation, simulated
 from sizing.explore.sensitivities.sensitivity_request import REFERENCE_SENSITIVITY
+from sizing.explore.stages.stages_request import REFERENCE_STAGES
+from sizing.explore.sweeps.sweep_report import SweepReport
 from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
+from sizing.explore.techniques.techniques_report import REFERENCE_TECHNIQUES
 from sizing.report import answer
-from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+from sizing.scenario import FIRST_SCENARIO, REFERENCE_SCENARIO, scenario_from
 from sizing.validation import validation
 from tests.service.conftest import created_token
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, result
@@ -32,8 +37,12 @@ QUESTIONS: dict[str, Any] = {
     "sweep": REFERENCE_SWEEP,
     "sweep_csv": REFERENCE_SWEEP,
     "comparison": REFERENCE_COMPARISON,
+    "decision": REFERENCE_DECISION,
     "layouts": REFERENCE_SEARCH,
+    "rematerialization": REFERENCE_REMATERIALIZATION,
+    "stages": REFERENCE_STAGES,
     "sensitivity": REFERENCE_SENSITIVITY,
+    "technique_effects": REFERENCE_TECHNIQUES,
     "cluster": REFERENCE_CLUSTER | {"horizon_seconds": "1d"},
     "simulation": REFERENCE_SIMULATION,
 }
@@ -83,14 +92,23 @@ def ask_everything(client: Calls) -> None:
     ):
         first = getattr(client, many)()[0]
         assert getattr(client, one)(first.name) == first
+    assert client.schema("scenario")["examples"] == [FIRST_SCENARIO]
     assert {technique.kind for technique in client.techniques()} > {"pipeline-schedule", "activations"}
     assert client.validation() == validation()
     system = client.add_storage_system(SYSTEM)
     assert client.storage_system(SYSTEM) == system
-    assert system in client.storage_systems()
+    assert SYSTEM in [found.name for found in client.storage_systems()]
+    assert client.whoami().name == "client"
+    assert "torch-dist" in {saved_as.name for saved_as in client.formats()}
     assert client.publish(SYSTEM, RUN)
     assert [run.run_id for run in client.runs(SYSTEM, engine=RUN.measurements[0].engine)] == [RUN.run_id]
     assert client.result(SYSTEM, RUN.run_id) == RUN
+    trend, *_ = client.trend(SYSTEM)
+    assert [point.run_id for point in trend.points] == [RUN.run_id]
+    assert client.alarms(SYSTEM) == []
+    assert client.withdraw_run(SYSTEM, RUN.run_id, "to see").withdrawal is not None
+    client.reinstate_run(SYSTEM, RUN.run_id)
+    assert client.change_storage_system(system, description="changed").description == "changed"
     calibration = client.calibrate(SYSTEM, [RUN.run_id], engine=RUN.measurements[0].engine)
     assert client.calibration(SYSTEM, calibration.id) == calibration
     assert [found.id for found in client.calibrations(SYSTEM)] == [calibration.id]
@@ -98,10 +116,15 @@ def ask_everything(client: Calls) -> None:
     assert client.scenario(saved.id) == saved
     assert saved.id in [found.id for found in client.scenarios()]
     assert client.report(saved.id) == answer(scenario_from(REFERENCE_SCENARIO))
+    assert client.changes(saved.id).figures == []
     assert client.report_file(saved.id, "csv").startswith(b"field,value")
     client.delete_scenario(saved.id)
     client.add_storage_system("brief")
     client.delete_storage_system("brief")
+    job = client.wait_for_job(client.start_job("sweeps", REFERENCE_SWEEP).id)
+    assert (job.state, client.job(job.id)) == ("done", job)
+    assert SweepReport.model_validate_json(client.job_result(job.id)) == client.sweep(REFERENCE_SWEEP)
+    client.cancel_job(job.id)
     assert next(client.audit_log()).subject == "storage system brief"
     assert "ckpt_sizings_total" in client.metrics()
     client.check_alive()

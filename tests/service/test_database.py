@@ -1,8 +1,9 @@
 """The database: set up by whoever comes first, full, locked, from another version."""
 
+import re
 import sqlite3
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,12 @@ from sqlalchemy import event, text
 from starlette.testclient import TestClient
 
 from service.app import create_app
-from service.database import open_database
-from service.database.schema import is_current, migrate
-from service.database.tables import Base
+from service.database import Database, open_database
+from service.database.runs import RunFilter, list_runs
+from service.database.schema import known_to, migrate, migrated_database, state_of
+from service.database.tables import Base, now
 from service.database.tokens import NewToken, create_token
+from service.database.trends import trends
 from service.errors import CannotServe
 from service.settings import Settings
 from sizing.scenario import REFERENCE_SCENARIO
@@ -68,6 +71,53 @@ def test_sqlite_is_durable_and_keeps_references(path: Path) -> None:
     assert found == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
 
 
+@pytest.mark.parametrize(
+    ("wanted", "indexes"),
+    [
+        (RunFilter(published_since=now()), {"ix_runs_system_id_id"}),
+        (RunFilter(engine="direct", min_num_nodes=2), {"ix_runs_system_id_id", "ix_measurements_engine"}),
+        (RunFilter(withdrawn=False), {"ix_runs_system_id_id"}),
+    ],
+)
+def test_a_page_of_runs_is_read_in_the_order_of_an_index_and_no_document_with_it(
+    path: Path, wanted: RunFilter, indexes: set[str]
+) -> None:
+    plan = plan_of(path, lambda database: list_runs(database, "scratch", wanted, limit=51, before=None))
+    assert "TEMP B-TREE" not in plan
+    assert {index for index in indexes if index in plan} == indexes
+    assert not re.search(r"SCAN (runs|measurements|withdrawals)\b(?! USING)", plan)
+
+
+def test_a_trend_reads_the_newest_runs_by_an_index_and_no_document(path: Path) -> None:
+    plan = plan_of(path, lambda database: trends(database, "scratch"))
+    assert "ix_runs_system_id_id" in plan
+    assert "SCAN runs" not in plan
+    assert "SCAN measurements" not in plan
+
+
+def plan_of(path: Path, question: Callable[[Database], object]) -> str:
+    """How SQLite finds what a question reads of runs; no statement of the question reads documents."""
+    database = migrated_database(f"sqlite:///{path}")
+    statements: list[tuple[str, Any]] = []
+
+    @event.listens_for(database.engine, "after_cursor_execute")
+    def keep(*executed: Any) -> None:
+        statements.append((executed[2], executed[3]))
+
+    with database.writing() as session:
+        session.execute(text("INSERT INTO tokens VALUES (1, 'a', x'00', 'write', '2026-01-01 00:00:00', NULL, NULL)"))
+        session.execute(
+            text("INSERT INTO storage_systems VALUES (1, 'scratch', '', '2026-01-01 00:00:00', 1, NULL, NULL)")
+        )
+    question(database)
+    ((query, bound),) = [(query, bound) for query, bound in statements if "FROM runs" in query]
+    assert not any("run_documents" in query for query, _ in statements)
+    with database.engine.connect() as connection:
+        plan = str(connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {query}", bound).all())
+    database.close()
+    return plan
+
+
 def test_several_processes_may_open_a_new_database_at_once(path: Path) -> None:
     def create(number: int) -> subprocess.CompletedProcess[str]:
         return ckpt_serve("token", "create", "--name", f"t{number}", "--database-url", f"sqlite:///{path}")
@@ -91,9 +141,16 @@ def test_a_migration_that_fails_leaves_nothing_behind(path: Path) -> None:
     assert tables == {"scenarios"}
 
 
-def test_a_database_of_a_later_version_is_left_alone(client: TestClient, app: FastAPI, path: Path) -> None:
+def test_a_later_schema_is_used_while_it_serves_this_version_and_left_alone_in_any_case(
+    client: TestClient, app: FastAPI, path: Path
+) -> None:
     connection = sqlite3.connect(path)
-    connection.execute("UPDATE alembic_version SET version_num = 'later'")
+    connection.execute("UPDATE alembic_version SET version_num = 'r9001'")
+    connection.commit()
+    migrate(app.state.database)
+    ready = {"status": "ok", "accepted_from": "r0006", "known_to": known_to(), "serves_from": "r0005"}
+    assert client.get("/readyz").json() == ready | {"schema_revision": "r9001"}
+    connection.execute("UPDATE schema_support SET serves_from = 'r9001'")
     connection.commit()
     connection.close()
     with pytest.raises(CannotServe, match="has the schema of a later version"):
@@ -105,7 +162,7 @@ def test_a_database_of_a_later_version_is_left_alone(client: TestClient, app: Fa
 
 def test_a_migrated_database_is_current(app: FastAPI) -> None:
     with app.state.database.reading() as session:
-        assert is_current(session.connection())
+        assert state_of(session.connection()).revision == known_to()
 
 
 def test_a_full_database_is_507_and_the_next_request_is_served(client: TestClient, app: FastAPI, token: str) -> None:

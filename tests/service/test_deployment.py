@@ -20,9 +20,9 @@ import httpx
 import pytest
 import yaml
 
-from service.server.listening import SECONDS_TO_KEEP_ALIVE
+from service.server.bounded_protocol import SECONDS_TO_KEEP_ALIVE
 from service.settings import Settings, variable_of
-from tests.service.conftest import bearer, created_token, new_postgresql_database, result_document, serving
+from tests.service.conftest import Terminal, bearer, created_token, new_postgresql_database, result_document, serving
 from tests.testbed.processes import SECONDS_UNTIL_STUCK, until
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 DEPLOY = Path(__file__).parents[2] / "deploy"
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 KUBERNETES = list(yaml.safe_load_all((DEPLOY / "kubernetes" / "service.yaml").read_text()))
+NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin") or "nginx is missing: see scripts/test"
 VARIABLES = {variable_of(setting) for setting in Settings.model_fields}
 
 
@@ -46,7 +47,24 @@ def test_the_compose_file_is_one() -> None:
 
 
 def test_the_kubernetes_manifests_are_some() -> None:
-    checked("kubernetes_validate", "--strict", str(DEPLOY / "kubernetes" / "service.yaml"))
+    manifests = [str(DEPLOY / "kubernetes" / name) for name in ("service.yaml", "contract-job.yaml")]
+    checked("kubernetes_validate", "--strict", *manifests)
+
+
+def test_an_upgrade_migrates_with_the_image_and_the_database_of_the_service(terminal: Terminal, tmp_path: Path) -> None:
+    job = yaml.safe_load((DEPLOY / "kubernetes" / "contract-job.yaml").read_text())["spec"]["template"]
+    pods = KUBERNETES[0]["spec"]["template"]
+    ((expansion,), (service,)) = (pods["spec"][kind] for kind in ("initContainers", "containers"))
+    (contraction,) = job["spec"]["containers"]
+    assert expansion["image"] == contraction["image"] == service["image"]
+    assert expansion["env"] == contraction["env"] == service["env"][:1]
+    assert not pods["metadata"]["labels"].items() & job["metadata"]["labels"].items(), "no pod of the Service"
+    services = COMPOSE["services"]
+    assert services["next"] == services["service"] | {"profiles": ["upgrade"]}
+    assert services["migrate"]["environment"].items() <= services["service"]["environment"].items()
+    for arguments in (expansion["args"], contraction["args"], services["migrate"]["command"]):
+        given = ("--host", "0.0.0.0", *arguments, "--database-url", f"sqlite:///{tmp_path}/x.db")  # noqa: S104 - as the image gives it
+        assert terminal(*given)[0] == 0
 
 
 def test_the_systemd_unit_is_one(tmp_path: Path) -> None:
@@ -179,7 +197,8 @@ def proxied(folder: Path, servers: list[str]) -> Iterator[tuple[str, ssl.SSLCont
     port = free_port()
     settings = {"SERVICE_ADDRESS": servers[0], "TLS_ADDRESS": f"127.0.0.1:{port}", "TLS_FOLDER": str(folder)}
     site = Template((DEPLOY / "nginx" / "service.conf.template").read_text()).safe_substitute(settings)
-    site = site.replace(f"server {servers[0]} ", f"server {servers[1]} max_fails=2;\n    server {servers[0]} ")
+    for server in servers[1:]:
+        site = site.replace(f"server {servers[0]} ", f"server {server} max_fails=2;\n    server {servers[0]} ")
     temporary = "".join(
         f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )
@@ -188,8 +207,7 @@ def proxied(folder: Path, servers: list[str]) -> Iterator[tuple[str, ssl.SSLCont
         f"user root; daemon off; pid {folder}/pid; error_log {folder}/error.log;\n"
         f"events {{}}\nhttp {{ access_log off; {temporary}\n{site} }}\n"
     )
-    nginx = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin") or "nginx is missing: see scripts/test"
-    with subprocess.Popen([nginx, "-c", configuration], stderr=subprocess.PIPE) as process:
+    with subprocess.Popen([NGINX, "-c", configuration], stderr=subprocess.PIPE) as process:
         try:
             trust = ssl.create_default_context(cafile=certificate)
             until_answered(f"https://localhost:{port}", trust)

@@ -9,8 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
-from service.http.problems import DATABASE_FULL, DATABASE_UNAVAILABLE, INTERNAL_ERROR, KINDS, METHOD_NOT_ALLOWED
+from service.http.problems import (
+    DATABASE_FULL,
+    DATABASE_UNAVAILABLE,
+    INTERNAL_ERROR,
+    KINDS,
+    MALFORMED,
+    METHOD_NOT_ALLOWED,
+)
 from service.settings import Settings, variable_of
 from tests.service.conftest import PROGRAM, ckpt_serve
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
@@ -18,12 +26,13 @@ from tests.testbed.processes import SECONDS_UNTIL_STUCK
 GUIDE = (Path(__file__).parents[2] / "docs" / "rest.md").read_text()
 
 
-def test_the_root_leads_to_a_page_that_loads_nothing_from_elsewhere(client: httpx.Client) -> None:
-    page = client.get("/", follow_redirects=True)
-    assert page.url.path == "/docs"
+@pytest.mark.parametrize(("path", "num_links"), [("/", 12), ("/scenarios", 13), ("/docs", 4)])
+def test_a_page_loads_nothing_from_elsewhere(client: httpx.Client, path: str, num_links: int) -> None:
+    page = client.get(path)
     assert page.headers["content-type"].startswith("text/html")
     links = re.findall(r"""(?:src|href)=["']([^"']+)""", page.text)
-    assert len(links) == 4
+    links = [link for link in links if not link.startswith("#")]
+    assert len(links) == num_links
     assert not [link for link in links if re.match(r"\w+:|//", link)]
     for link in links:
         asset = client.get(page.url.join(link))
@@ -31,8 +40,9 @@ def test_the_root_leads_to_a_page_that_loads_nothing_from_elsewhere(client: http
         assert len(asset.content) > 50
 
 
-def test_the_page_runs_its_own_scripts_alone(client: httpx.Client) -> None:
-    page = client.get("/docs")
+@pytest.mark.parametrize("path", ["/", "/docs"])
+def test_a_page_runs_its_own_scripts_alone(client: httpx.Client, path: str) -> None:
+    page = client.get(path)
     policy = dict(part.strip().split(" ", 1) for part in page.headers["content-security-policy"].split(";"))
     assert policy["default-src"] == "'none'"
     assert policy["script-src"] == "'self'"
@@ -52,7 +62,7 @@ def test_every_setting_is_in_the_guide_and_in_the_help() -> None:
 
 
 def test_every_code_is_in_the_guide() -> None:
-    kinds = [*KINDS.values(), METHOD_NOT_ALLOWED, INTERNAL_ERROR, DATABASE_UNAVAILABLE, DATABASE_FULL]
+    kinds = [*KINDS.values(), MALFORMED, METHOD_NOT_ALLOWED, INTERNAL_ERROR, DATABASE_UNAVAILABLE, DATABASE_FULL]
     for kind in kinds:
         assert re.search(rf"^\| {kind.status} \| `{kind.code}` \|", GUIDE, re.MULTILINE), kind.code
 
@@ -87,7 +97,9 @@ def test_the_commands_of_the_guide_do_what_it_says(server: str, database_url: st
     )
     assert done.returncode == 0, done.stderr
     assert '"errors"' not in done.stdout
-    assert done.stdout.count('"20261121T120000Z-1a2b3c"') == 4
+    assert done.stdout.count('"20261121T120000Z-1a2b3c"') == 6  # published twice, listed, read, withdrawn, in the trend
+    assert '"reason":"measured through the old switch"' in done.stdout
+    assert '"owners":["agents"]' in done.stdout
     assert "204" in done.stdout
     assert "304" in done.stdout
 

@@ -14,12 +14,21 @@ from sizing.explore.comparisons.comparison import compare
 from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
 from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH
 from sizing.explore.layouts.ranking import find_layouts
+from sizing.explore.rematerializations.rematerialization import rematerialization
+from sizing.explore.rematerializations.rematerialization_request import REFERENCE_REMATERIALIZATION
 from sizing.explore.requirements.solver import requirements
 from sizing.explore.scenario_simulation import REFERENCE_SIMULATION, ScenarioSimulation, simulated
 from sizing.explore.sensitivities.sensitivity import sensitivity
 from sizing.explore.sensitivities.sensitivity_request import REFERENCE_SENSITIVITY
+from sizing.explore.stages.stages import stages
+from sizing.explore.stages.stages_request import REFERENCE_STAGES
 from sizing.explore.sweeps.sweep import sweep
 from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
+from sizing.explore.techniques.techniques_report import (
+    REFERENCE_TECHNIQUES,
+    techniques_of,
+    techniques_request_from,
+)
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.service.conftest import serving
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
@@ -47,6 +56,19 @@ def test_a_comparison_is_that_of_the_library(client: httpx.Client) -> None:
     assert found.json() == compare(REFERENCE_COMPARISON).model_dump(mode="json")
 
 
+def test_layers_to_compute_again_are_those_of_the_library(client: httpx.Client) -> None:
+    question = REFERENCE_REMATERIALIZATION | {"gpu_memory_bytes": "70 GB"}
+    found = client.post("/v1/rematerializations", json=question)
+    assert found.status_code == 200, found.text
+    assert found.json() == rematerialization(question).model_dump(mode="json")
+
+
+def test_stages_on_unlike_nodes_are_those_of_the_library(client: httpx.Client) -> None:
+    found = client.post("/v1/stages", json=REFERENCE_STAGES)
+    assert found.status_code == 200, found.text
+    assert found.json() == stages(REFERENCE_STAGES).model_dump(mode="json")
+
+
 def test_layouts_are_those_of_the_library(client: httpx.Client) -> None:
     found = client.post("/v1/layouts", json=REFERENCE_SEARCH)
     assert found.status_code == 200
@@ -57,6 +79,13 @@ def test_sensitivities_are_those_of_the_library(client: httpx.Client) -> None:
     found = client.post("/v1/sensitivities", json=REFERENCE_SENSITIVITY)
     assert found.status_code == 200
     assert found.json() == sensitivity(REFERENCE_SENSITIVITY).model_dump(mode="json")
+
+
+def test_effects_of_techniques_are_those_of_the_library(client: httpx.Client) -> None:
+    found = client.post("/v1/techniques", json=REFERENCE_TECHNIQUES)
+    assert found.status_code == 200
+    expected = techniques_of(techniques_request_from(REFERENCE_TECHNIQUES))
+    assert found.json() == expected.model_dump(mode="json")
 
 
 def test_a_simulation_is_that_of_the_library(client: httpx.Client) -> None:
@@ -74,6 +103,11 @@ def test_a_simulation_is_that_of_the_library(client: httpx.Client) -> None:
         ("/v1/clusters", REFERENCE_CLUSTER | {"jobs": []}, "jobs"),
         ("/v1/layouts", {"scenario": {"model": {"preset": "gpt2"}}}, "scenario.cluster.num_gpus is required"),
         ("/v1/layouts", REFERENCE_SEARCH | {"objective": "best"}, "objective must be one of"),
+        (
+            "/v1/rematerializations",
+            {"scenario": {"model": {"preset": "gpt2"}}},
+            "training.micro_batch_size is required",
+        ),
         ("/v1/sensitivities", REFERENCE_SENSITIVITY | {"fraction": 1}, "fraction must be less than 1"),
         (
             "/v1/sensitivities",
@@ -87,7 +121,7 @@ def test_a_simulation_is_that_of_the_library(client: httpx.Client) -> None:
             REFERENCE_SIMULATION | {"num_runs": 10_000, "run_seconds": "36000d"},
             "must have at most 200,000,000 failures",
         ),
-        ("/v1/clusters", REFERENCE_CLUSTER | {"horizon_seconds": "90y"}, "has an unknown unit of time"),
+        ("/v1/clusters", REFERENCE_CLUSTER | {"horizon_seconds": "90mo"}, "has an unknown unit of time"),
         ("/v1/clusters", REFERENCE_CLUSTER | {"storage": {"preset": "none"}}, "must be a name of the catalog"),
     ],
 )

@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from service.database import open_database
-from service.database.runs import digest_of
-from service.database.tables import AuditRow, MeasurementRow, RunRow
+from service.database.digests import digest_of
+from service.database.tables import AuditRow, MeasurementRow, RunDocumentRow, RunRow
 from tests.service.conftest import (
     bearer,
     created_token,
@@ -118,7 +118,7 @@ def check(url: str, ingest: Ingest) -> None:
     assert len(ingest.acknowledged) == NUM_RUNS
     database = open_database(url)
     with database.reading() as session:
-        runs = session.query(RunRow.run_id, RunRow.document, RunRow.digest).all()
+        runs = session.query(RunRow.run_id, RunDocumentRow.document, RunRow.digest).join(RunRow.stored).all()
         num_measurements = session.query(MeasurementRow).count()
         published = [subject for (subject,) in session.query(AuditRow.subject).filter_by(action="publish")]
     database.close()
@@ -133,7 +133,7 @@ def check(url: str, ingest: Ingest) -> None:
     print(f"\n{NUM_RUNS:,} runs; sent again after {dict(ingest.failed)}; found there already: {again[200]}")
 
 
-@pytest.mark.long
+@pytest.mark.long(minutes=5)
 def test_killed_workers_and_a_killed_postgresql_lose_nothing_acknowledged(tmp_path: Path) -> None:
     with new_postgresql_server() as postgresql:
         url = new_postgresql_database(postgresql)
@@ -150,7 +150,7 @@ def test_killed_workers_and_a_killed_postgresql_lose_nothing_acknowledged(tmp_pa
         check(url, ingest)
 
 
-@pytest.mark.long
+@pytest.mark.long(minutes=5)
 def test_killed_workers_lose_nothing_acknowledged_on_sqlite(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/sizing.sqlite3"
     arguments = ("--port", "0", "--database-url", url, "--workers", "2", "--requests-per-second", "0")

@@ -43,7 +43,7 @@ def test_where_a_login_is_required_every_route_but_health_and_the_api_pages_dema
     }
     assert documented - asked == {("GET", "/healthz"), ("GET", "/readyz")}
     for method, path in asked:
-        some = path.format_map(SOME | {"run_id": "x", "calibration_id": "x"})
+        some = path.format_map(SOME | {"run_id": "x", "calibration_id": "x", "job_id": "x"})
         refused = closed.request(method, some, content=b"no json")
         assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized"), (method, path)
     for path in ("/healthz", "/readyz", "/docs", "/openapi.json"):

@@ -8,7 +8,7 @@ import pytest
 
 from service.database import Database, open_database
 from service.database.storage_systems import system_named
-from service.database.tables import AuditRow, RunRow, ScenarioRow, TokenRow, new_id, now
+from service.database.tables import AuditRow, RunDocumentRow, RunRow, ScenarioRow, TokenRow, new_id, now
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.service.conftest import BOTH, bearer, gauge, result_document
 from tests.testbed.processes import until
@@ -54,7 +54,7 @@ def test_a_storage_system_stays_for_a_run_that_arrives_while_it_is_deleted(
                 id=new_id(),
                 run_id="arrives",
                 system=system,
-                document="{}",
+                stored=RunDocumentRow(document="{}"),
                 digest=b"",
                 published_at=now(),
                 token_id=some_token.id,

@@ -7,10 +7,12 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.service.conftest import BOTH, bearer, created_token, logged, result_document
+from sizing import __version__
+from tests.service.conftest import BOTH, bearer, connected, created_token, logged, result_document
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 DATABASES = BOTH
+MIB = 1024**2
 
 
 def value(client: httpx.Client, name: str, **labels: str) -> float:
@@ -85,6 +87,27 @@ def test_requests_sizings_and_ingests_are_counted(client: httpx.Client, token: s
     assert value(client, "ckpt_ingested_bytes_total") > 0
     assert value(client, "ckpt_http_requests_in_progress") == 1
     assert value(client, "ckpt_database_connections_in_use") == 0
+
+
+def test_memory_build_connections_and_refused_tokens_are_shown(client: httpx.Client) -> None:
+    refused = {"route": "/v1/audit-log", "status": "401"}
+    before = value(client, "ckpt_http_request_duration_seconds_count", **refused)
+    assert client.get("/v1/audit-log", headers=bearer("guessed")).status_code == 401
+    assert value(client, "ckpt_http_request_duration_seconds_count", **refused) == before + 1
+    assert value(client, "ckpt_build_info", version=__version__) == 1
+    assert value(client, "ckpt_http_connections_open") >= 1
+    assert 10 * MIB < value(client, "ckpt_resident_memory_bytes", process="worker") < 4096 * MIB
+    client.post("/v1/requirements", json={"model": {"preset": "gpt2"}})
+    assert value(client, "ckpt_resident_memory_bytes", process="compute") > 10 * MIB
+
+
+def test_a_connection_that_is_ended_is_counted_by_its_reason(client: httpx.Client) -> None:
+    before = value(client, "ckpt_http_connections_ended_total", reason="no-http")
+    with connected(str(client.base_url)) as connection:
+        connection.sendall(b"SSH-2.0-x\r\n")
+        while connection.recv(65536):
+            pass
+    assert value(client, "ckpt_http_connections_ended_total", reason="no-http") == before + 1
 
 
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded"])

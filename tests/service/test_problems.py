@@ -58,6 +58,7 @@ BAD_SCENARIOS: list[Any] = [
     ),
     ({"model": {"preset": "gpt2"}, "parallelism": {"tensor": 5}}, "must divide num_attention_heads 12, got 5"),
     ({"model": {"huggingface_config": {"model_type": "x"}}}, "model_type must be a model_type that is counted here"),
+    ({"model": {"tensors": [{"name": "a", "shape": [1]}] * 5001}}, "model.tensors must have at most 5000 entries"),
 ]
 
 
@@ -170,6 +171,26 @@ def test_an_unknown_route_and_method_are_problems_too(client: httpx.Client) -> N
     refused = client.get(SIZINGS)
     problem(refused, 405, "method-not-allowed")
     assert refused.headers["allow"] == "POST"
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/v1/scenarios", "GET, HEAD, POST"),
+        ("/v1/scenarios/x", "DELETE, GET, HEAD"),
+        ("/v1/storage-systems/x/trend", "GET, HEAD"),
+        ("/v1/nodes", "GET, HEAD"),
+        ("/docs", "GET, HEAD"),
+        (SIZINGS, "POST"),
+    ],
+)
+def test_a_method_that_a_path_does_not_have_is_told_all_that_it_has(
+    client: httpx.Client, path: str, allowed: str
+) -> None:
+    refused = client.patch(path)
+    problem(refused, 405, "method-not-allowed")
+    assert refused.headers["allow"] == allowed
+    assert f"must be one of {allowed} at" in refused.json()["detail"]
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from service.answers import quick
-from service.answers.quick import QUICK_SECONDS, QuickAnswers
+from service.answers.quick import QUICK_SECONDS, SLOW_SECONDS, QuickAnswers
 from service.database import open_database
-from sizing.report import answer
-from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+from sizing.report import SizingReport, answer
+from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
 
 
 class Clock:
@@ -42,10 +42,56 @@ def test_a_layout_needs_no_thread_once_it_has_proved_quick(
     monkeypatch.setattr(quick, "answer", noted)
     other = scenario_from(REFERENCE_SCENARIO | {"reliability": {"failures_per_node_day": 0.001}})
 
+    async def report_of(scenario: Scenario) -> SizingReport | None:
+        return answers.at_once(scenario) or await answers.in_thread(scenario)
+
     async def ask() -> None:
-        first = await answers.answer(scenario_from(REFERENCE_SCENARIO))
-        assert (await answers.answer(scenario_from(REFERENCE_SCENARIO))) == first
-        assert (await answers.answer(other)).layout == first.layout
+        first = await report_of(scenario_from(REFERENCE_SCENARIO))
+        assert (await report_of(scenario_from(REFERENCE_SCENARIO))) == first
+        of_other = await report_of(other)
+        assert first is not None
+        assert of_other is not None
+        assert of_other.layout == first.layout
 
     asyncio.run(ask())
     assert computed_by == [False, is_quick, is_quick]
+
+
+def test_other_targets_are_learned_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quick, "time", Clock(0.0))
+    answers = QuickAnswers(open_database(f"sqlite:///{tmp_path}/x.db"))
+    asked = scenario_from(REFERENCE_SCENARIO)
+    with_goodput = scenario_from(REFERENCE_SCENARIO | {"targets": {"min_goodput_fraction": 0.9}})
+    with_others = scenario_from(REFERENCE_SCENARIO | {"targets": {"max_overhead_fraction": 0.02}})
+    asyncio.run(answers.in_thread(asked))
+    assert answers.at_once(asked) is not None
+    assert answers.at_once(with_goodput) is None
+    assert answers.at_once(with_others) is None
+
+
+def test_what_was_quick_and_is_no_more_goes_to_a_thread_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers, asked = QuickAnswers(open_database(f"sqlite:///{tmp_path}/x.db")), scenario_from(REFERENCE_SCENARIO)
+    monkeypatch.setattr(quick, "time", Clock(0.0))
+    asyncio.run(answers.in_thread(asked))
+    assert answers.at_once(asked) is not None
+    monkeypatch.setattr(quick, "time", Clock(1.01 * QUICK_SECONDS))
+    assert answers.at_once(asked) is not None
+    assert answers.at_once(asked) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "is_slow"), [(0.99 * SLOW_SECONDS, False), (1.01 * SLOW_SECONDS, True)], ids=["usual", "slow"]
+)
+def test_a_model_whose_answer_was_slow_is_left_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, is_slow: bool
+) -> None:
+    monkeypatch.setattr(quick, "time", Clock(seconds))
+    answers = QuickAnswers(open_database(f"sqlite:///{tmp_path}/x.db"))
+
+    def report_of(preset: str, **degrees: int) -> SizingReport | None:
+        asked = scenario_from({"model": {"preset": preset}, "parallelism": degrees})
+        return answers.at_once(asked) or asyncio.run(answers.in_thread(asked))
+
+    assert report_of("gpt2", data=2) is not None, "what it costs is not known before"
+    assert (report_of("gpt2", data=4) is None) == is_slow
+    assert report_of("llama-3.1-8b", data=4) is not None

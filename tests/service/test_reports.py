@@ -12,18 +12,26 @@ import httpx
 import pypdf
 import pytest
 
+from service.reports.spreadsheet import table_text
+from sizing import __version__
 from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER
 from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
+from sizing.explore.decisions.decision_request import REFERENCE_DECISION
 from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH
+from sizing.explore.rematerializations.rematerialization_request import REFERENCE_REMATERIALIZATION
 from sizing.explore.scenario_simulation import REFERENCE_SIMULATION
 from sizing.explore.sensitivities.sensitivity_request import REFERENCE_SENSITIVITY
+from sizing.explore.stages.stages_request import REFERENCE_STAGES
 from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
+from sizing.explore.techniques.techniques_report import REFERENCE_TECHNIQUES
 from sizing.report import answer
+from sizing.reports.presentation import Presentation
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
-from sizing.summary.figure_text import figure_name
+from sizing.summary.figure_names import figure_name
 from tests.service.conftest import bearer, created_token, serving
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
+PRESENTATION = "application/vnd.checkpoint-sizing.presentation+json"
 NAME = "Purchase 2027 <script>alert(1)</script> & 'friends'"
 
 
@@ -48,6 +56,11 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.words += data
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "presentation"])
+def test_an_answer_says_which_version_made_it(client: httpx.Client, link: str, form: str) -> None:
+    assert client.get(link, params={"form": form}).headers["x-checkpoint-sizing-version"] == __version__
 
 
 def test_the_page_says_the_answer_first_and_loads_nothing(client: httpx.Client, link: str) -> None:
@@ -143,9 +156,16 @@ QUESTIONS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "/v1/requirements": (REFERENCE_SCENARIO, ("What the targets need", "19.17 GB/s", "Meets all targets")),
     "/v1/comparisons": (REFERENCE_COMPARISON, ("Inputs that differ", "273.0 GB/s", "Meets the target")),
     "/v1/layouts": (REFERENCE_SEARCH, ("10 layouts fit on 16,384 GPUs", "largest rank")),
+    "/v1/rematerializations": (
+        REFERENCE_REMATERIALIZATION,
+        ("Compute 1 layer per stage again: 2.78 % more compute", "fewest layers"),
+    ),
+    "/v1/stages": (REFERENCE_STAGES, ("8 stages on 2 kinds of nodes", "dgx-a100", "node-partition")),
     "/v1/clusters": (REFERENCE_CLUSTER | {"horizon_seconds": "1d"}, ("41 jobs on", "Stall of a save", "To buy")),
     "/v1/simulations": (REFERENCE_SIMULATION, ("goodput, simulated", "standard error")),
+    "/v1/decisions": (REFERENCE_DECISION, ("costs least", "GPU-hours", "Ledger")),
     "/v1/sensitivities": (REFERENCE_SENSITIVITY, ("Lost time", "varied")),
+    "/v1/techniques": (REFERENCE_TECHNIQUES, ("8-bit Adam", "adam-8bit", "What does not apply here")),
     "/v1/sweeps": (REFERENCE_SWEEP, ("Pareto front", "best rows")),
 }
 """Questions that are asked once, and what their pages say."""
@@ -171,6 +191,15 @@ def test_a_question_that_is_not_saved_gets_a_page_or_a_pdf_by_accept(client: htt
         assert "".join(figure.split()) in text
 
 
+@pytest.mark.parametrize("path", QUESTIONS)
+def test_a_question_that_is_not_saved_is_answered_in_words_for_who_shows_it(client: httpx.Client, path: str) -> None:
+    question, figures = QUESTIONS[path]
+    response = client.post(path, json=question, headers={"accept": PRESENTATION})
+    assert (response.status_code, response.headers["content-type"]) == (200, PRESENTATION)
+    assert Presentation.model_validate_json(response.content).kind
+    assert [figure for figure in figures if figure not in response.text.replace("\\n", " ")] == []
+
+
 @pytest.mark.parametrize("accept", [None, "text/html;q=0.1, application/json"])
 @pytest.mark.parametrize("path", QUESTIONS)
 def test_programs_get_json_of_a_question_that_is_not_saved(client: httpx.Client, path: str, accept: str | None) -> None:
@@ -183,7 +212,8 @@ def test_programs_get_json_of_a_question_that_is_not_saved(client: httpx.Client,
 @pytest.mark.parametrize("path", QUESTIONS)
 def test_only_the_forms_that_the_document_names_are_sent(client: httpx.Client, path: str) -> None:
     named = client.get("/openapi.json").json()["paths"][path]["post"]["responses"]
-    known = {"application/json", "text/html", "application/pdf", *(["text/csv"] if path in TABLES else [])}
+    known = {"application/json", "text/html", "application/pdf", PRESENTATION}
+    known |= {"text/csv"} if path in TABLES else set()
     assert set(named["200"]["content"]) == known
     assert "406" in named
     for kind in {"image/png", "text/csv"} - known:
@@ -202,3 +232,10 @@ def test_a_scenario_without_an_answer_is_refused_in_every_form(client: httpx.Cli
         wrong = {"model": {"preset": "gpt2"}, "parallelism": {"tensor": 7}}
         refused = client.post("/v1/sizings", json=wrong, headers={"accept": accept})
         assert (refused.status_code, refused.headers["content-type"]) == (422, "application/problem+json")
+
+
+def test_no_text_in_a_table_is_a_formula_to_a_spreadsheet_and_numbers_stay() -> None:
+    texts = ["=1", "+1", "-1", "@x", "\tx", "\rx", "a=b"]
+    heading, row = csv.reader(io.StringIO(table_text(["=a", "b"], [[*texts, -1.5, -2, None]]), newline=""))
+    assert heading == ["'=a", "b"]
+    assert row == ["'=1", "'+1", "'-1", "'@x", "'\tx", "'\rx", "a=b", "-1.5", "-2", ""]

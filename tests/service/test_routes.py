@@ -14,6 +14,7 @@ from fastapi.testclient import TestClient
 
 from service import routes
 from service.app import create_app
+from service.routes.page import FURTHER
 from service.settings import Settings
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
@@ -22,7 +23,10 @@ from tests.service.test_client import never_asked
 from tests.service.test_documents import GUIDE, not_in_the_guide
 from tests.service.test_examples import without_example
 
-PAGES = {("GET", "/"), ("GET", "/docs"), ("GET", "/docs/start.js")}
+PAGES = {
+    *(("GET", path) for path in ("/", "/page/{name}", "/page/vega.js", "/docs", "/docs/start.js")),
+    *(("GET", f"/{name}") for name in FURTHER),
+}
 """For people with a browser; programs need no document of them."""
 
 TOY = ("POST", "/v1/checkpoints")
@@ -46,7 +50,9 @@ def test_the_document_has_every_route_of_every_module_but_the_pages(document: di
     written = {
         (method, route.path)
         for module in modules()
-        for route in getattr(module, "router", APIRouter()).routes
+        for router in vars(module).values()
+        if isinstance(router, APIRouter)
+        for route in router.routes
         if isinstance(route, APIRoute)
         for method in route.methods or ()
     }

@@ -3,6 +3,7 @@
 import gzip
 import json
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import httpx
@@ -203,6 +204,10 @@ def test_runs_are_listed_newest_first_and_filtered(client: httpx.Client, token: 
     assert found(engine="direct", min_num_nodes=2) == ["f2"]
     assert found(published_since=moments[1]) == ["f2", "f1"]
     assert found(published_before=moments[1]) == ["f0"]
+    for offset in (timedelta(hours=9), timedelta(hours=-11), timedelta(hours=5, minutes=45)):
+        second_run = datetime.fromisoformat(moments[1]).astimezone(timezone(offset)).isoformat()
+        assert found(published_since=second_run) == ["f2", "f1"]
+        assert found(published_before=second_run) == ["f0"]
     first = client.get(runs, params={"limit": 2}).json()
     assert [item["run_id"] for item in first["items"]] == ["f2", "f1"]
     second = client.get(runs, params={"limit": 2, "cursor": first["next"]}).json()
@@ -236,6 +241,11 @@ def test_what_a_database_cannot_hold_is_refused(
         ("min_num_nodes=0", "min_num_nodes must be at least 1"),
         ("published_since=2026-01-01", "published_since must have a time zone"),
         ("published_since=2026-01-01T00:00:00", "published_since must have a time zone"),
+        (
+            "published_since=1700000000",
+            "published_since must be a date and time, got '1700000000': write it as in 2026-",
+        ),
+        ("published_before=1.7e9", "published_before must be a date and time, got '1.7e9': write it as in 2026-"),
         ("published_since=soon", "published_since must be a date and time, got 'soon': write it as in 2026-"),
         ("cursor=soon", "cursor must be an id"),
     ],

@@ -5,9 +5,13 @@ from uuid import UUID
 
 import httpx
 import pytest
+from sqlalchemy import update
 
 from service.database import open_database
 from service.database.tables import ScenarioRow
+from service.reports.since import origin
+from service.routes.scenarios import asked_of
+from sizing import __version__
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.schema_versions import SCHEMA_VERSION
@@ -66,6 +70,34 @@ def test_a_scenario_that_was_stored_before_keeps_the_defaults_of_its_time(
     today = client.post("/v1/sizings", json=asked).json()
     assert (today["schema_version"], today["checkpoint"]["format"]) == (SCHEMA_VERSION, "torch-dist")
     assert today["interval"]["recovery_seconds"] == today["restore"]["seconds"] + 750
+
+
+def test_a_link_says_which_figures_differ_since_it_was_saved_and_by_which_versions(
+    client: httpx.Client, token: str, database_url: str
+) -> None:
+    """Its row has figures of another version, or none, as before they were kept."""
+    made = client.post("/v1/scenarios", json=BODY, headers=bearer(token))
+    link = made.headers["location"]
+    same = {"saved_by": __version__, "answered_by": __version__, "figures": []}
+    assert client.get(f"{link}/changes").json() == same
+    database = open_database(database_url)
+    with database.writing() as session:
+        row = session.get(ScenarioRow, UUID(made.json()["id"]))
+        assert row is not None
+        assert row.figures is not None
+        seconds = row.figures["write.seconds"]
+        row.code_version, row.figures = "0.0.9", row.figures | {"write.seconds": 2 * seconds, "cost.total": 7.5}
+    changed = [
+        {"figure": "write.seconds", "then": 2 * seconds, "now": seconds},
+        {"figure": "cost.total", "then": 7.5, "now": None},
+    ]
+    assert client.get(f"{link}/changes").json() == same | {"saved_by": "0.0.9", "figures": changed}
+    said = f"as {row.id} by checkpoint-sizing 0.0.9, figures that differ since: write.seconds, cost.total"
+    assert said in origin(asked_of(row), client.get(f"{link}/report").json())
+    with database.writing() as session:
+        session.execute(update(ScenarioRow).where(ScenarioRow.id == row.id).values(code_version=None, figures=None))
+    database.close()
+    assert client.get(f"{link}/changes").json() == same | {"saved_by": None}
 
 
 STORAGE = {"storage": {"profile": {"write_bytes_per_second": "10 GB/s", "read_bytes_per_second": "10 GB/s"}}}

@@ -11,6 +11,11 @@ from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 
 FACTS = published("vast_checkpoint_example")["one_trillion"]
+TENSORS = [
+    {"name": "model.embed_tokens.weight", "shape": [512, 64]},
+    {"name": "model.layers.{0..7}.self_attn.q_proj.weight", "shape": [64, 64]},
+    {"name": "model.layers.{0..7}.mlp.experts.{0..15}.up_proj.weight", "shape": [128, 64]},
+]
 
 
 @pytest.mark.parametrize(
@@ -19,6 +24,8 @@ FACTS = published("vast_checkpoint_example")["one_trillion"]
         REFERENCE_SCENARIO,
         {"model": {"preset": "llama-3.1-405b"}, "parallelism": {"tensor": 8, "pipeline": 16, "data": 128}},
         {"model": {"num_parameters": 10**12}},
+        {"model": {"preset": "llama-3.1-8b"}, "cluster": {"num_gpus": 64}},
+        {"model": {"tensors": TENSORS, "num_attention_heads": 8}, "parallelism": {"tensor": 8, "expert": 8, "data": 8}},
     ],
 )
 def test_a_sizing_is_the_answer_of_the_library(client: httpx.Client, document: dict[str, Any]) -> None:
@@ -26,6 +33,13 @@ def test_a_sizing_is_the_answer_of_the_library(client: httpx.Client, document: d
     assert response.status_code == 200
     assert response.headers["content-type"] == "application/json"
     assert response.json() == answer(scenario_from(document)).model_dump(mode="json")
+
+
+def test_a_page_of_a_number_of_gpus_says_which_layout_was_found(client: httpx.Client) -> None:
+    document = {"model": {"preset": "llama-3.1-8b"}, "cluster": {"num_gpus": 64}}
+    page = client.post("/v1/sizings", json=document, headers={"accept": "text/html"})
+    assert page.status_code == 200
+    assert f"; {answer(document).assumptions[0].value_text}, found)" in page.text
 
 
 def test_the_reference_numbers_come_over_http(client: httpx.Client) -> None:
@@ -63,7 +77,7 @@ def test_json_goes_by_several_names(client: httpx.Client, media_type: str) -> No
 
 def test_the_service_is_alive_and_ready(client: httpx.Client) -> None:
     assert client.get("/healthz").json() == {"status": "ok"}
-    assert client.get("/readyz").json() == {"status": "ok"}
+    assert client.get("/readyz").json()["status"] == "ok"
 
 
 def test_responses_carry_security_headers_and_no_leave_for_other_origins(client: httpx.Client) -> None:

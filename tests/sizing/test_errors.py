@@ -5,6 +5,7 @@ import pytest
 from sizing.errors import InvalidInput
 from sizing.explore.comparisons.comparison_request import comparison_request_from
 from sizing.report import answer
+from sizing.run.retention import Retention
 from sizing.scenario import scenario_from
 
 GPT = {
@@ -67,7 +68,7 @@ def sentences(document: object) -> str:
         ),
         (
             {"model": {"preset": "megatron-2t"}},
-            "model.preset must be a name of the catalog, got 'megatron-2t': the nearest of the 106 names "
+            "model.preset must be a name of the catalog, got 'megatron-2t': the nearest of the 142 names "
             "are megatron-1t",
         ),
         (
@@ -90,9 +91,38 @@ def sentences(document: object) -> str:
             {"model": {"architecture": GPT | {"family": "gpt5"}}},
             "model.architecture.family must be one of 'gpt2',",
         ),
+        *(
+            (
+                {"model": model, "training": training},
+                "training.optimizer must be one that needs no shapes of tensors where a trained model is given by its "
+                f"parameter count alone, got {training['optimizer']!r}: choose another, or describe the model",
+            )
+            for model, training in (
+                ({"num_parameters": 10**12}, {"optimizer": "shampoo"}),
+                ({"num_parameters": 8 * 10**9}, {"optimizer": "adafactor"}),
+                ({"num_parameters": 8 * 10**9}, {"optimizer": "muon"}),
+                (
+                    {"num_parameters": 10**12, "num_active_parameters": 2 * 10**11, "num_experts": 64},
+                    {"optimizer": "soap"},
+                ),
+                ({"preset": "gpt2"}, {"optimizer": "shampoo", "reinforcement": {"critic_parameters": 10**9}}),
+            )
+        ),
+        (
+            {"model": {"preset": "gpt2"}, "storage": {"profile": {"write_bytes_per_second": 10**400}}},
+            "storage.profile.write_bytes_per_second must be a",
+        ),
+        (
+            {"model": {"preset": "gpt2"}, "targets": {"max_overhead_fraction": 10**400}},
+            "targets.max_overhead_fraction must be a",
+        ),
+        (
+            {"model": {"preset": "gpt2"}, "parallelism": {"data": 10**400}},
+            "parallelism.data must be at most",
+        ),
         (
             {"model": {"preset": "gpt2", "num_parameters": 7}},
-            "model must have exactly one of preset, architecture, huggingface_config, num_parameters, found preset and ",
+            "model must have exactly one of preset, architecture, huggingface_config, tensors, num_parameters, found preset and ",
         ),
         (
             {"model": {"preset": "gpt2"}, "parallelism": {"tensor": 5}},
@@ -123,7 +153,7 @@ def sentences(document: object) -> str:
         ),
         (
             {"model": {"preset": "gpt2"}, "storage": {"profile": {}}},
-            "storage.profile must have at least one rate, got {}: give write_bytes_per_second: 273 GB/s.",
+            "storage.profile must have at least one rate: give write_bytes_per_second: 273 GB/s.",
         ),
         (
             {"model": {"preset": "gpt2"}, "reliability": {}},
@@ -168,6 +198,13 @@ def sentences(document: object) -> str:
 )
 def test_bad_input_gets_a_sentence_with_field_rule_value_and_remedy(document: object, sentence: str) -> None:
     assert sentence in sentences(document)
+
+
+def test_a_field_like_no_other_is_answered_with_those_there_are() -> None:
+    assert sentences({"model": {"preset": "gpt2"}, "retention": {"zzz": 1}}) == (
+        "retention.zzz is not a known field, got 1: remove it; the fields here are "
+        f"{', '.join(Retention.model_fields)}."
+    )
 
 
 def test_every_mistake_of_a_scenario_is_named_at_once() -> None:

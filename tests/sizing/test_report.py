@@ -225,7 +225,9 @@ def test_a_target_that_no_rate_can_meet_has_no_required_rate() -> None:
     profile = {"write_bytes_per_second": "1 TB/s", "fixed_write_seconds": 30}
     report = report_with(targets={"max_stall_seconds": "20 s"}, storage={"profile": profile})
     assert report.required.write_bytes_per_second is None
-    assert any("not met at any bandwidth" in warning for warning in report.warnings)
+    (missed,) = [check for check in report.targets if check.met is False]
+    assert missed.remedy == "no storage meets it at any interval: fixed alone takes 30.00 s"
+    assert not any("not met at any bandwidth" in warning for warning in report.warnings), "the remedy says it"
 
 
 def test_the_required_restore_rate_reads_in_the_recovery_time() -> None:

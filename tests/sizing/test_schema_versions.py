@@ -50,6 +50,15 @@ def test_the_optimizer_of_the_first_version_is_distributed_where_its_format_said
     assert assumed(stored)["training.distributed_optimizer"].value is True
 
 
+def test_a_distributed_optimizer_of_the_first_version_can_be_read_into_any_layout() -> None:
+    checkpoint = {"format": "torch-dist", "restore_parallelism": {"tensor": 2}}
+    assert assumed(MODEL | OF_THEN | {"checkpoint": checkpoint})["checkpoint.optimizer_sharding"].value == (
+        "fully-reshardable"
+    )
+    for blocks in ({"checkpoint": {"format": "megatron"}}, {"training": {"distributed_optimizer": False}}):
+        assert "checkpoint.optimizer_sharding" not in assumed(MODEL | OF_THEN | blocks)
+
+
 UNPLANNED = {"profile": {"write_bytes_per_second": 1e9, "planning_seconds_per_rank": 0}}
 
 

@@ -61,14 +61,37 @@ def test_the_scenario_keeps_the_names_of_the_catalogs() -> None:
             {"model": {"preset": "gpt2"}, "cluster": {"node": "H100"}},
             "cluster.node fits 3 names of the catalog, got 'H100': choose one of azure-nd-h100-v5, dgx-h100, hgx-h100.",
         ),
-        ({"model": {"preset": "lama-3.1-8b"}}, "the nearest of the 106 names are llama-3.1-8b"),
+        ({"model": {"preset": "lama-3.1-8b"}}, "the nearest of the 142 names are llama-3.1-8b"),
         ({"model": {"preset": "mlperf"}, "storage": {"preset": "x"}}, "must be a name of the catalog"),
+        (
+            {"model": {"preset": "llama4"}},
+            "fits 2 names of the catalog, got 'llama4': choose one of llama-4-maverick, ",
+        ),
+        (
+            {"model": {"preset": "olmo2"}},
+            "fits 4 names of the catalog, got 'olmo2': choose one of olmo-2-13b, olmo-2-1b, olmo-2-32b, olmo-2-7b.",
+        ),
+        ({"model": {"preset": "gpt3"}}, "the nearest of the 142 names are gpt3-175b, "),
+        ({"model": {"preset": "gemma4"}}, "gemma-2b; of another model give the config.json (`--hf-config`) or num"),
+        *(
+            ({"model": {"preset": name}}, f"got '{name}': none of the 142 names is like it; of another model give the ")
+            for name in ("rwkv", "internlm", "xverse")
+        ),
+        (
+            {"model": {"preset": "gpt2"}, "cluster": {"node": "xyz"}},
+            f"got 'xyz': none of the {len(node_catalog())} names is like it.",
+        ),
     ],
 )
 def test_a_name_that_could_be_several_lists_them_and_an_unknown_one_the_nearest(document: Any, sentence: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         answer(scenario_from(document))
     assert sentence in str(refused.value)
+
+
+def test_a_number_before_letters_stays_one_part() -> None:
+    assert fitting("qwen3 4b", ["qwen3-4b", "qwen3-14b"]) == ["qwen3-4b"]
+    assert fitting("mixtral-7b", ["mixtral-8x7b"]) == []
 
 
 def test_a_long_list_of_names_is_cut() -> None:

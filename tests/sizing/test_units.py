@@ -1,6 +1,8 @@
 """Units: what people write is read as they mean it, and refused where it could mean two things."""
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticCustomError
 
@@ -11,6 +13,8 @@ from sizing.units import (
     binary_bytes_text,
     bytes_text,
     decimal_bytes_text,
+    min_rate_text,
+    min_seconds_text,
     parse_bytes,
     parse_bytes_per_second,
     parse_count,
@@ -184,3 +188,32 @@ def test_figures_are_printed_with_four_digits() -> None:
     assert rate_text(533_203_125) == "533.2 MB/s"
     assert seconds_text(26.953125) == "26.95 s"
     assert seconds_text(14_400) == "4.00 h"
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        (rate_text(999.96e6), "1.000 GB/s"),
+        (rate_text(999.94e6), "999.9 MB/s"),
+        (rate_text(0.019), "below 1 B/s"),
+        (rate_text(0), "0 B/s"),
+        (decimal_bytes_text(999_960), "1.000 MB"),
+        (binary_bytes_text(1024**3 - 1), "1.000 GiB"),
+        (seconds_text(0.99999), "1.00 s"),
+        (seconds_text(299.999), "5.0 min"),
+        (seconds_text(7199.9), "2.00 h"),
+    ],
+)
+def test_what_rounds_to_the_next_unit_is_written_in_it(text: str, written: str) -> None:
+    assert text == written
+
+
+@hypothesis.given(st.floats(1, 1e21))
+def test_a_min_rate_as_it_is_written_is_enough_and_little_more(rate: float) -> None:
+    assert rate * (1 - 1e-9) <= parse_bytes_per_second(min_rate_text(rate)) <= rate * 1.0011
+
+
+@hypothesis.given(st.floats(1e-3, 3e9))
+def test_a_min_duration_as_it_is_written_is_enough_and_little_more(seconds: float) -> None:
+    written = parse_seconds(min_seconds_text(seconds))
+    assert seconds * (1 - 1e-9) <= written <= seconds * 1.11

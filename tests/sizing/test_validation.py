@@ -168,8 +168,20 @@ def test_a_miss_needs_a_reason_and_a_reason_a_miss(predicted: int, within: float
 
 
 def test_a_lower_bound_is_met_from_above_and_missed_from_below() -> None:
-    above, below = (SOMEWHERE.compared("f", found, 0.9, within=0.05, is_lower_bound=True) for found in (0.99, 0.8))
+    above, below = (SOMEWHERE.compared("f", found, 0.9, within=0.05, is_lower_bound=True) for found in (0.99, 0.89))
     assert (above.verdict, below.verdict) == ("agrees", "unexplained")
+
+
+def test_a_goodput_below_a_published_bound_is_an_explained_miss() -> None:
+    row = row_of("Llama 3 405B", "observation")
+    assert (row.is_lower_bound, row.verdict) == (True, "explained-miss")
+    assert 0.86 < float(row.predicted or 0) < 0.87
+
+
+def test_a_time_to_failure_that_was_projected_says_so() -> None:
+    projected = {row.fact for row in rows_of("hours to a failure on ") if row.fact.endswith(", projected")}
+    assert "hours to a failure on 16,384 GPUs, projected" in projected
+    assert not any("1,024" in fact for fact in projected)
 
 
 def test_nothing_has_no_ratio_and_still_agrees_with_nothing() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,33 @@ class Disk:
         """Change the options of the mount: "ro", say."""
         done(["mount", "-o", f"remount,{options}", self.path])
 
+    @property
+    def written_bytes(self) -> int:
+        """What was written to the device since it is there."""
+        sectors = Path(f"/sys/block/{self.device.name}/stat").read_text().split()[6]
+        return int(sectors) * 512
+
+    def hang(self, seconds: float) -> threading.Timer:
+        """Let every write wait for so long, from now on; the timer that ends it."""
+        done(["fsfreeze", "--freeze", self.path])
+        timer = threading.Timer(seconds, done, [["fsfreeze", "--unfreeze", self.path]])
+        timer.start()
+        return timer
+
+    def set_births(self, births: Mapping[Path, float]) -> None:
+        """Write the birth time of files, in seconds since 1970, into their inodes, as no system call can."""
+        need("debugfs")
+        script = "".join(
+            f"set_inode_field /{path.relative_to(self.path)} crtime @{int(born)}\n" for path, born in births.items()
+        )
+        done(["umount", self.path])
+        try:
+            subprocess.run(
+                ["debugfs", "-w", "-f", "-", self.device], input=script, check=True, capture_output=True, text=True
+            )
+        finally:
+            done(["mount", "-t", "ext4", self.device, self.path])
+
 
 @contextmanager
 def disk(directory: Path, *, num_bytes: int) -> Iterator[Disk]:
@@ -33,7 +61,7 @@ def disk(directory: Path, *, num_bytes: int) -> Iterator[Disk]:
     Raises Unavailable where loop devices cannot be mounted.
     """
     need_root()
-    need("mkfs.ext4", "losetup", "mount", "umount")
+    need("mkfs.ext4", "losetup", "mount", "umount", "fsfreeze")
     image, path = directory / "disk.img", directory / "disk"
     image.touch()
     os.truncate(image, num_bytes)
@@ -71,6 +99,11 @@ class Throttle:
     """A limit on the direct I/O of processes to a disk. What goes through the page cache is not limited."""
 
     group: Path
+    device_number: str
+
+    def limit_writes(self, bytes_per_second: int) -> None:
+        """From now on to this rate."""
+        (self.group / "blkio.throttle.write_bps_device").write_text(f"{self.device_number} {bytes_per_second}")
 
     def command(self, *command: str | Path) -> list[str]:
         """The command line that runs `command`, and all that it starts, under the limit."""
@@ -94,7 +127,7 @@ def throttled(
         for operation, rate in (("write", write_bytes_per_second), ("read", read_bytes_per_second)):
             if rate is not None:
                 (group / f"blkio.throttle.{operation}_bps_device").write_text(f"{number} {rate}")
-        yield Throttle(group)
+        yield Throttle(group, number)
     finally:
         until(lambda: not (group / "cgroup.procs").read_text())
         group.rmdir()

@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.testbed.nodes import Node
-from tests.testbed.processes import SECONDS_UNTIL_STUCK, end
+from tests.testbed.processes import SECONDS_UNTIL_STUCK, NotReady, end, where_they_stand
 
 REPOSITORY = Path(__file__).parents[2]
 _PORT = 29500
 # What torchrun and torch print of their own accord.
 _QUIET = {"OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
+# Who is ended by a signal says where it was.
+_LAST_WORDS = {"PYTHONFAULTHANDLER": "1"}
 
 Process = subprocess.Popen[str]
 Finished = subprocess.CompletedProcess[str]
@@ -50,7 +52,7 @@ def agents(
 
 def start(node: Node, command: Sequence[str], directory: Path, environment: Mapping[str, str] | None = None) -> Process:
     """A process on a node, with this repository's packages and its output piped."""
-    variables = {"PYTHONPATH": str(REPOSITORY)} | _QUIET | dict(environment or {})
+    variables = {"PYTHONPATH": str(REPOSITORY)} | _QUIET | _LAST_WORDS | dict(environment or {})
     return subprocess.Popen(
         node.command(*command, directory=directory, environment=variables),
         stdin=subprocess.DEVNULL,
@@ -62,9 +64,12 @@ def start(node: Node, command: Sequence[str], directory: Path, environment: Mapp
 
 
 def finish(processes: Sequence[Process], *, seconds: float = SECONDS_UNTIL_STUCK) -> list[Finished]:
-    """Wait for the end of each. Raises subprocess.TimeoutExpired."""
+    """Wait for the end of each. Raises NotReady, with where each of them stands, for one that does not end."""
     ended = []
     for process in processes:
-        out, err = process.communicate(timeout=seconds)
+        try:
+            out, err = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            raise NotReady(where_they_stand(processes)) from None
         ended.append(subprocess.CompletedProcess(process.args, process.returncode, out, err))
     return ended

@@ -24,6 +24,9 @@ SECONDS_TO_END = 10.0
 """For a process that is told to end, before it is killed. No test judges whether it needed that."""
 
 
+_MAX_LAST_WORDS = 8000
+
+
 class Unavailable(RuntimeError):
     """This machine cannot run a part of the test bed; the message says which and why."""
 
@@ -128,6 +131,36 @@ def end(process: subprocess.Popen[Any]) -> None:
             return
     process.kill()
     process.wait()
+
+
+def where_they_stand(processes: Sequence[subprocess.Popen[str]]) -> str:
+    """What processes and all that they started are at, as the kernel sees them; then the end of each, and what it said.
+
+    Python says where it was, where faulthandler is on.
+    """
+    lines = []
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            itself = psutil.Process(process.pid)
+            lines += [_stand(each) for each in (itself, *itself.children(recursive=True))]
+    for process in processes:
+        _signal(process, signal.SIGABRT)
+    for process in processes:
+        try:
+            said = process.communicate(timeout=SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            end(process)
+            said = process.communicate()
+        lines += [f"{process.pid} ended with {process.returncode}:", *(part[-_MAX_LAST_WORDS:] for part in said)]
+    return "\n".join(lines)
+
+
+def _stand(process: psutil.Process) -> str:
+    try:
+        waits_in = Path(f"/proc/{process.pid}/wchan").read_text()
+        return f"{process.pid} of {process.ppid()}, {process.status()} in {waits_in}: {process.cmdline()[-12:]}"
+    except (psutil.Error, OSError) as error:
+        return f"{process.pid}: {error}"
 
 
 def _signal(process: subprocess.Popen[Any], signum: int) -> None:

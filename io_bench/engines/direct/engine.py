@@ -25,13 +25,14 @@ from io_bench.payload.payload import Payload
 from io_bench.ranks.writers import Writers
 from io_bench.target.directory.direct_io import ALIGNMENT_BYTES
 from io_bench.target.run_files import RunFiles
+from io_bench.timing.request_log import RequestLog
 
 DEFAULT_NUM_THREADS = 8
 """4 to 8 requests in flight saturate a drive: on the one tried, one thread reached 1.8 GB/s and eight 2.3."""
 
-_MAX_BYTES_PER_RECORD = ALIGNMENT_BYTES + 1024
+MAX_BYTES_PER_RECORD = ALIGNMENT_BYTES + 1024
 """Of the zip container: header, padding to the alignment, and its lines in pickle and directory."""
-_MAX_FIXED_BYTES = 8 * ALIGNMENT_BYTES
+MAX_FIXED_BYTES = 8 * ALIGNMENT_BYTES
 """Of a file: the records that are no tensors, each at a page, and the ends of pickle and directory."""
 
 
@@ -55,7 +56,7 @@ class Direct:
 
     def plan(self, inventory: Inventory, *, rank: int, device: Device) -> EnginePlan:
         """One file per rank; a buffer per thread, and a restored file where the payload lives."""
-        max_disk_bytes = inventory.num_bytes + inventory.num_tensors * _MAX_BYTES_PER_RECORD + _MAX_FIXED_BYTES
+        max_disk_bytes = inventory.num_bytes + inventory.num_tensors * MAX_BYTES_PER_RECORD + MAX_FIXED_BYTES
         image_bytes = 0 if self._is_streamed else max_disk_bytes
         num_threads = min(self._num_threads, -(-max_disk_bytes // self._block_bytes))
         return EnginePlan(
@@ -99,14 +100,14 @@ class Direct:
 
     def write_to_null_sink(self, payload: Payload) -> None:
         """Give every block to a device that takes everything."""
-        with LocalFile(Path(os.devnull).open("wb"), self._layout.num_bytes) as sink:
+        with LocalFile(Path(os.devnull).open("wb"), self._layout.num_bytes, log=RequestLog()) as sink:
             self._threads.write(sink, FileBytes(self._layout, payload).pieces, TimeSpent())
 
     def restore(self, files: RunFiles, plan: EnginePlan, device: Device) -> Restored:
         """Ask torch for the tensors and their places, then read the whole file."""
         phases, name = Phases(), plan.files[0]
         with phases.phase("open"):
-            with files.open(name) as plain, loading(files.location(name)):
+            with files.log.silent(), files.open(name) as plain, loading(files.location(name)):
                 described = without_data(plain)
             file = opened(files, name)
         with file:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import time
 from collections.abc import Sequence
 from typing import Any, BinaryIO, Protocol, Self
 
@@ -13,6 +14,7 @@ from io_bench.payload.byte_source import Bytes
 from io_bench.target.directory.direct_io import is_refusal
 from io_bench.target.directory.run_directory import RunDirectory
 from io_bench.target.run_files import RunFiles
+from io_bench.timing.request_log import RequestLog
 
 
 class BlockFile(Protocol):
@@ -45,12 +47,12 @@ def created(files: RunFiles, name: str, num_bytes: int) -> BlockFile:
     if not isinstance(files, RunDirectory):
         return StreamFile(files.create(name), num_bytes)
     try:
-        file = LocalFile(files.create(name, flags=os.O_DIRECT), num_bytes)
+        file = LocalFile(files.create(name, flags=os.O_DIRECT), num_bytes, log=files.log)
     except OSError as error:
         notices = _notices_of_refusal(error, files)
         # Some file systems refuse only once the file is there.
         files.remove([name])
-        file = LocalFile(files.create(name), num_bytes, notices=notices)
+        file = LocalFile(files.create(name), num_bytes, log=files.log, notices=notices)
     try:
         file.allocate()
     except OSError:
@@ -65,41 +67,51 @@ def opened(files: RunFiles, name: str) -> BlockFile:
     if not isinstance(files, RunDirectory):
         return StreamFile(files.open(name), num_bytes)
     try:
-        return LocalFile(files.open(name, flags=os.O_DIRECT), num_bytes)
+        return LocalFile(files.open(name, flags=os.O_DIRECT), num_bytes, log=files.log)
     except OSError as error:
-        return LocalFile(files.open(name), num_bytes, notices=_notices_of_refusal(error, files))
+        return LocalFile(files.open(name), num_bytes, log=files.log, notices=_notices_of_refusal(error, files))
 
 
 class LocalFile:
-    """A file of a mounted file system, read and written anywhere by several threads at once."""
+    """A file of a mounted file system, read and written anywhere by several threads at once. `log` hears of it."""
 
     takes_any_order = True
 
-    def __init__(self, file: BinaryIO, num_bytes: int, *, notices: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, file: BinaryIO, num_bytes: int, *, log: RequestLog | None = None, notices: tuple[str, ...] = ()
+    ) -> None:
         self.num_bytes = num_bytes
         self.is_direct = not notices
         self.notices = notices
+        self._log = log or RequestLog()
         self._file = file
         self._fd = file.fileno()
 
     def allocate(self) -> None:
         """Take the space of the padded file, so that no write extends it."""
-        preallocate(self._fd, padded(self.num_bytes))
+        with self._log.step("create", self._file.name, 0):
+            preallocate(self._fd, padded(self.num_bytes))
 
     def write(self, pieces: Sequence[Bytes], offset: int) -> None:
         """Padding and all."""
+        begun = time.perf_counter()
         write_whole(self._fd, [piece.data for piece in pieces], offset)
+        self._log.moved("write", self._file.name, offset, sum(map(len, pieces)), begun=begun)
 
     def persist(self) -> None:
         """By ftruncate and fsync. Cutting brings the last page into the page cache: it is dropped again."""
-        os.ftruncate(self._fd, self.num_bytes)
-        os.fsync(self._fd)
+        with self._log.step("fsync", self._file.name, self.num_bytes):
+            os.ftruncate(self._fd, self.num_bytes)
+            os.fsync(self._fd)
         if self.is_direct:
             os.posix_fadvise(self._fd, self.num_bytes // mmap.PAGESIZE * mmap.PAGESIZE, 0, os.POSIX_FADV_DONTNEED)
 
     def read(self, block: Bytes, offset: int) -> int:
         """At its place, whatever others read."""
-        return read_whole(self._fd, block.data, offset)
+        begun = time.perf_counter()
+        num_bytes = read_whole(self._fd, block.data, offset)
+        self._log.moved("read", self._file.name, offset, num_bytes, begun=begun)
+        return num_bytes
 
     def close(self) -> None:
         """Once; again does nothing."""

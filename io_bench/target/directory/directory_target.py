@@ -13,10 +13,13 @@ import psutil
 
 from io_bench.errors import too_small, unwritable
 from io_bench.target.directory.run_directory import RunDirectory
+from io_bench.target.directory.stripes import layout_of
 from io_bench.target.target import RUN_PREFIX
 from sizing.errors import InvalidInput
 from sizing.units import bytes_text, percent_text
 
+LUSTRE = "lustre"
+"""The type of its mounts."""
 _SPARE_FRACTION = 0.05
 """Journals and metadata of the file system. A guess; a disk that fills is named anyway, later."""
 
@@ -71,8 +74,9 @@ class DirectoryTarget:
             raise too_small("--target", rule)
 
     def description(self) -> dict[str, str]:
-        """The mount that holds it."""
-        return _mount_of(self.path)
+        """The mount that holds it; on Lustre also how new files are striped."""
+        mount = _mount_of(self.path)
+        return mount | layout_of(self.path) if mount.get("type") == LUSTRE else mount
 
     def run_ids(self) -> list[str]:
         """The runs that have a directory here, by what the directories are called. Raises OSError."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 import time
 from collections.abc import Iterable
@@ -10,18 +11,21 @@ from pathlib import Path
 from typing import BinaryIO
 
 from io_bench.target.directory import page_cache
+from io_bench.target.run_files import RunFiles
 from io_bench.target.transfer import Transfer
+from io_bench.timing.observed_file import observed
+from io_bench.timing.request_log import RequestLog
 
 
-class RunDirectory:
-    """Files of this rank in the run's directory, created and opened by name and by handle of the directory.
-
-    Fulfils io_bench.target.run_files.RunFiles.
-    """
+class RunDirectory(RunFiles):
+    """Files of this rank in the run's directory, created and opened by name and by handle of the directory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.log = RequestLog()
+        self._prefix = ""
         self._created: set[str] = set()
+        self._kept: set[str] = set()
         self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
 
     @property
@@ -29,48 +33,66 @@ class RunDirectory:
         """The path."""
         return str(self.path)
 
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """It, as one of the directories over which a run may be spread."""
+        return (self.path,)
+
     def location(self, name: str) -> str:
         """The path of a file."""
-        return str(self.path / name)
+        return str(self.path / self._in_place(name))
+
+    def numbered(self, number: int) -> RunDirectory:
+        """The same directory and the same list of what was created, with a number before every name."""
+        view = copy.copy(self)
+        view._prefix = f"{number}."
+        return view
 
     def tune(self, transfer: Transfer | None) -> None:
         """Nothing: engines choose their requests."""
 
     def create(self, name: str, *, flags: int = 0) -> BinaryIO:
         """A new file to write to, which is this rank's to remove. Raises OSError, also where it exists."""
-        self._created.add(name)
+        self._created.add(self._in_place(name))
         try:
-            return os.fdopen(self._opened(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | flags), "wb")
+            with self.log.step("create", name, 0):
+                fd = self._opened(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | flags)
+            return observed(os.fdopen(fd, "wb"), name, self.log)
         except FileExistsError:
-            self._created.discard(name)
+            self._created.discard(self._in_place(name))
             raise
 
     def open(self, name: str, *, flags: int = 0) -> BinaryIO:
         """A file to read from. Raises OSError."""
-        return os.fdopen(self._opened(name, os.O_RDONLY | flags), "rb")
+        with self.log.step("open", name, 0):
+            fd = self._opened(name, os.O_RDONLY | flags)
+        return observed(os.fdopen(fd, "rb"), name, self.log)
 
     def persist(self, file: BinaryIO) -> None:
         """Flush and fsync a file. Raises OSError."""
-        file.flush()
-        os.fsync(file.fileno())
+        with self.log.step("fsync", file.name, file.tell()):
+            file.flush()
+            os.fsync(file.fileno())
 
     def sync(self) -> None:
         """Make the names of new files durable: fsync of the directory. Raises OSError."""
-        os.fsync(self._fd)
+        with self.log.step("commit", ".", 0):
+            os.fsync(self._fd)
 
     def exists(self, name: str) -> bool:
         """Whether there is such a file."""
-        return os.access(name, os.F_OK, dir_fd=self._fd, follow_symlinks=False)
+        return os.access(self._in_place(name), os.F_OK, dir_fd=self._fd, follow_symlinks=False)
 
     def rename(self, old: str, new: str) -> None:
         """Give a file of this rank another name. Raises OSError."""
+        old, new = self._in_place(old), self._in_place(new)
         self._created.add(new)
         os.rename(old, new, src_dir_fd=self._fd, dst_dir_fd=self._fd)
         self._created.discard(old)
 
     def num_bytes(self, name: str) -> int:
         """The size of a file. Raises OSError."""
-        return os.stat(name, dir_fd=self._fd, follow_symlinks=False).st_size
+        return os.stat(self._in_place(name), dir_fd=self._fd, follow_symlinks=False).st_size
 
     def num_resident_pages(self, name: str) -> int:
         """Pages of a file in the page cache. Raises OSError."""
@@ -84,32 +106,40 @@ class RunDirectory:
 
     def touch(self, name: str) -> None:
         """Make a file look as if changed now. Raises OSError."""
-        os.utime(name, dir_fd=self._fd, follow_symlinks=False)
+        os.utime(self._in_place(name), dir_fd=self._fd, follow_symlinks=False)
 
     def age_seconds(self, name: str) -> float:
         """Seconds since a file was changed; where there is no such file, since the directory was. Raises OSError."""
         try:
-            status = os.stat(name, dir_fd=self._fd, follow_symlinks=False)
+            status = os.stat(self._in_place(name), dir_fd=self._fd, follow_symlinks=False)
         except FileNotFoundError:
             status = os.fstat(self._fd)
         return time.time() - status.st_mtime
 
     def remove_created(self) -> None:
         """Remove the files that this rank created. Raises OSError."""
-        self.remove(self._created)
+        self._remove(self._created)
         self._created.clear()
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove files, where they are there. Raises OSError."""
-        for name in names:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=self._fd)
+        self._remove(map(self._in_place, names))
 
     remove_of_lost = remove
 
     def disown(self, name: str) -> None:
         """Leave a file out of `remove_created`: it goes last."""
-        self._created.discard(name)
+        self._created.discard(self._in_place(name))
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Leave files where they are, as evidence."""
+        self._kept.update(map(self._in_place, names))
+        self._created.difference_update(self._kept)
+
+    @property
+    def kept(self) -> frozenset[str]:
+        """The files to be left as evidence."""
+        return frozenset(self._kept)
 
     def names(self) -> list[str]:
         """What is in the directory."""
@@ -123,5 +153,13 @@ class RunDirectory:
         """Let go of the directory."""
         os.close(self._fd)
 
+    def _remove(self, names_in_place: Iterable[str]) -> None:
+        for name in names_in_place:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=self._fd)
+
+    def _in_place(self, name: str) -> str:
+        return f"{self._prefix}{name}"
+
     def _opened(self, name: str, flags: int) -> int:
-        return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=self._fd)
+        return os.open(self._in_place(name), flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=self._fd)

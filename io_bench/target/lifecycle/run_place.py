@@ -10,13 +10,14 @@ import contextlib
 import functools
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from io_bench import interruption
 from io_bench.errors import RunFailed, explained_io_errors
 from io_bench.ranks.process_group import ProcessGroup
-from io_bench.target.lifecycle.dismantling import cleared, dismantled, dismantled_by_survivors, orphans_of
+from io_bench.target.lifecycle.company import SECONDS_BETWEEN_LOOKS, Company
+from io_bench.target.lifecycle.dismantling import FilesOf, cleared, dismantled, dismantled_by_survivors, orphans_of
 from io_bench.target.lifecycle.heartbeat import beating
 from io_bench.target.lifecycle.manifest import MANIFEST, Manifest
 from io_bench.target.run_files import RunFiles
@@ -24,9 +25,7 @@ from io_bench.target.target import Target
 
 
 @contextmanager
-def opened(
-    target: Target, group: ProcessGroup, *, run_id: str, files_of_rank: Sequence[Sequence[str]], keep: bool
-) -> Iterator[RunFiles]:
+def opened(target: Target, group: ProcessGroup, *, run_id: str, files_of: FilesOf, keep: bool) -> Iterator[RunFiles]:
     """The run's place in the target, on all ranks; afterwards it is gone, unless `keep` and all went well.
 
     What could not be removed is said in the group's notes. Raises InvalidInput where the target does not
@@ -37,10 +36,13 @@ def opened(
     try:
         with contextlib.ExitStack() as led:
             if group.rank == 0:
-                names = itertools.chain.from_iterable(files_of_rank)
-                files = made(target, Manifest.of_this_process(run_id, files=names, is_kept=keep))
+                names = itertools.chain.from_iterable(map(files_of, range(group.num_ranks)))
+                manifest = Manifest.of_this_process(run_id, files=names, is_kept=keep)
+                with interruption.held_back():  # between its making and its name here, the place would be forgotten
+                    files = made(target, manifest)
                 led.enter_context(beating(functools.partial(files.touch, MANIFEST)))
-            group.exchange(None, doing="making the run directory")
+                led.enter_context(_in_company(Company(target, run_id), group))
+            group.told(None, doing="making the run directory")
             files = files or _seen(target, run_id, group)
             yield files
         is_kept = keep
@@ -49,22 +51,37 @@ def opened(
         raise
     finally:
         interruption.ignore()
-        _left(files, group, files_of_rank, is_kept=is_kept)
+        _left(files, group, files_of, is_kept=is_kept)
 
 
-def _left(
-    files: RunFiles | None, group: ProcessGroup, files_of_rank: Sequence[Sequence[str]], *, is_kept: bool
-) -> None:
+@contextmanager
+def _in_company(company: Company, group: ProcessGroup) -> Iterator[None]:
+    """Look for other runs in the target for the time of the block, and note them."""
+
+    def look() -> None:
+        with contextlib.suppress(OSError):  # what another run does to its files must not harm this one
+            company.look()
+
+    look()
+    try:
+        with beating(look, every_seconds=SECONDS_BETWEEN_LOOKS):
+            yield
+    finally:
+        look()
+        group.ending.notes += company.notes
+
+
+def _left(files: RunFiles | None, group: ProcessGroup, files_of: FilesOf, *, is_kept: bool) -> None:
     """Leave the place: unless it is kept, each rank removes its files, then rank 0 the rest, or who survives it."""
     ending, doomed = group.ending, None if is_kept else files
     if doomed:
         ending.notes += cleared(doomed)
     ending.roll_call()
     if doomed and group.rank == 0 and not ending.is_cut_off:
-        ending.notes += dismantled(doomed, orphans_of(files_of_rank, group))
+        ending.notes += dismantled(doomed, orphans_of(files_of, group))
     ending.farewell()
     if doomed and (ending.is_cut_off or 0 in ending.lost):
-        ending.notes += dismantled_by_survivors(doomed, files_of_rank, group)
+        ending.notes += dismantled_by_survivors(doomed, files_of, group)
     if files:
         files.close()
 

@@ -11,7 +11,7 @@ import errno
 import io
 import logging
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,7 +19,7 @@ import s3fs
 from aiohttp import ClientError as ConnectionFailed
 from botocore.exceptions import BotoCoreError
 
-from io_bench.target.object_store.store import ObjectStore
+from io_bench.target.object_store.store import ObjectStore, StoredObject
 from io_bench.target.object_store.upload import ParallelUpload
 from io_bench.target.transfer import Transfer
 
@@ -102,6 +102,11 @@ class S3Store(ObjectStore):
         with _as_os_errors():
             return super().paths(prefix)
 
+    def objects(self, prefix: str) -> list[StoredObject]:
+        """Every object below a prefix with its size and the time when it was put."""
+        with _as_os_errors():
+            return super().objects(prefix)
+
     def folders(self, prefix: str) -> list[str]:
         """The names between a prefix and the next slash, without what lies deeper."""
         with _as_os_errors():
@@ -156,6 +161,9 @@ class S3Store(ObjectStore):
             page = self._call("list_multipart_uploads", Bucket=bucket, Prefix=key, **markers)
             found += [(f"{bucket}/{upload['Key']}", upload["UploadId"]) for upload in page.get("Uploads", [])]
         return found
+
+    def _changed_at(self, entry: Mapping[str, Any]) -> float:
+        return float(entry["LastModified"].timestamp())
 
     def _call(self, operation: str, **arguments: Any) -> dict[str, Any]:
         with _as_os_errors():

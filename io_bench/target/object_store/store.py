@@ -5,12 +5,22 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol, cast
 
 from fsspec import AbstractFileSystem
 
 from io_bench.target.transfer import Transfer
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """An object as a listing shows it; `changed_at` in seconds since 1970."""
+
+    path: str
+    num_bytes: int
+    changed_at: float
 
 
 class ObjectStore:
@@ -73,7 +83,19 @@ class ObjectStore:
         except FileNotFoundError:
             return []
         # Where nothing is below it, some stores show the prefix itself.
-        return sorted(path for path in found if path.startswith(f"{prefix}/"))
+        return sorted(path for path in map(_plain, found) if path.startswith(f"{prefix}/"))
+
+    def objects(self, prefix: str) -> list[StoredObject]:
+        """Every object below a prefix with its size and the time when it was put."""
+        try:
+            found: dict[str, Mapping[str, Any]] = self._fs.find(prefix, detail=True)
+        except FileNotFoundError:
+            return []
+        return [
+            StoredObject(_plain(path), int(entry["size"]), self._changed_at(entry))
+            for path, entry in sorted(found.items())
+            if _plain(path).startswith(f"{prefix}/")
+        ]
 
     def folders(self, prefix: str) -> list[str]:
         """The names between a prefix and the next slash, without what lies deeper."""
@@ -81,7 +103,7 @@ class ObjectStore:
             found = self._fs.ls(prefix, detail=True)
         except FileNotFoundError:
             return []
-        below = (str(each["name"]).rstrip("/") for each in found if each["type"] == "directory")
+        below = (_plain(str(each["name"]).rstrip("/")) for each in found if each["type"] == "directory")
         return sorted(path.removeprefix(f"{prefix}/") for path in below if path.startswith(f"{prefix}/"))
 
     def open_to_write(self, path: str, transfer: Transfer) -> BinaryIO | io.RawIOBase:
@@ -90,6 +112,15 @@ class ObjectStore:
 
     def abort_unfinished(self, prefix: str, paths: Collection[str]) -> None:
         """Forget what was begun of some objects below a prefix, which is listed for it."""
+
+    def _changed_at(self, entry: Mapping[str, Any]) -> float:
+        """When an object of a listing was put: what only the store itself knows how its listings say."""
+        return self.changed_at(str(entry["name"]))
+
+
+def _plain(path: str) -> str:
+    """A path as it was given: some file systems of fsspec, that in memory too, list theirs from a root."""
+    return path.removeprefix("/")
 
 
 class MultipartStore(Protocol):

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import io
 import threading
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any
 
 from io_bench.target.object_store.store import MultipartStore
+from io_bench.timing.request_log import RequestLog
 
 
 class ParallelUpload(io.RawIOBase):
     """A stream to an object that comes into being when it is closed, and never where an error leaves its block.
 
     It holds `num_parallel` parts that are being sent, and one that is being filled. A part's error is raised by
-    the next write, or by close.
+    the next write, or by close. `log` hears of every part, under `name`.
     """
 
     def __init__(self, store: MultipartStore, path: str, *, part_bytes: int, num_parallel: int) -> None:
@@ -32,6 +34,7 @@ class ParallelUpload(io.RawIOBase):
         self._tags: list[Future[str]] = []
         self._failure: BaseException | None = None
         self._lock = threading.RLock()
+        self.name, self.log = path, RequestLog()
         self.upload: str | None = None
         """The identity of the upload for as long as the store may hold parts of it."""
 
@@ -63,7 +66,8 @@ class ParallelUpload(io.RawIOBase):
             if self.closed:
                 return
             try:
-                self._complete()
+                with self.log.step("close", self.name, self._sent + self._filled):
+                    self._complete()
             except BaseException:
                 self.abort()
                 raise
@@ -99,8 +103,11 @@ class ParallelUpload(io.RawIOBase):
         self._sent += len(part)
 
     def _put_part(self, upload: str, number: int, part: bytearray | bytes) -> str:
+        begun = time.perf_counter()
         try:
-            return self._store.put_part(self._path, upload, number, part)
+            tag = self._store.put_part(self._path, upload, number, part)
+            self.log.moved("write", self.name, (number - 1) * self._part_bytes, len(part), begun=begun)
+            return tag
         except BaseException as error:
             self._failure = error
             raise
@@ -121,7 +128,9 @@ class ParallelUpload(io.RawIOBase):
     def _complete(self) -> None:
         rest = bytes(memoryview(self._part)[: self._filled])
         if self.upload is None:
+            begun = time.perf_counter()
             self._store.put(self._path, rest)
+            self.log.moved("write", self.name, 0, len(rest), begun=begun)
             return
         if rest:
             self._send(rest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import fsspec
@@ -16,6 +17,8 @@ from io_bench.target.transfer import Transfer
 from sizing.errors import InvalidInput
 from sizing.storage.measurement import CachePolicy
 from sizing.units import binary_bytes_text
+
+AnyPrefix = TypeVar("AnyPrefix", bound=RunPrefix)
 
 S3_SCHEMES = ("s3", "s3a")
 DEFAULT_PART_BYTES = 8 << 20
@@ -36,22 +39,22 @@ class UrlTarget:
     cache_policy: CachePolicy = "object-store"
 
     @classmethod
-    def checked(cls, url: str, *, is_first: bool) -> UrlTarget:
+    def checked(cls, url: str, *, is_first: bool, field: str = "--target") -> UrlTarget:
         """The target that a URL names. Raises InvalidInput where it cannot be reached.
 
-        Args: `is_first`, for the one rank that asks the store.
+        Args: `is_first`, for the one rank that asks the store; `field`, what errors call the URL.
         """
         parts = urlsplit(url)
         if "@" in parts.netloc or parts.query:
             # Not shown: what stands there may be secret, and the result keeps the command line.
             remedy = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
-            raise InvalidInput.of("--target", "must be a URL without credentials or options", value=None, remedy=remedy)
+            raise InvalidInput.of(field, "must be a URL without credentials or options", value=None, remedy=remedy)
         path = f"{parts.netloc}{parts.path}".strip("/")
         if not path:
-            raise InvalidInput.of("--target", "must name a bucket", value=url, remedy=_EXAMPLE)
-        target = cls(url.rstrip("/"), _store_of(parts.scheme, url), path)
+            raise InvalidInput.of(field, "must name a bucket", value=url, remedy=_EXAMPLE)
+        target = cls(url.rstrip("/"), _store_of(parts.scheme, url, field), path)
         if is_first:
-            target._reach()
+            target._reach(field)
         return target
 
     def transfer(
@@ -101,10 +104,14 @@ class UrlTarget:
 
     def seen(self, run_id: str) -> RunPrefix:
         """The prefix that another rank has made."""
-        path = f"{self.path}/{RUN_PREFIX}{run_id}"
-        return RunPrefix(self.store, url=self.run_title(run_id), path=path, transfer=self.transfer())
+        return self.seen_as(RunPrefix, run_id)
 
-    def _reach(self) -> None:
+    def seen_as(self, kind: type[AnyPrefix], run_id: str) -> AnyPrefix:
+        """The same, by a class of prefixes."""
+        path = f"{self.path}/{RUN_PREFIX}{run_id}"
+        return kind(self.store, url=self.run_title(run_id), path=path, transfer=self.transfer())
+
+    def _reach(self, field: str) -> None:
         try:
             self.store.check(self.path)
         except OSError as error:
@@ -112,14 +119,14 @@ class UrlTarget:
             remedy = "check name and credentials"
             if self.store.endpoint:
                 remedy = f"check name, credentials and AWS_ENDPOINT_URL (requests go to {self.store.endpoint})"
-            raise InvalidInput.of("--target", rule, value=self.title, remedy=remedy) from error
+            raise InvalidInput.of(field, rule, value=self.title, remedy=remedy) from error
 
 
-def _store_of(scheme: str, url: str) -> ObjectStore:
+def _store_of(scheme: str, url: str, field: str) -> ObjectStore:
     if scheme in S3_SCHEMES:
         if importlib.util.find_spec("s3fs") is None:
             rule, remedy = "needs s3fs, which is not installed", "pip install 'checkpoint-sizing[s3]'"
-            raise InvalidInput.of("--target", rule, value=url, remedy=remedy)
+            raise InvalidInput.of(field, rule, value=url, remedy=remedy)
         from io_bench.target.object_store.s3 import S3Store  # noqa: PLC0415 - an extra
 
         return S3Store()
@@ -128,5 +135,5 @@ def _store_of(scheme: str, url: str) -> ObjectStore:
     except (ValueError, ImportError) as error:
         rule = f"must be a path or a URL of an installed protocol ({str(error).rstrip('.')})"
         raise InvalidInput.of(
-            "--target", rule, value=url, remedy="install the protocol's package, or give a path or s3://"
+            field, rule, value=url, remedy="install the protocol's package, or give a path or s3://"
         ) from error

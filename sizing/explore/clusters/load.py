@@ -78,6 +78,10 @@ class JobLoad:
         return max(0.0, 1 - stalled / between) if between else 0.0
 
 
+_CHANGES_THE_RATE = ("_contention_fraction", "_cache_bytes", "_knee_power")
+"""Fields of a profile with which the rate depends on writers, nodes or bytes: jobs that share it do not say whose."""
+
+
 @dataclass(frozen=True, slots=True)
 class SharedStorage:
     """Rates of the file system that all jobs share; `read_bytes_per_second` is None where it is not known."""
@@ -100,6 +104,14 @@ def shared_storage(scenario: ClusterScenario) -> SharedStorage:
             "is required",
             value=None,
             remedy="give the rate that the jobs share",
+        )
+    changing = [name for name in profile.figures() if name.endswith(_CHANGES_THE_RATE)]
+    if changing:
+        raise InvalidInput.of(
+            "storage",
+            f"must have one rate for all jobs, and {', '.join(changing)} make it depend on who writes",
+            value=None,
+            remedy="give a profile without them, with the rates that so many writers get",
         )
     return SharedStorage(profile.write_bytes_per_second, profile.read_bytes_per_second)
 
@@ -170,12 +182,24 @@ def _write_load(report: SizingReport, sharing: Sharing, *, snapshot_seconds: flo
     """A save; of an asynchronous one its drain, as the snapshot passes before it begins."""
     write = _write_of(report)
     return TransferLoad.of(
-        report.checkpoint.written_bytes,
+        saved_bytes(report),
         write.seconds,
         write.limits,
         weight=_weight(sharing, report.layout.num_writing_nodes),
         more_lead_seconds=-(snapshot_seconds or 0.0),
     )
+
+
+def saved_bytes(report: SizingReport) -> int:
+    """What a save writes, as the mean over saves where they hold less than everything.
+
+    Source: `reduction.mean_bytes` of the report, else `checkpoint.written_bytes`.
+
+    >>> from sizing.report import answer
+    >>> saved_bytes(answer({"model": {"preset": "gpt2"}}))
+    1742157312
+    """
+    return report.reduction.mean_bytes if report.reduction else report.checkpoint.written_bytes
 
 
 def _restore_load(report: SizingReport, sharing: Sharing) -> TransferLoad | None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from sizing.explore.clusters.cluster_report import ClusterReport, JobFigures, RequiredBandwidth
-from sizing.explore.clusters.load import JobLoad
+from sizing.explore.clusters.load import JobLoad, saved_bytes
 from sizing.run.goodput.overhead import NOTABLE_GOODPUT_LOSS
 from sizing.run.tier import ARCHIVE, NODE_KINDS
 from sizing.units import percent_text, rate_text, seconds_text
@@ -92,9 +92,7 @@ def _formula_warnings(job: JobFigures, *, is_weighted: bool) -> Iterator[str]:
 def _tier_warnings(load: JobLoad) -> Iterator[str]:
     """What jobs share in addition to the shared storage, and what copies behind it read."""
     name, rows = load.group.name, load.report.tiers
-    copied = sum(
-        load.report.checkpoint.written_bytes / row.effective_interval_seconds for row in rows if row.kind == ARCHIVE
-    )
+    copied = sum(saved_bytes(load.report) / row.effective_interval_seconds for row in rows if row.kind == ARCHIVE)
     if copied:
         yield (
             f"{name}: copying to the {ARCHIVE} reads {rate_text(load.group.count * copied)} from the shared storage on "

@@ -8,16 +8,16 @@ from typing import Any
 
 from sizing.errors import InvalidInput
 from sizing.explore.comparisons.comparison_report import (
-    Change,
     ComparisonReport,
     Explanation,
     FigureRow,
     InputDifference,
     Step,
+    StepChange,
 )
 from sizing.explore.comparisons.comparison_request import ComparisonRequest, NamedScenario, comparison_request_from
 from sizing.explore.comparisons.inputs import differing_fields, effective_fields, with_fields_of
-from sizing.report import SizingReport, answer
+from sizing.report import SizingReport, answer, laid_out
 from sizing.scenario import Scenario
 
 _ROUNDING = 1e-9
@@ -49,6 +49,9 @@ COMPARED_FIGURES = (
     "interval.goodput_at_interval_fraction",
     "interval.optimal_period_seconds",
     "interval.goodput_at_optimum_fraction",
+    "recovery.recovery_seconds",
+    "recovery.available_fraction",
+    "recovery.num_spare_gpus",
     "required.write_bytes_per_second",
     "required.restore_bytes_per_second",
     "capacity.capacity_bytes",
@@ -71,27 +74,49 @@ def comparison_of(request: ComparisonRequest) -> ComparisonReport:
     Raises InvalidInput where a scenario has no answer.
     """
     named = request.scenarios
-    scenarios = [each.scenario for each in named]
-    reports = [_answer(each, place) for place, each in enumerate(named)]
+    found = [_found(each, place) for place, each in enumerate(named)]
+    scenarios, reports = [scenario for scenario, _ in found], [report for _, report in found]
     names = differing_fields(scenarios)
-    effective = [effective_fields(scenario) for scenario in scenarios]
+    differences = list(_differences(names, scenarios, reports))
     return ComparisonReport(
         names=[each.name for each in named],
-        inputs=[InputDifference(field=name, values=[fields.get(name) for fields in effective]) for name in names],
+        inputs=[each for each in differences if each.field in names],
+        assumed=[each for each in differences if each.field not in names],
         figures=[_row(figure, reports) for figure in COMPARED_FIGURES],
         explanations=[
-            Explanation(name=each.name, steps=list(_steps(scenarios[0], each.scenario, names))) for each in named[1:]
+            Explanation(name=each.name, steps=list(_steps(scenarios[0], scenario, names)))
+            for each, scenario in zip(named[1:], scenarios[1:], strict=True)
         ],
         targets=[report.targets for report in reports],
+        cannot_run=[report.training.cannot_run for report in reports],
+        headlines=[report.headline for report in reports],
+        guesses=[report.guesses for report in reports],
         warnings=[report.warnings for report in reports],
     )
 
 
-def _answer(named: NamedScenario, place: int) -> SizingReport:
+def _found(named: NamedScenario, place: int) -> tuple[Scenario, SizingReport]:
+    """A scenario with all its degrees, and its answer."""
     try:
-        return answer(named.scenario)
+        asked = laid_out(named.scenario)
+        return asked.scenario, answer(asked.scenario, assumed=asked.assumed, nothing_fits=asked.nothing_fits)
     except InvalidInput as error:
         raise error.within(f"scenarios.{place}.scenario") from None
+
+
+def _differences(
+    names: Sequence[str], scenarios: Sequence[Scenario], reports: Sequence[SizingReport]
+) -> Iterator[InputDifference]:
+    """The fields that differ, and those left open for which other values are assumed."""
+    effective = [effective_fields(scenario) for scenario in scenarios]
+    assumed = [{each.field: each.value for each in report.assumptions} for report in reports]
+    for name in dict.fromkeys([*names, *(name for values in assumed for name in values)]):
+        values = [
+            fields[name] if fields.get(name) is not None else open_values.get(name)
+            for fields, open_values in zip(effective, assumed, strict=True)
+        ]
+        if name in names or any(value != values[0] for value in values):
+            yield InputDifference(field=name, values=values, assumed=[name in open_values for open_values in assumed])
 
 
 def _row(figure: str, reports: Sequence[SizingReport]) -> FigureRow:
@@ -100,7 +125,7 @@ def _row(figure: str, reports: Sequence[SizingReport]) -> FigureRow:
         figure=figure,
         values=values,
         ratios=[_ratio(value, values[0]) for value in values],
-        differs=any(_differ(values[0], value) for value in values),
+        differs=any(differ(values[0], value) for value in values),
     )
 
 
@@ -134,15 +159,19 @@ def _steps(start: Scenario, end: Scenario, names: Sequence[str]) -> Iterator[Ste
         yield Step(inputs=waiting, changes=list(_changes(before, answer(end))))
 
 
-def _changes(before: SizingReport, after: SizingReport) -> Iterator[Change]:
+def _changes(before: SizingReport, after: SizingReport) -> Iterator[StepChange]:
     for figure in COMPARED_FIGURES:
         values = _figure(before, figure), _figure(after, figure)
-        if _differ(*values):
-            yield Change(figure=figure, before=values[0], after=values[1])
+        if differ(*values):
+            yield StepChange(figure=figure, before=values[0], after=values[1])
 
 
-def _differ(one: Any, other: Any) -> bool:
-    """Whether values differ by more than rounding."""
+def differ(one: Any, other: Any) -> bool:
+    """Whether values of a figure differ by more than rounding.
+
+    >>> differ(0.1 + 0.2, 0.3), differ(1, 2)
+    (False, True)
+    """
     if isinstance(one, float) and isinstance(other, float):
         return not math.isclose(one, other, rel_tol=_ROUNDING)
     return bool(one != other)

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sizing.guesses.guess import Guess, Headline
 from sizing.run.targets import TargetCheck
 
 
@@ -18,6 +19,10 @@ class InputDifference(BaseModel):
     values: list[Any] = Field(
         description="Value in effect in each scenario, defaults included, in their order. "
         "Null when the field does not apply."
+    )
+    assumed: list[bool] = Field(
+        default_factory=list,
+        description="Whether nobody stated the value of each scenario, so that it is an assumption, in their order.",
     )
 
 
@@ -34,14 +39,14 @@ class FigureRow(BaseModel):
     differs: bool = Field(description="Whether they differ by more than rounding.")
 
 
-class Change(BaseModel):
+class StepChange(BaseModel):
     """What a step did to a figure."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     figure: str = Field(description="Dotted path in the report.")
     before: Any = Field(description="Value without the inputs of this step.")
-    after: Any = Field(description="Value with the inputs of this step.")
+    after: Any = Field(description="Value of the figure once these inputs are changed.")
 
 
 class Step(BaseModel):
@@ -52,7 +57,7 @@ class Step(BaseModel):
     inputs: list[str] = Field(
         description="Dotted paths in the scenario that change together, as one without the others has no answer."
     )
-    changes: list[Change] = Field(description="Figures that follow.")
+    changes: list[StepChange] = Field(description="Figures that follow.")
 
 
 class Explanation(BaseModel):
@@ -71,6 +76,10 @@ class ComparisonReport(BaseModel):
 
     names: list[str] = Field(description="Scenarios in the order of the question; the first is the reference.")
     inputs: list[InputDifference] = Field(description="Scenario fields that differ.")
+    assumed: list[InputDifference] = Field(
+        default_factory=list,
+        description="Values that differ in fields that a scenario leaves open, where an assumption takes their place.",
+    )
     figures: list[FigureRow] = Field(
         description="Figures of the reports, one row each, with their ratios to the reference."
     )
@@ -79,5 +88,16 @@ class ComparisonReport(BaseModel):
     )
     targets: list[list[TargetCheck]] = Field(
         default_factory=list, description="Targets of each scenario with what was found, in their order."
+    )
+    cannot_run: list[str | None] = Field(
+        default_factory=list,
+        description="Why the layout of each scenario cannot run, in their order. Null when it fits its GPUs.",
+    )
+    headlines: list[Headline] = Field(
+        default_factory=list, description="Figure of each scenario that its guesses are weighed by, in their order."
+    )
+    guesses: list[list[Guess]] = Field(
+        default_factory=list,
+        description="Assumptions that move the headline of each scenario, the largest swing first, in their order.",
     )
     warnings: list[list[str]] = Field(description="Warnings of each scenario's own report, in their order.")

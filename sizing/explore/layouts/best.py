@@ -3,28 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+from sizing.cluster.cluster import resolve_node
 from sizing.errors import InvalidInput
-from sizing.explore.layouts.layouts_report import FoundLayout, LayoutsReport, MinMemory
-from sizing.explore.layouts.layouts_request import LayoutsRequest
-from sizing.explore.layouts.ranking import layouts_of
-from sizing.explore.layouts.search import scenario_with
+from sizing.explore.layouts.layouts_report import LayoutsReport, MinMemory
+from sizing.explore.layouts.layouts_request import LayoutsRequest, Objective
+from sizing.explore.layouts.ranking import layouts_of, nothing_fits
+from sizing.explore.layouts.search import Search, scenario_with
 from sizing.layout.degrees import SEARCHED_DEGREES, SearchedDegree, degrees_text
 from sizing.layout.resolved import resolved_model
 from sizing.provenance import Assumption
 from sizing.scenario import Scenario, scenario_from
 from sizing.state import Training
-from sizing.training.activations import uncounted_activations
-from sizing.units import counted_text, decimal_bytes_text
+from sizing.training.memory.activations import uncounted_activations
+from sizing.training.memory.nearest import CannotRun
+from sizing.units import counted_text
 
 ASSUMED_MICRO_BATCH = 1
 ASSUMED_SEQUENCE_LENGTH = 8192
 """Where nobody says how long sequences are: Llama 3 on most of its tokens, arXiv 2407.21783, section 3.4.1."""
 
 
-def laid_out_scenario(document: Mapping[str, Any]) -> tuple[Scenario, list[Assumption]]:
-    """The Scenario of a parsed document, in the best layout where it leaves that open, and what was assumed to find it.
+class LaidOutScenario(NamedTuple):
+    """A scenario with all its degrees, and how they were found where it left them open."""
+
+    scenario: Scenario
+    assumed: list[Assumption]
+    """The layout and what it was judged by; empty where nothing was left open."""
+    nothing_fits: CannotRun | None = None
+    """Set where no layout fits, and the scenario has the one that needs least memory."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """What was found, for a report that has no assumptions."""
+        return [
+            *([self.nothing_fits.sentence] if self.nothing_fits else []),
+            *(f"Assumed: {assumption.sentence}" for assumption in self.assumed),
+        ]
+
+
+def laid_out_document(document: Mapping[str, Any]) -> LaidOutScenario:
+    """The Scenario of a parsed document, in the best layout where it leaves that open.
 
     It leaves it open where it gives `cluster.num_gpus` and no `parallelism.data`. The degrees that it gives stay.
     Where nothing fits, the layout is the one that needs least memory, and the assumption says so.
@@ -32,15 +52,23 @@ def laid_out_scenario(document: Mapping[str, Any]) -> tuple[Scenario, list[Assum
     """
     degrees, num_gpus = _open_degrees(document)
     if num_gpus is None:
-        return scenario_from(document), []
+        return LaidOutScenario(scenario_from(document), [])
     try:
         # With data ranks enough for the groups of experts and of shards, which must divide them.
         asked = scenario_from({**document, "parallelism": degrees | {"data": num_gpus}})
     except InvalidInput:
-        return scenario_from(document), []
+        return LaidOutScenario(scenario_from(document), [])
     if asked.parallelism.model_parallel_size * asked.parallelism.context == asked.cluster.num_gpus:
-        return scenario_from(document), []
+        return LaidOutScenario(scenario_from(document), [])
     return _in_best_layout(asked, kept=tuple(name for name in SEARCHED_DEGREES if name in degrees))
+
+
+def laid_out_scenario(scenario: Scenario) -> LaidOutScenario:
+    """The same of a Scenario, as it is where it leaves nothing open."""
+    if not scenario.leaves_degrees_open:
+        return LaidOutScenario(scenario, [])
+    given = scenario.parallelism.model_fields_set
+    return _in_best_layout(scenario, kept=tuple(name for name in SEARCHED_DEGREES if name in given))
 
 
 def _open_degrees(document: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
@@ -51,10 +79,21 @@ def _open_degrees(document: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
     return degrees, cluster.get("num_gpus")
 
 
-def _in_best_layout(asked: Scenario, *, kept: tuple[SearchedDegree, ...]) -> tuple[Scenario, list[Assumption]]:
+def _in_best_layout(asked: Scenario, *, kept: tuple[SearchedDegree, ...]) -> LaidOutScenario:
     judged = asked.model_copy(update={"training": _with_batch(asked)})
+    request = LayoutsRequest(
+        scenario=judged,
+        objective=_objective(asked),
+        micro_batches=None if judged.training.micro_batch_size is None else (judged.training.micro_batch_size,),
+        virtual_pipelines=(judged.parallelism.virtual_pipeline,),
+        partial_recomputation=False,
+        offload=False,
+        expert_tensors=(),
+        kept_degrees=kept,
+        max_layouts=1,
+    )
     try:
-        report = layouts_of(LayoutsRequest(scenario=judged, kept_degrees=kept, max_layouts=1))
+        report = layouts_of(request)
     except InvalidInput as error:
         raise error.outside("scenario") from None
     best = report.layouts[0] if report.layouts else report.least_memory
@@ -62,8 +101,27 @@ def _in_best_layout(asked: Scenario, *, kept: tuple[SearchedDegree, ...]) -> tup
         raise _no_layout(report, {name: getattr(asked.parallelism, name) for name in kept})
     recomputation = None if asked.training.micro_batch_size is None else best.recomputation
     laid_out = scenario_with(asked, best.parallelism, recomputation)
-    assumption = Assumption(field="parallelism", value=degrees_text(best.parallelism), reason=_reason(report, best))
-    return laid_out, [assumption, *_judged_by(asked.training, judged.training, best.recomputation)]
+    assumption = Assumption(field="parallelism", value=degrees_text(best.parallelism), reason=_reason(report))
+    return LaidOutScenario(
+        scenario=laid_out,
+        assumed=[assumption, *_judged_by(asked.training, judged.training, best.recomputation)],
+        nothing_fits=nothing_fits(Search(request), best) if isinstance(best, MinMemory) else None,
+    )
+
+
+FIRST_VERSION_BY_TIME = 3
+"""Of the scenario's defaults: before it the layout with the fewest model-parallel GPUs was taken."""
+
+_WORDS: dict[Objective, str] = {
+    "model-parallel-gpus": "has the fewest model-parallel GPUs",
+    "step-time": "has the shortest step",
+}
+
+
+def _objective(scenario: Scenario) -> Objective:
+    """The time of a step, where it is known."""
+    is_known = scenario.training.global_batch_size and resolve_node(scenario.cluster).spec.gpu
+    return "step-time" if is_known and scenario.schema_version >= FIRST_VERSION_BY_TIME else "model-parallel-gpus"
 
 
 def _with_batch(scenario: Scenario) -> Training:
@@ -80,13 +138,12 @@ def _with_batch(scenario: Scenario) -> Training:
     return training.model_copy(update=batch)
 
 
-def _reason(report: LayoutsReport, best: FoundLayout | MinMemory) -> str:
+def _reason(report: LayoutsReport) -> str:
     gpus = counted_text(report.num_gpus, "GPU")
     if report.layouts:
         layouts = counted_text(report.num_fitting, "layout")
-        return f"left open: has the fewest model-parallel GPUs of {layouts} found to fit {gpus}"
-    needed, room = decimal_bytes_text(best.gpu_bytes), decimal_bytes_text(report.room_bytes)
-    return f"left open, and NOTHING FITS {gpus}: this comes nearest and needs {needed} of {room}"
+        return f"left open: {_WORDS[report.objective]} of {layouts} found to fit {gpus}"
+    return f"left open, and NOTHING FITS {gpus}: this comes nearest"
 
 
 def _judged_by(given: Training, judged: Training, recomputation: str | None) -> Iterator[Assumption]:

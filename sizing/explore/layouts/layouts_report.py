@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validat
 from sizing.explore.layouts.layouts_request import Objective
 from sizing.former_names import with_new_names
 from sizing.layout import Parallelism
+from sizing.state.offload import Offload
 from sizing.state.training import Recomputation
 
 
@@ -20,6 +21,34 @@ class FoundLayout(BaseModel):
         description="What the backward pass computes again: the min that fits, unless the scenario says. "
         "Null when activations are not counted."
     )
+    recomputed_layers: int | None = Field(
+        None,
+        description="Layers of each model chunk that are computed again where the others need not be: the min that "
+        "fits. Null where all are, or none.",
+    )
+    offload: Offload | None = Field(
+        None,
+        description="What of the state and the activations lies off the GPU, as a scenario takes it. Null where "
+        "nothing does.",
+    )
+    micro_batch_size: int | None = Field(
+        None, description="Sequences of one forward pass. Null when activations are not counted."
+    )
+    step_seconds: float | None = Field(
+        None, description="Seconds of a step. Null without global_batch_size or where the node does not name its GPU."
+    )
+    tokens_per_second: float | None = Field(
+        None, description="Tokens per second of all GPUs while they train. Null where the time of a step is unknown."
+    )
+    mfu_fraction: float | None = Field(
+        None, description="Fraction of peak that the model's operations take. Null where the time of a step is unknown."
+    )
+    effective_tokens_per_second: float | None = Field(
+        None,
+        description="Tokens per second that saves, failures and recovery leave of it. Null without a step time, or "
+        "without the shares of the run's time.",
+    )
+    headroom_bytes: int = Field(description="Bytes of a GPU's memory that remain free.")
     model_parallel_gpus: int = Field(
         description="GPUs over which the tensors are cut: pipeline x max(tensor, expert x expert tensor); with FSDP "
         "the shard group."
@@ -64,6 +93,20 @@ class MinMemory(BaseModel):
     gpu_bytes: int = Field(description="Bytes that they need on the fullest GPU.")
 
 
+class NearlyFitting(BaseModel):
+    """A candidate that would be better than the best that fits, and the smallest change with which it fits."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    parallelism: Parallelism = Field(description="Degrees that do not fit.")
+    micro_batch_size: int | None = Field(description="Sequences of one forward pass.")
+    recomputation: Recomputation | None = Field(description="What the backward pass computes again.")
+    gpu_bytes: int = Field(description="Bytes that they need on the fullest GPU.")
+    missing_bytes: int = Field(description="Bytes by which that exceeds the memory without the headroom.")
+    step_seconds: float | None = Field(description="Seconds of a step if it fitted. Null where unknown.")
+    change: str = Field(description="Smallest change among the candidates with which it fits.")
+
+
 class LayoutsReport(BaseModel):
     """The layouts that fit, the best by the objective first."""
 
@@ -75,13 +118,21 @@ class LayoutsReport(BaseModel):
     node: str = Field(description="Name of the node type; node_spec when the scenario describes it itself.")
     gpu_memory_bytes: int = Field(description="Bytes of memory of one GPU, headroom included.")
     room_bytes: int = Field(description="Bytes of a GPU's memory without the headroom, which a layout must fit.")
-    num_candidates: int = Field(description="Combinations of degrees that multiply to the GPUs.")
+    num_candidates: int = Field(
+        description="Combinations of degrees that multiply to the GPUs, and again each way in which one fits with "
+        "something off the GPU."
+    )
     num_refused: int = Field(description="Candidates that the model, the format or the batch refuses.")
     num_too_large: int = Field(description="Candidates that need more memory than a GPU has.")
     num_fitting: int = Field(description="Candidates that fit, reported or not.")
     layouts: list[FoundLayout] = Field(description="Layouts that fit, the best first.")
     min_memory: MinMemory | None = Field(
         description="Candidate with the lowest memory on the fullest GPU. Null when all are refused."
+    )
+    nearly_fitting: list[NearlyFitting] = Field(
+        default_factory=list,
+        description="Up to three candidates that lack at most a quarter of the memory and would take less time for a "
+        "step than any that fits, the fastest first. Empty with other objectives than step-time and goodput.",
     )
     warnings: list[str] = Field(description="What a reader must know before believing the layouts.")
 

@@ -9,15 +9,23 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from sizing.errors import explain
 from sizing.former_names import with_new_names
 from sizing.layout.degrees import SearchedDegree
-from sizing.layout.parallelism import Degree
+from sizing.layout.parallelism import Degree, TensorDegree
 from sizing.scenario import Scenario
-from sizing.training.memory_question import HEADROOM_FRACTION
+from sizing.training.memory.memory_question import HEADROOM_FRACTION
 from sizing.units import Fraction
 
 MAX_HEADROOM_FRACTION = 0.9
 """With less than a tenth of the GPU left, no layout would be found and the reason would not be seen."""
 
-Objective = Literal["model-parallel-gpus", "save-time", "write-bandwidth", "bubble", "memory"]
+Objective = Literal["model-parallel-gpus", "step-time", "goodput", "save-time", "write-bandwidth", "bubble", "memory"]
+
+MicroBatch = Annotated[int, Field(ge=1, le=1_000_000)]
+
+OBJECTIVES_OF_TIME: tuple[Objective, ...] = ("step-time", "goodput")
+"""They search microbatches and virtual stages too, which change the time and nothing that the storage sees."""
+SEARCHED_MICRO_BATCHES = (1, 2, 4)
+SEARCHED_VIRTUAL_STAGES = (1, 2, 4, 8)
+"""As published runs have them: at most 4 sequences, and 8 chunks (Llama 3, arXiv 2407.21783, section 3.3.2)."""
 
 REFERENCE_SEARCH: dict[str, Any] = {
     "scenario": {
@@ -47,10 +55,12 @@ class LayoutsRequest(BaseModel):
         description="Model, batch and nodes; cluster.num_gpus is the world size. "
         "Of parallelism all but tensor, pipeline, data and expert is kept."
     )
-    objective: Objective = Field(
-        "model-parallel-gpus",
-        description="What makes a layout good; the lowest is best. "
-        "Default: model-parallel GPUs, which leaves the max of replicas.",
+    objective: Objective | None = Field(
+        None,
+        description="What makes a layout good; the lowest is best, of goodput the highest. step-time is the time of a "
+        "step; goodput the tokens per second that saves and failures leave. "
+        "Default: goodput where batch, GPU, storage and failures are known, step-time where batch and GPU are, else "
+        "model-parallel-gpus.",
     )
     headroom_fraction: Annotated[Fraction, Field(ge=0, le=MAX_HEADROOM_FRACTION)] = Field(
         HEADROOM_FRACTION,
@@ -59,6 +69,31 @@ class LayoutsRequest(BaseModel):
     )
     contexts: Annotated[tuple[Degree, ...], Field(max_length=16)] | None = Field(
         None, description="Context degrees to try. Default: the scenario's alone."
+    )
+    micro_batches: Annotated[tuple[MicroBatch, ...], Field(max_length=16)] | None = Field(
+        None,
+        description="Sizes of a microbatch to try. Default: 1, 2, 4 and the scenario's with the objectives step-time "
+        "and goodput, else the scenario's alone.",
+    )
+    virtual_pipelines: Annotated[tuple[Degree, ...], Field(max_length=16)] | None = Field(
+        None,
+        description="Virtual stages to try, of layers in equal chunks. Default: 1, 2, 4, 8 and the scenario's with the "
+        "objectives step-time and goodput, else the scenario's alone.",
+    )
+    expert_tensors: Annotated[tuple[TensorDegree, ...], Field(max_length=16)] | None = Field(
+        None,
+        description="Expert-tensor degrees to try, those that divide the tensor degree. Default: 1 and the tensor "
+        "degree with the objectives step-time and goodput, else the scenario's.",
+    )
+    partial_recomputation: bool | None = Field(
+        None,
+        description="Whether layouts that need full recomputation get the min of recomputed_layers that fits. "
+        "Default: yes with the objectives step-time and goodput where the framework is megatron or fsdp2.",
+    )
+    offload: bool | None = Field(
+        None,
+        description="Whether optimizer, weights and activations may lie in host memory where a layout does not fit, or "
+        "less would be faster. Default: yes, unless the scenario has training.offload, which then stays.",
     )
     kept_degrees: Annotated[tuple[SearchedDegree, ...], Field(max_length=4)] = Field(
         (), description="Degrees of the scenario that stay as they are. Default: none; all are searched."

@@ -6,13 +6,22 @@ import math
 from collections.abc import Callable, Iterator
 
 from sizing.errors import InvalidInput
-from sizing.explore.layouts.layouts_report import LayoutsReport, MinMemory
-from sizing.explore.layouts.layouts_request import MAX_HEADROOM_FRACTION, LayoutsRequest, layouts_request_from
-from sizing.explore.layouts.objectives import ranking
-from sizing.explore.layouts.search import Search, Tally
+from sizing.explore.layouts.layouts_report import FoundLayout, LayoutsReport, MinMemory
+from sizing.explore.layouts.layouts_request import (
+    MAX_HEADROOM_FRACTION,
+    OBJECTIVES_OF_TIME,
+    LayoutsRequest,
+    layouts_request_from,
+)
+from sizing.explore.layouts.nearly import nearly_fitting
+from sizing.explore.layouts.objectives import OF_MEMORY_AND_TIME, ranking
+from sizing.explore.layouts.offloads import with_offload
+from sizing.explore.layouts.partial import with_fewest_layers
+from sizing.explore.layouts.search import Candidate, Search, Tally
 from sizing.layout.degrees import SEARCHED_DEGREES, degrees_text
-from sizing.training.activations import uncounted_activations
-from sizing.units import decimal_bytes_text
+from sizing.training.memory.activations import uncounted_activations
+from sizing.training.memory.nearest import CannotRun
+from sizing.units import counted_text, decimal_bytes_text, percent_text
 
 Progress = Callable[[float], None]
 
@@ -36,34 +45,62 @@ def layouts_of(request: LayoutsRequest, *, progress: Progress | None = None) -> 
         raise error.within("scenario") from None
     candidates = search.candidates()
     tally = Tally()
-    for done, degrees in enumerate(candidates, start=1):
-        search.look_at(degrees, tally)
-        if progress is not None:
-            progress(done / len(candidates))
-    ranked = sorted(tally.fitting, key=ranking(request.objective))
+    _look_at(search, candidates, tally, progress)
+    candidates += (variants := list(search.variants(tally)))
+    _look_at(search, variants, tally, None)
+    with_fewest_layers(request, search, tally)
+    num_held = len(tally.fitting)
+    with_offload(request, search, tally)
+    has_time = search.objective in OBJECTIVES_OF_TIME
+    near = nearly_fitting(tally.fitting, tally.tight, room_bytes=search.room_bytes) if has_time else ()
     return LayoutsReport(
-        objective=request.objective,
+        objective=search.objective,
         num_gpus=search.num_gpus,
         num_nodes=-(-search.num_gpus // search.question.node.spec.gpus_per_node),
         node=search.question.node.name,
         gpu_memory_bytes=search.gpu_memory_bytes,
         room_bytes=search.room_bytes,
-        num_candidates=len(candidates),
+        num_candidates=len(candidates) + len(tally.fitting) - num_held,
         num_refused=tally.num_refused,
         num_too_large=tally.num_too_large,
-        num_fitting=len(ranked),
-        layouts=ranked[: request.max_layouts],
+        num_fitting=len(tally.fitting),
+        layouts=_best(request, search, tally),
         min_memory=tally.lowest,
+        nearly_fitting=list(near),
         warnings=list(_warnings(search, tally)),
     )
+
+
+def _look_at(search: Search, candidates: list[Candidate], tally: Tally, progress: Progress | None) -> None:
+    for done, candidate in enumerate(candidates, start=1):
+        search.look_at(candidate, tally)
+        if progress is not None:
+            progress(done / len(candidates))
+
+
+MAX_ASKED_OF_STORAGE = 200
+"""Of the layouts of the shortest steps, for which goodput is computed: no other catches up with its saves."""
+
+
+def _best(request: LayoutsRequest, search: Search, tally: Tally) -> list[FoundLayout]:
+    """The best by the objective. The storage is asked for those alone that are shown, where it does not decide."""
+    order = ranking(search.objective)
+    if search.objective in OF_MEMORY_AND_TIME:
+        return [search.found(each) for each in sorted(tally.fitting, key=order)[: request.max_layouts]]
+    weighed = tally.fitting
+    if search.objective == "goodput":
+        weighed = sorted(weighed, key=ranking("step-time"))[: max(MAX_ASKED_OF_STORAGE, request.max_layouts)]
+    return sorted(map(search.found, weighed), key=order)[: request.max_layouts]
 
 
 def _warnings(search: Search, tally: Tally) -> Iterator[str]:
     yield from _left_out(search)
     if tally.fitting:
         yield from _gathered(search, tally)
+        yield from _offloaded(search, tally)
     elif tally.lowest is not None:
-        yield _nearest(search, tally.lowest)
+        found = nothing_fits(search, tally.lowest)
+        yield f"{found.because}. {found.remedy}"
     else:
         because = f": {tally.refusal}" if tally.refusal else ""
         yield f"No degrees of {search.num_gpus:,} GPUs are allowed by the scenario{because}"
@@ -82,18 +119,32 @@ def _left_out(search: Search) -> Iterator[str]:
         yield f"The scenario's {', '.join(dropped)} are ignored: the search tries all such degrees"
 
 
-def _nearest(search: Search, lowest: MinMemory) -> str:
-    """The candidate with the min memory, where no layout fits."""
+def nothing_fits(search: Search, lowest: MinMemory) -> CannotRun:
+    """Why no layout fits, by the candidate with the min memory, and what to change."""
     recomputed = f" and recomputation {lowest.recomputation}" if lowest.recomputation else ""
-    return (
-        f"No layout fits: {degrees_text(lowest.parallelism)}{recomputed} is the nearest and needs "
-        f"{decimal_bytes_text(lowest.gpu_bytes)}, and "
-        f"{decimal_bytes_text(search.room_bytes)} is free. {search.question.remedies(search.num_gpus)}, or other nodes"
+    headroom = percent_text(1 - search.room_bytes / search.gpu_memory_bytes)
+    return CannotRun(
+        f"NOTHING FITS {counted_text(search.num_gpus, 'GPU')}: the nearest, "
+        f"{degrees_text(lowest.parallelism)}{recomputed}, needs {decimal_bytes_text(lowest.gpu_bytes)} on the fullest "
+        f"GPU, which has {decimal_bytes_text(search.gpu_memory_bytes)}, {headroom} of it headroom",
+        f"{search.question.remedies(search.num_gpus)}, or other nodes",
+        is_sure=lowest.gpu_bytes > search.gpu_memory_bytes,
     )
 
 
+def _offloaded(search: Search, tally: Tally) -> Iterator[str]:
+    """What the times of layouts rest on that keep something off the GPU, where such layouts were found."""
+    if search.scenario.training.offload is None and any(each.training.offload for each in tally.fitting):
+        yield (
+            "Layouts with something off the GPU rest on the rates of training.offload.link_bytes_per_second and "
+            "optimizer_parameters_per_second, and on copies that hide behind the passes. Measure both"
+        )
+
+
 def _gathered(search: Search, tally: Tally) -> Iterator[str]:
-    """Whether the headroom is too small for what FSDP or ZeRO 3 gathers in a layout that fits."""
+    """Whether the headroom is too small for what FSDP or ZeRO 3 gathers, where no batch is counted with it."""
+    if any(layout.activation_bytes is not None for layout in tally.fitting):
+        return
     found = [each for layout in tally.fitting if (each := search.question.gathered(layout.parallelism)) is not None]
     largest, capacity = max(found, default=None), search.gpu_memory_bytes
     headroom = capacity - search.room_bytes

@@ -3,36 +3,110 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from sizing.cluster.cluster import resolve_node
 from sizing.errors import InvalidInput
 from sizing.explore.layouts.layouts_report import FoundLayout, MinMemory
-from sizing.explore.layouts.layouts_request import LayoutsRequest
-from sizing.explore.layouts.objectives import model_parallel_gpus, require_inputs
+from sizing.explore.layouts.layouts_request import (
+    OBJECTIVES_OF_TIME,
+    SEARCHED_MICRO_BATCHES,
+    SEARCHED_VIRTUAL_STAGES,
+    LayoutsRequest,
+)
+from sizing.explore.layouts.objectives import default_objective, model_parallel_gpus, require_inputs
 from sizing.layout import Parallelism
 from sizing.layout.degrees import DegreeSearch
 from sizing.layout.formats import CheckpointFormat, check_format, format_of
 from sizing.layout.layout import trained_inventory
-from sizing.report import answer
+from sizing.model import ResolvedModel
+from sizing.run.evaluation import evaluate
 from sizing.scenario import Scenario
+from sizing.sized import sized
+from sizing.state import Training
 from sizing.state.training import Recomputation
 from sizing.training import GpuMemory
-from sizing.training.memory_question import RECOMPUTATIONS, MemoryQuestion
+from sizing.training.memory.activations import FRAMEWORK_WITH_LIST
+from sizing.training.memory.memory_question import RECOMPUTATIONS, MemoryQuestion
+from sizing.units import counted_text
 
 MAX_CANDIDATES = 5_000
 """Some milliseconds each: the search ends within the half minute that a service gives a question."""
+
+MAX_VARIED = 100
+"""Of the candidates, by the time of a step: those that other microbatches and virtual stages are tried of. Either makes
+a step some tens of percent faster, and the hundredth is slower by more."""
 
 _SEARCHED_ZERO_STAGES = (1, 2, 3)
 """Stage 0 keeps the optimizer on every rank and fits nowhere where stage 1 does not."""
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Degrees to try, virtual stages among them where not the scenario's, and the size of a microbatch."""
+
+    degrees: dict[str, Any]
+    micro_batch_size: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """A candidate that the scenario allows, and what it needs and takes before anything is asked of the storage."""
+
+    candidate: Candidate
+    parallelism: Parallelism
+    training: Training
+    memory: GpuMemory
+    model_parallel_gpus: int
+
+    @property
+    def micro_batch_size(self) -> int | None:
+        """Sequences of one forward pass."""
+        return self.training.micro_batch_size
+
+    @property
+    def recomputation(self) -> Recomputation | None:
+        """What the backward pass computes again."""
+        return self.memory.recomputation
+
+    @property
+    def recomputation_text(self) -> str | None:
+        """The same, with the number of layers where not all are."""
+        layers = self.training.recomputed_layers
+        return (
+            self.recomputation if layers is None else f"{self.recomputation} of {counted_text(layers, 'layer')} a chunk"
+        )
+
+    @property
+    def gpu_bytes(self) -> int:
+        """What the fullest GPU needs."""
+        return self.memory.needed_bytes
+
+    @property
+    def activation_bytes(self) -> int | None:
+        """What activations take of it."""
+        return self.memory.activation_bytes
+
+    @property
+    def bubble_fraction(self) -> float | None:
+        """Share of a step for which a stage idles."""
+        return self.memory.bubble_fraction
+
+    @property
+    def step_seconds(self) -> float | None:
+        """Time of a step."""
+        return self.memory.step.seconds if self.memory.step else None
+
+
 @dataclass
 class Tally:
-    """What became of the candidates."""
+    """What became of the candidates; `tight`: those that do not fit, with each recomputation that was tried."""
 
-    fitting: list[FoundLayout] = field(default_factory=list)
+    fitting: list[Weighed] = field(default_factory=list)
+    tight: list[Weighed] = field(default_factory=list)
     lowest: MinMemory | None = None
     num_refused: int = 0
     num_too_large: int = 0
@@ -59,7 +133,8 @@ class Search:
 
     def __init__(self, request: LayoutsRequest) -> None:
         scenario = request.scenario
-        require_inputs(request.objective, scenario)
+        self.objective = request.objective or default_objective(scenario)
+        require_inputs(self.objective, scenario)
         node = resolve_node(scenario.cluster)
         saved_as = format_of(scenario.checkpoint.format, scenario.training.framework)
         check_format(
@@ -68,8 +143,12 @@ class Search:
             Parallelism(zero_stage=scenario.parallelism.zero_stage),
             mode=scenario.checkpoint.mode,
             files_per_rank=scenario.checkpoint.files_per_rank,
+            optimizer_sharding=scenario.checkpoint.optimizer_sharding,
         )
         self.scenario = scenario
+        has_time = self.objective in OBJECTIVES_OF_TIME
+        self._micro_batches = _micro_batches(request, has_time=has_time)
+        self._virtual_pipelines = _virtual_pipelines(request, saved_as, has_time=has_time)
         self.num_gpus = _required(scenario.cluster.num_gpus, "cluster.num_gpus", "the GPUs to lay out on")
         self.gpu_memory_bytes = _required(
             node.spec.gpu_memory_bytes, "cluster.node_spec.gpu_memory_bytes", "the memory of one GPU"
@@ -89,15 +168,18 @@ class Search:
             contexts=sorted(set(request.contexts or (scenario.parallelism.context,))),
             zero_stages=_zero_stages(scenario, saved_as),
             shard_groups=True,
+            expert_tensors=_expert_tensors(request, saved_as, model, has_time=has_time),
             even_stages=request.even_stages,
         )
 
-    def candidates(self) -> list[dict[str, int]]:
-        """Degrees that multiply to the GPUs.
+    def candidates(self) -> list[Candidate]:
+        """Degrees that multiply to the GPUs, with the smallest microbatch and number of virtual stages to try.
 
         Raises InvalidInput where there are more than 5,000.
         """
-        found = list(itertools.islice(self.degrees.combinations(), MAX_CANDIDATES + 1))
+        first = {} if self._virtual_pipelines is None else {"virtual_pipeline": min(self._virtual_pipelines)}
+        every = (Candidate(cut | first, self._micro_batches[0]) for cut in self.degrees.combinations())
+        found = list(itertools.islice(every, MAX_CANDIDATES + 1))
         if len(found) > MAX_CANDIDATES:
             raise InvalidInput.of(
                 "the search",
@@ -107,42 +189,106 @@ class Search:
             )
         return found
 
-    def look_at(self, degrees: dict[str, int], tally: Tally) -> None:
+    def variants(self, tally: Tally) -> Iterator[Candidate]:
+        """The best of the candidates so far with the other microbatches and virtual stages."""
+        if len(self._micro_batches) == 1 and self._virtual_pipelines is None:
+            return
+        best: dict[int, Candidate] = {}
+        for each in sorted(tally.fitting + tally.tight, key=lambda weighed: weighed.step_seconds or math.inf):
+            best.setdefault(id(each.candidate), each.candidate)
+        for candidate in list(best.values())[:MAX_VARIED]:
+            for chunks in self._chunks(candidate.degrees["pipeline"]):
+                for micro_batch_size in self._micro_batches:
+                    varied = Candidate(candidate.degrees | chunks, micro_batch_size)
+                    if varied != candidate:
+                        yield varied
+
+    def _chunks(self, pipeline: int) -> Iterator[dict[str, Any]]:
+        """Virtual stages of equal chunks: embedding and head count as layers where the layers alone do not divide."""
+        if self._virtual_pipelines is None:
+            yield {}
+            return
+        num_layers = self.question.model(tensor=1).num_layers
+        given = self.scenario.parallelism
+        ends = bool(given.embedding_counts_as_layer) + bool(given.loss_counts_as_layer)
+        for virtual in self._virtual_pipelines:
+            if virtual == 1:
+                yield {"virtual_pipeline": 1}
+            elif pipeline > 1 and (num_layers + ends) % (pipeline * virtual) == 0:
+                yield {"virtual_pipeline": virtual}
+            elif pipeline > 1 and (num_layers + 2) % (pipeline * virtual) == 0:
+                both = {"embedding_counts_as_layer": True, "loss_counts_as_layer": True}
+                yield {"virtual_pipeline": virtual} | both
+
+    def look_at(self, candidate: Candidate, tally: Tally) -> None:
         """Judge a candidate."""
         try:
-            parallelism = self.degrees.fitting(degrees)
-            memory = self.question.memory(
-                parallelism, room_bytes=self.room_bytes, recomputations=_recomputations(self.scenario)
+            parallelism = self.degrees.fitting(candidate.degrees)
+            training = self._training(candidate)
+            tried = self.question.tried(
+                parallelism,
+                room_bytes=self.room_bytes,
+                recomputations=_recomputations(self.scenario),
+                training=training,
             )
-            if memory.needed_bytes > self.room_bytes:
+            *tight, last = [self._weighed(candidate, parallelism, training, memory) for memory in tried]
+            tally.tight += tight
+            if last.gpu_bytes > self.room_bytes:
+                tally.tight.append(last)
                 tally.num_too_large += 1
             else:
-                tally.fitting.append(self._found(parallelism, memory))
-            tally.weigh(parallelism, memory)
+                tally.fitting.append(last)
+            tally.weigh(parallelism, last.memory)
         except InvalidInput as error:
             tally.refuse(str(error))
 
-    def _found(self, parallelism: Parallelism, memory: GpuMemory) -> FoundLayout:
-        report = answer(scenario_with(self.scenario, parallelism, memory.recomputation))
-        write = report.write
+    def _weighed(
+        self, candidate: Candidate, parallelism: Parallelism, training: Training, memory: GpuMemory
+    ) -> Weighed:
+        recomputed = training.model_copy(update={"recomputation": memory.recomputation or training.recomputation})
+        group = self.question.sharding(parallelism).shard_group
+        return Weighed(candidate, parallelism, recomputed, memory, model_parallel_gpus(parallelism, shard_group=group))
+
+    def _training(self, candidate: Candidate) -> Training:
+        """The scenario's, with the candidate's microbatch; its schedule stays as far as it goes with virtual stages."""
+        changed: dict[str, Any] = {"micro_batch_size": candidate.micro_batch_size}
+        virtual = candidate.degrees.get("virtual_pipeline", self.scenario.parallelism.virtual_pipeline)
+        schedule = self.scenario.training.schedule
+        if self._virtual_pipelines is not None and (schedule == "interleaved") != (virtual > 1):
+            changed["schedule"] = None
+        return self.scenario.training.model_copy(update=changed)
+
+    def found(self, weighed: Weighed) -> FoundLayout:
+        """The figures that `answer` gives, without its guesses: each of those has layouts of its own to compute."""
+        parallelism, memory = weighed.parallelism, weighed.memory
+        scenario = self.scenario.model_copy(update={"parallelism": parallelism, "training": weighed.training})
+        asked = sized(scenario)
+        run, laid_out = evaluate(asked.demands, scenario.run_inputs).report, asked.laid_out
+        step, useful = memory.step, run.shares.useful_fraction
         return FoundLayout(
             parallelism=parallelism,
             recomputation=memory.recomputation,
-            model_parallel_gpus=model_parallel_gpus(
-                parallelism, shard_group=self.question.sharding(parallelism).shard_group
-            ),
-            gpu_bytes=report.training.needed_bytes,
-            gpu_state_bytes=report.training.gpu_state_bytes,
-            activation_bytes=report.training.activation_bytes,
-            bubble_fraction=report.training.bubble_fraction,
-            num_writers=report.layout.num_writers,
-            num_writing_nodes=report.layout.num_writing_nodes,
-            total_bytes=report.checkpoint.total_bytes,
-            max_rank_bytes=report.layout.max_rank_bytes,
-            write_seconds=write.seconds if write else None,
-            stall_seconds=write.stall_seconds if write else None,
-            restore_seconds=report.restore.seconds,
-            required_write_bytes_per_second=report.required.write_bytes_per_second,
+            recomputed_layers=weighed.training.recomputed_layers,
+            offload=weighed.training.offload,
+            micro_batch_size=weighed.micro_batch_size,
+            step_seconds=step.seconds if step else None,
+            tokens_per_second=step.tokens_per_second if step else None,
+            mfu_fraction=step.mfu_fraction if step else None,
+            effective_tokens_per_second=step.tokens_per_second * useful if step and useful is not None else None,
+            headroom_bytes=self.gpu_memory_bytes - memory.needed_bytes,
+            model_parallel_gpus=weighed.model_parallel_gpus,
+            gpu_bytes=asked.memory.needed_bytes,
+            gpu_state_bytes=asked.memory.gpu_state_bytes,
+            activation_bytes=asked.memory.activation_bytes,
+            bubble_fraction=asked.memory.bubble_fraction,
+            num_writers=laid_out.layout.num_writers,
+            num_writing_nodes=laid_out.layout.num_writing_nodes,
+            total_bytes=laid_out.size.total_bytes,
+            max_rank_bytes=laid_out.layout.max_rank_bytes,
+            write_seconds=run.write.seconds if run.write else None,
+            stall_seconds=run.write.stall_seconds if run.write else None,
+            restore_seconds=run.restore.seconds,
+            required_write_bytes_per_second=run.required.write_bytes_per_second,
         )
 
 
@@ -168,7 +314,42 @@ def _zero_stages(scenario: Scenario, saved_as: CheckpointFormat) -> Sequence[int
 
 
 def _recomputations(scenario: Scenario) -> Sequence[Recomputation]:
+    """Those that differ: selective keeps as much as none where attention has no scores to keep."""
     given = scenario.training.recomputation
     if scenario.training.micro_batch_size is None:
         return RECOMPUTATIONS[:1]
-    return RECOMPUTATIONS if given is None else (given,)
+    if given is not None:
+        return (given,)
+    is_same = scenario.training.attention != "eager" and scenario.training.framework != FRAMEWORK_WITH_LIST
+    return [each for each in RECOMPUTATIONS if not is_same or each != "selective"]
+
+
+def _micro_batches(request: LayoutsRequest, *, has_time: bool) -> Sequence[int | None]:
+    given = request.scenario.training.micro_batch_size
+    if given is None:
+        return (None,)
+    if request.micro_batches is not None:
+        return sorted(set(request.micro_batches))
+    return sorted({*SEARCHED_MICRO_BATCHES, given}) if has_time else (given,)
+
+
+def _virtual_pipelines(request: LayoutsRequest, saved_as: CheckpointFormat, *, has_time: bool) -> Sequence[int] | None:
+    """None where the scenario's stay."""
+    given = request.scenario.parallelism.virtual_pipeline
+    if "virtual_pipeline" not in saved_as.takes:
+        return None
+    if request.virtual_pipelines is not None:
+        return sorted(set(request.virtual_pipelines))
+    return sorted({*SEARCHED_VIRTUAL_STAGES, given}) if has_time else None
+
+
+def _expert_tensors(
+    request: LayoutsRequest, saved_as: CheckpointFormat, model: ResolvedModel, *, has_time: bool
+) -> Sequence[int | None]:
+    """Empty where the scenario's stays; None is the tensor degree."""
+    given = request.scenario.parallelism.expert_tensor
+    if not model.num_experts or "expert_tensor" not in saved_as.takes:
+        return ()
+    if request.expert_tensors is not None:
+        return sorted(set(request.expert_tensors))
+    return (None, 1) if has_time and given is None else ()

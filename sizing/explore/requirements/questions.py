@@ -61,20 +61,20 @@ def joint_questions(asked: Asked) -> Iterator[JointQuestion]:
 
 
 def questions(asked: Asked, needed: Mapping[str, float]) -> Iterator[Question]:
-    """What varies alone: a GPU's copy to its host, and the interval, for goodput at rates that meet it."""
+    """What varies alone: a GPU's copy to its host, and the interval, all of it at the rates of `needed` or as given."""
     if asked.is_async:
         for target in filter(asked.asks, ("max_stall_seconds", "max_overhead_fraction")):
             yield Question(COPY_RATE, "min", target, 1.0, float(MAX_BYTES))
     low, high = interval_bounds(asked)
-    for target in filter(asked.asks, (DRAINED, "max_overhead_fraction")):
-        yield Question(INTERVAL, "min", target, low, high)
-    if asked.asks(GOODPUT):
-        yield from _goodput_questions(asked, needed)
-
-
-def _goodput_questions(asked: Asked, needed: Mapping[str, float]) -> Iterator[Question]:
-    """Goodput is highest at the best interval and asks for a min and a max around it."""
     rates = {field: value for field, value in needed.items() if field != INTERVAL}
+    for target in filter(asked.asks, (DRAINED, "max_overhead_fraction")):
+        yield Question(INTERVAL, "min", target, low, high, rates)
+    if asked.asks(GOODPUT):
+        yield from _goodput_questions(asked, needed, rates)
+
+
+def _goodput_questions(asked: Asked, needed: Mapping[str, float], rates: Mapping[str, float]) -> Iterator[Question]:
+    """Goodput is highest at the best interval and asks for a min and a max around it."""
     figures = asked.at(rates)
     if figures.interval.optimal_period_seconds is None:
         return

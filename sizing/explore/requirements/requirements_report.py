@@ -36,7 +36,9 @@ class Requirement(BaseModel):
         "does."
     )
     value: float | None = Field(
-        description="Solution, in the unit of the field. Null when every value or none meets the target."
+        description="Solution, in the unit of the field, with together_with set beside it; for goodput the min with "
+        "the interval and all other rates as in needed, so it is never above needed. Null when every value or none "
+        "meets the target."
     )
     found: float | None = Field(
         description="What the target then gets, in its unit; at the best possible value when none is enough. "
@@ -51,12 +53,18 @@ class Requirement(BaseModel):
         description="What goes with the value, by dotted path in the scenario: rates of the other limits, and "
         "checkpoint.interval_seconds when it must change.",
     )
+    met_in_scenario: bool | None = Field(
+        default=None,
+        description="Whether the scenario as it is meets the target, for rates. Null when unknown, and for the others.",
+    )
     binds: bool = Field(description="Whether it is the strictest of the targets of this field.")
     reason: str = Field(description="Why this value is needed, or what prevents one, in words.")
 
     @property
     def met_as_given(self) -> bool:
-        """Whether the field's value in the scenario is enough; one that is not given limits nothing."""
+        """Whether the scenario meets the target; where unknown, whether its value of the field, if any, is enough."""
+        if self.met_in_scenario is not None:
+            return self.met_in_scenario
         if self.status == "none" or "checkpoint.interval_seconds" in self.together_with:
             return False
         if self.value is None or self.given is None:
@@ -85,14 +93,18 @@ class Needed(BaseModel):
     together_with: dict[str, float] = Field(
         default_factory=dict,
         description="What goes with these rates, by dotted path in the scenario: rates of nodes and writers, and "
-        "checkpoint.interval_seconds when it must change. All set together meet every target.",
+        "checkpoint.interval_seconds when it must change. All set together meet every target but those of "
+        "targets_beyond_storage.",
     )
     capacity_bytes: int = Field(description="Bytes of all that is kept and being written.")
     min_interval_seconds: float | None = Field(
-        description="Min seconds between starts of saves. Null when nothing asks for it or none is long enough."
+        description="Min seconds between starts of saves. It holds at the rates given where some interval then reaches "
+        "the goodput asked for, else at the rates needed, which the rows have in together_with. Null when nothing asks "
+        "for it or none is long enough."
     )
     max_interval_seconds: float | None = Field(
-        description="Max seconds between starts of saves. Null when nothing asks for it or none is short enough."
+        description="Max seconds between starts of saves, at the same rates as min_interval_seconds. Null when "
+        "nothing asks for it or none is short enough."
     )
 
 
@@ -102,11 +114,16 @@ class RequirementsReport(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     needed: Needed = Field(
-        description="Min rates and capacity, and the range of intervals, that meet all targets together."
+        description="Min rates and capacity, and the range of intervals, that meet all targets together but those of "
+        "targets_beyond_storage."
+    )
+    targets_beyond_storage: list[str] = Field(
+        default_factory=list,
+        description="Targets that no storage meets at any interval, which needed leaves out.",
     )
     capacity: CapacityNeed = Field(description="Parts of the capacity, and the one that decides.")
     at_free_interval: AtFreeInterval | None = Field(
-        description="Min write rate when the interval may be chosen too. "
+        description="Rates when the interval may be chosen too, none above those needed. "
         "Null without a goodput target or when no rate is enough."
     )
     requirements: list[Requirement] = Field(description="Every pair of field and target that was solved.")

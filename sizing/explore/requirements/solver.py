@@ -12,12 +12,13 @@ from sizing.explore.requirements.free_interval import at_free_interval
 from sizing.explore.requirements.questions import JointQuestion, Question, Sense, joint_questions, questions
 from sizing.explore.requirements.reasons import joint_reason, reason
 from sizing.explore.requirements.requirements_report import Needed, Requirement, RequirementsReport, Status
+from sizing.report import laid_out
 from sizing.run.evaluation import evaluate
 from sizing.run.node_warnings import needed_warnings
-from sizing.run.requirements.asked import INTERVAL, READ_RATE, WRITE_RATE, Asked, profile_path
+from sizing.run.requirements.asked import INTERVAL, READ_RATE, WRITE_RATE, Asked, Solution, profile_path
 from sizing.run.requirements.best_interval import best_goodput_fraction
 from sizing.run.requirements.edge import last_that_meets
-from sizing.run.requirements.joint import GOODPUT, Solution, all_targets, joint_solution
+from sizing.run.requirements.joint import GOODPUT, all_targets, joint_solution, solution_of_what_can_be_met
 from sizing.run.targets import TargetCheck
 from sizing.scenario import Scenario, scenario_from
 from sizing.sized import sized
@@ -41,12 +42,16 @@ def requirements_of(scenario: Scenario) -> RequirementsReport:
     >>> round(found.write_bytes_per_second / 1e9, 2), found.capacity_bytes / 1e12
     (19.17, 27.6)
     """
+    found_layout = laid_out(scenario)
+    scenario = found_layout.scenario
     layout = sized(scenario)
     asked = Asked(layout.demands, scenario.run_inputs)
-    solved = list(_requirements(asked))
+    known = _known_targets(asked)
+    solution, beyond = solution_of_what_can_be_met(asked, known)
+    together = solution.values if solution else {}
+    solved = list(_requirements(asked, together))
     found = [requirement.model_copy(update={"binds": _binds(requirement, solved)}) for requirement in solved]
     capacity = evaluate(asked.demands, asked.inputs).report.capacity
-    together = _all_targets_solution(asked, found)
     return RequirementsReport(
         needed=Needed(
             write_bytes_per_second=together.get(WRITE_RATE),
@@ -56,10 +61,12 @@ def requirements_of(scenario: Scenario) -> RequirementsReport:
             min_interval_seconds=_value(found, INTERVAL, "min"),
             max_interval_seconds=_value(found, INTERVAL, "max"),
         ),
+        targets_beyond_storage=beyond,
         capacity=capacity_need(capacity, asked.inputs.retention),
-        at_free_interval=at_free_interval(asked),
+        at_free_interval=at_free_interval(asked, tuple(name for name in known if name not in beyond), solution),
         requirements=found,
         warnings=[
+            *found_layout.warnings,
             *_warnings(asked, found, has_solution=bool(together)),
             *needed_warnings(
                 {field.removeprefix("storage.profile."): value for field, value in together.items()},
@@ -71,24 +78,45 @@ def requirements_of(scenario: Scenario) -> RequirementsReport:
     )
 
 
-def _requirements(asked: Asked) -> Iterator[Requirement]:
-    """The rows: the rates of each direction for each target, then what varies alone."""
-    goodput: Mapping[str, float] = {}
+def _requirements(asked: Asked, together: Mapping[str, float]) -> Iterator[Requirement]:
+    """The rows: the rates of each direction for each target, then what varies alone.
+
+    Every interval goes with the same rates: as given where these reach the goodput, else as needed.
+    """
+    raised: Mapping[str, float] = {}
     for joint in joint_questions(asked):
         if (best := asked.check(joint.target, asked.unlimited)) is None:
             continue
         solution = joint_solution(asked, (joint.target,), first=joint.direction)
-        if joint.target == GOODPUT and solution is not None and not goodput:
-            goodput = {} if _is_met_at_best_interval(asked) else solution.values
+        if joint.target == GOODPUT and solution is not None and not raised:
+            raised = {} if _is_met_at_best_interval(asked) else together or solution.values
+        if joint.target == GOODPUT and solution is not None and together:
+            solution = _beside_the_others(asked, joint, together)
         yield from _rows(asked, joint, solution, best)
-    for question in questions(asked, goodput):
+    for question in questions(asked, raised):
         if (answered := _solved(asked, question)) is not None:
             yield answered
+
+
+def _beside_the_others(asked: Asked, joint: JointQuestion, together: Mapping[str, float]) -> Solution:
+    """The min rates of a direction with the interval and the rates of the other direction as bought together.
+
+    None is above what is bought, which is enough; at any rate where the others are enough without them.
+    """
+    own = set(map(profile_path, asked.joint(joint.direction).unit_bytes))
+    others = {field: value for field, value in together.items() if field not in own}
+    found = joint_solution(asked.with_values(others), (joint.target,), first=joint.direction)
+    if found is None or found.is_any:
+        return found or Solution(dict(together))
+    bought = {field: together.get(field, asked.given(field)) for field in own}
+    mins = {field: rate for field, rate in found.values.items() if field in own}
+    return Solution(others | {field: min(rate, bought[field] or rate) for field, rate in mins.items()})
 
 
 def _rows(asked: Asked, joint: JointQuestion, solution: Solution | None, best: TargetCheck) -> Iterator[Requirement]:
     """One row for each limit of the direction; where others are raised instead, those that the scenario gives stay."""
     check = asked.check(joint.target, solution.values) if solution else best
+    as_given = asked.check(joint.target, {})
     for path in map(profile_path, asked.joint(joint.direction).unit_bytes):
         given = asked.given(path)
         value = None if solution is None else solution.values.get(path, given)
@@ -106,6 +134,7 @@ def _rows(asked: Asked, joint: JointQuestion, solution: Solution | None, best: T
             found=check.found if check else None,
             given=given,
             together_with=beside,
+            met_in_scenario=as_given.met if as_given else None,
             binds=False,
             reason=joint_reason(asked, joint, solution),
         )
@@ -117,11 +146,9 @@ def _is_met_at_best_interval(asked: Asked) -> bool:
     return wanted is not None and (best_goodput_fraction(asked) or 0.0) >= wanted
 
 
-def _all_targets_solution(asked: Asked, found: Sequence[Requirement]) -> dict[str, float]:
-    """The values that together meet every target of which something is known; none where no storage does."""
-    known = {requirement.target for requirement in found}
-    solution = joint_solution(asked, tuple(target for target in all_targets(asked) if target in known))
-    return solution.values if solution else {}
+def _known_targets(asked: Asked) -> tuple[str, ...]:
+    """The targets of which something is known where no rate limits."""
+    return tuple(target for target in all_targets(asked) if asked.check(target, asked.unlimited) is not None)
 
 
 def _solved(asked: Asked, question: Question) -> Requirement | None:
@@ -181,7 +208,8 @@ def _warnings(asked: Asked, found: Sequence[Requirement], *, has_solution: bool)
     if not has_solution and not unmet and any(requirement.status == "solved" for requirement in found):
         yield "No storage meets all targets together, at any interval. Relax a target"
     low, high = (_value(found, INTERVAL, sense) for sense in ("min", "max"))
-    if low is not None and high is not None and low > high:
+    is_as_given = not any(row.together_with for row in found if row.field == INTERVAL)
+    if is_as_given and low is not None and high is not None and low > high:
         yield (
             f"At the bandwidths given no interval meets all targets: the min interval of {seconds_text(low)} is longer "
             f"than the max interval of {seconds_text(high)}. Raise the write bandwidth or relax a target"

@@ -19,6 +19,7 @@ from sizing.guesses.alternatives import Alternative, alternatives_of
 from sizing.guesses.figures import figures_as_reported, headline_of
 from sizing.guesses.guess import Headline, InputSwing
 from sizing.guesses.rows import Answered, answered, extremes, groups_of
+from sizing.report import laid_out
 from sizing.run.evaluation import evaluate
 from sizing.scenario import Scenario
 from sizing.sized import SizedLayout, sized
@@ -40,10 +41,12 @@ def sensitivity_of(request: SensitivityRequest) -> SensitivityReport:
     >>> found.inputs[0].field, round(found.inputs[0].headline_low, 4), round(found.inputs[0].headline_high, 4)
     ('checkpoint.interval_seconds', 0.0531, 0.1965)
     """
-    scenario = with_rates_in_profile(request.scenario)
+    found_layout = laid_out(request.scenario)
+    scenario = with_rates_in_profile(found_layout.scenario)
     asked = sized(scenario)
-    figures = figures_as_reported(evaluate(asked.demands, scenario.run_inputs).report, asked.demands)
-    headline = headline_of(figures)
+    run = evaluate(asked.demands, scenario.run_inputs).report
+    figures = figures_as_reported(run, asked.demands)
+    headline = headline_of(figures, run)
     numbers, choices = list(varied_numbers(request, scenario)), list(varied_choices(scenario))
     rows: dict[str, list[Answered]] = {}
     for row in _answered(scenario, asked, numbers, choices, figures=figures, headline=headline):
@@ -52,7 +55,7 @@ def sensitivity_of(request: SensitivityRequest) -> SensitivityReport:
     return SensitivityReport(
         headline=headline,
         inputs=sorted(swings, key=lambda swing: -swing.span(headline.value)),
-        warnings=list(_warnings(swings)),
+        warnings=[*found_layout.warnings, *_warnings(swings)],
     )
 
 
@@ -100,7 +103,7 @@ def _of_choices(
 ) -> Iterator[InputSwing]:
     for choice in choices:
         given = _as_given(choice.field, choice.given, headline)
-        low, high = extremes([given, *rows.get(choice.field, ())])
+        low, high = extremes(given, rows.get(choice.field, ()))
         if low.moves_from(headline.value) or high.moves_from(headline.value):
             yield _swing(low, high, choice.given, choice.source)
 

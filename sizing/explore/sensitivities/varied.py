@@ -12,14 +12,14 @@ from sizing.errors import InvalidInput
 from sizing.explore.sensitivities.sensitivity_request import SensitivityRequest
 from sizing.guesses.alternatives import choices_among, values_of
 from sizing.guesses.fields import field_at, with_field
-from sizing.ranges import plausible_ranges
+from sizing.ranges import PlausibleRange, plausible_ranges
 from sizing.scenario import Scenario, scenario_from
 from sizing.sized import demands_anew
 from sizing.spelling import nearest
 from sizing.storage.storage import Storage
 from sizing.units import percent_text
 
-_RUN = ("storage.", "reliability.", "checkpoint.interval_seconds", "checkpoint.tiers.")
+_RUN = ("storage.", "reliability.", "checkpoint.interval_seconds", "checkpoint.tiers.", "checkpoint.staging_bytes")
 """What equations take as arrays; other inputs need a layout of their own."""
 _WHOLE_QUANTITIES = ("_bytes", "num_parameters")
 """Whole numbers that may be a little more or less. Others count things, such as degrees: one more is another job."""
@@ -38,7 +38,8 @@ class VariedNumber:
     @property
     def is_array(self) -> bool:
         """Whether equations take it as an array."""
-        return self.field.startswith(_RUN) and isinstance(self.given, float)
+        is_whole = isinstance(self.given, int) and not self.field.endswith("_bytes")
+        return self.field.startswith(_RUN) and not is_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +107,21 @@ def _answerable(document: Mapping[str, Any], path: str, end: float | str) -> Any
 
 def _by_default(request: SensitivityRequest, document: Mapping[str, Any], path: str, value: float) -> VariedNumber:
     """The plausible range that the value lies in, or a fraction down and up; an end that breaks a rule is as given."""
-    plausible = plausible_ranges().get(path)
-    if plausible is not None and plausible.fraction_of is None and plausible.low <= value <= plausible.high:
-        ends, source = (plausible.low, plausible.high), plausible.source
+    known = plausible_ranges().get(path)
+    if known is not None and known.holds(value):
+        ends, source = known.ends(value), f"plausible range: {known.source}"
     else:
         ends = (value * (1 - request.fraction), value * (1 + request.fraction))
-        source = f"{percent_text(request.fraction)} less and more than given"
+        source = f"{percent_text(request.fraction)} down and up: {_why_no_range(known)}"
     low, high = (_allowed(document, path, end, value) for end in ends)
     return VariedNumber(path, value, (low, high), source, is_asked=False)
+
+
+def _why_no_range(known: PlausibleRange | None) -> str:
+    """Why an input is not varied over a plausible range."""
+    if known is None:
+        return "no range of it is published"
+    return "it lies outside the plausible range" if known.is_of_values else "the plausible range is of what is assumed"
 
 
 def _allowed(document: Mapping[str, Any], path: str, end: float, value: float) -> float:

@@ -20,7 +20,7 @@ _BLOCKS = {
 """Those of which a row of a sweep has one."""
 
 _OF_DEMANDS = {
-    "checkpoint.written_bytes": "written_bytes",
+    "checkpoint.written_bytes": "unreduced_bytes",
     "layout.num_gpus": "num_gpus",
     "layout.num_nodes": "num_nodes",
     "layout.num_writing_nodes": "num_writing_nodes",
@@ -93,7 +93,7 @@ def figure(name: str, run: RunReport, inputs: RunInputs, demands: Demands) -> An
     if name == _BANDWIDTH:
         return inputs.profile.write_bytes_per_second if inputs.profile else None
     if name == _MET:
-        known = [np.asarray(check.met) for check in run.targets if check.found is not None]
+        known = [np.asarray(check.met, dtype=np.float64) == 1.0 for check in run.targets if check.found is not None]
         return np.logical_and.reduce(np.broadcast_arrays(*known)) if known else None
     block, field = name.split(".")
     return getattr(getattr(run, block), field, None)

@@ -53,7 +53,7 @@ class SweepRequest(BaseModel):
     objectives: Annotated[tuple[ObjectiveName, ...], Field(max_length=len(OBJECTIVES))] = Field(
         (), description="What the Pareto front is judged by. Default: none, so no front is computed."
     )
-    figures: Annotated[tuple[str, ...], Field(min_length=1, max_length=100)] = Field(
+    figures: Annotated[tuple[str, ...], Field(min_length=1, max_length=len(FIGURES))] = Field(
         DEFAULT_FIGURES,
         description="Dotted paths of the report to show. Default: times, goodput, required rate, capacity and cost.",
     )

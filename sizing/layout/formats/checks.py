@@ -7,6 +7,7 @@ from pydantic import BaseModel
 from sizing.errors import InvalidInput
 from sizing.layout.formats.base import CheckpointFormat, FormatField, Mode, Reshards
 from sizing.layout.formats.registry import FORMATS, formats_of
+from sizing.layout.optimizer_sharding import OptimizerSharding
 from sizing.layout.parallelism import Parallelism
 from sizing.layout.sharding import has_distributed_optimizer
 from sizing.state import Training
@@ -22,9 +23,10 @@ _RULES: dict[FormatField, str] = {
     "shard_group": "is a field of format {able}",
     "files_per_rank": "is a field of format {able}",
     "distributed_optimizer": "is a field of format {able}",
+    "optimizer_sharding": "is a field of format {able}",
 }
 
-_DEGREES = ("tensor", "pipeline", "expert", "expert_tensor_degree")
+_DEGREES = ("tensor", "pipeline", "virtual_pipeline", "expert", "expert_tensor_degree")
 _COPYING_DEGREES = ("data", "context", "zero_stage", "shard_group")
 _FIXED_DEGREES: dict[Reshards, tuple[str, ...]] = {
     "everything": (),
@@ -40,6 +42,7 @@ def check_format(
     *,
     mode: Mode,
     files_per_rank: int | None,
+    optimizer_sharding: OptimizerSharding | None,
 ) -> None:
     """Refuse a format with a framework, a mode or a field of the scenario that it does not have.
 
@@ -48,9 +51,24 @@ def check_format(
     _check_framework(saved_as, training.framework)
     _check_mode(saved_as, mode)
     _check_optimizer(saved_as, training)
-    for field, value in _given(training, parallelism, files_per_rank).items():
-        if field not in saved_as.takes:
+    given: dict[FormatField, int | str | None] = {
+        "files_per_rank": files_per_rank,
+        "optimizer_sharding": optimizer_sharding,
+        **_given(training, parallelism),
+    }
+    for field, value in given.items():
+        if value is not None and field not in saved_as.takes:
             raise _not_taken(field, value, saved_as, training.framework, tensor=parallelism.tensor)
+    refused = saved_as.refused_degrees(parallelism)
+    if refused is not None:
+        raise refused
+    if optimizer_sharding is not None and not has_distributed_optimizer(training):
+        raise InvalidInput.of(
+            "checkpoint.optimizer_sharding",
+            "is how a distributed optimizer is saved, and training.distributed_optimizer is not true",
+            value=optimizer_sharding,
+            remedy="set training.distributed_optimizer, or remove it",
+        )
 
 
 def check_resharding(saved_as: CheckpointFormat, saved: Parallelism, restored: Parallelism) -> None:
@@ -74,8 +92,13 @@ def check_resharding(saved_as: CheckpointFormat, saved: Parallelism, restored: P
 def _resharding(saved_as: CheckpointFormat) -> str:
     """The formats of the same frameworks that can be read into any layout, in words."""
     known = (each for framework in saved_as.frameworks for each in formats_of(framework))
-    able = " or ".join(each.name for each in known if each.reshards == "everything")
+    able = " or ".join(_reshardable(each) for each in known if each.reshards == "everything")
     return f"use {able}, or " if able else ""
+
+
+def _reshardable(each: CheckpointFormat) -> str:
+    with_field = " with optimizer_sharding fully-reshardable" if "optimizer_sharding" in each.takes else ""
+    return f"{each.name}{with_field}"
 
 
 def _check_framework(saved_as: CheckpointFormat, framework: Framework) -> None:
@@ -105,28 +128,27 @@ def _check_optimizer(saved_as: CheckpointFormat, training: Training) -> None:
         others = " or ".join(
             each.name for each in formats_of(training.framework) if not each.needs_distributed_optimizer
         )
+        given = training.distributed_optimizer
         raise InvalidInput.of(
             "training.distributed_optimizer",
-            f"must be true with format {saved_as.name}",
-            value=has_distributed_optimizer(training),
-            remedy=f"set it, or use format {others}",
+            f"must be true with format {saved_as.name}{', and the default is no' if given is None else ''}",
+            value=given,
+            remedy=f"set it (`--distributed-optimizer yes`), or use format {others}",
         )
 
 
-def _given(training: Training, p: Parallelism, files_per_rank: int | None) -> dict[FormatField, int]:
-    """The fields that are not at their default."""
-    fields: dict[FormatField, int | None] = {
+def _given(training: Training, p: Parallelism) -> dict[FormatField, int | str | None]:
+    """The fields that are not at their default; None of the others."""
+    return {
         "zero_stage": p.zero_stage,
         "tensor": _unless(1, p.tensor),
         "pipeline": _unless(1, p.pipeline),
         "virtual_pipeline": _unless(1, p.virtual_pipeline),
         "expert": _unless(1, p.expert),
         "shard_group": p.shard_group,
-        "files_per_rank": files_per_rank,
         "expert_tensor": _unless(p.tensor, p.expert_tensor_degree),
         "distributed_optimizer": training.distributed_optimizer or None,
     }
-    return {field: value for field, value in fields.items() if value is not None}
 
 
 def _unless(default: int, value: int) -> int | None:
@@ -134,7 +156,7 @@ def _unless(default: int, value: int) -> int | None:
 
 
 def _not_taken(
-    field: FormatField, value: int, saved_as: CheckpointFormat, framework: Framework, *, tensor: int
+    field: FormatField, value: int | str, saved_as: CheckpointFormat, framework: Framework, *, tensor: int
 ) -> InvalidInput:
     able = " or ".join(name for name, each in FORMATS.items() if field in each.takes)
     rule = _RULES[field].format(name=saved_as.name, able=able, tensor=tensor)

@@ -15,6 +15,9 @@ from sizing.layout.sharding import Sharding
 from sizing.model import TensorGroup
 from sizing.state.saved_state import PartName
 
+_ON_ONE_RANK = Parallelism()
+"""Tensors stand whole in the file, over however many ranks they were cut."""
+
 
 class Full(CheckpointFormat):
     """FSDP2's full state dict, saved by `torch.save`."""
@@ -22,13 +25,13 @@ class Full(CheckpointFormat):
     def writer_classes(self, plan: Plan) -> Iterator[WriterClass]:
         """Rank 0 with all tensors, each whole."""
         span = plan.spans[0]
-        dense, expert = unique_content(span, plan.parallelism, plan.parts)
+        dense, expert = unique_content(span, _ON_ONE_RANK, plan.parts)
         file = File("checkpoint.pt", dense.part_bytes, expert.part_bytes, dense.num_tensors() + expert.num_tensors())
         yield WriterClass(span, range(1), 1, range(1), (file,))
 
     def rank_share(self, saving: SavingRank) -> RankShare:
         """All tensors."""
-        return RankShare(unique_shards(saving.writer.span, saving.parallelism))
+        return RankShare(unique_shards(saving.writer.span, _ON_ONE_RANK))
 
     def name_parts(self, file: File, number: int, saving: SavingRank) -> dict[str, str]:
         """None: there is one file."""
@@ -55,7 +58,7 @@ FULL = Full(
     name="full",
     frameworks=("fsdp2",),
     modes=("sync",),
-    takes=frozenset(),
+    takes=frozenset({"tensor", "expert", "expert_tensor", "shard_group"}),
     files="one file",
     writers="rank 0",
     gathers="everything",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from sizing.layout.cells import rank_shards
+from sizing.errors import InvalidInput
+from sizing.layout.cells import Cell, rank_shards
 from sizing.layout.containers import CONTAINERS
-from sizing.layout.files import OPTIMIZER, WEIGHTS, File, Plan, WriterClass, flat_file, of_cell
+from sizing.layout.files import OPTIMIZER, WEIGHTS, File, PartBytes, Plan, WriterClass, flat_file, of_cell
 from sizing.layout.formats.base import CheckpointFormat, RankShare
 from sizing.layout.formats.readers import WRITERS, Readers, every_replica
 from sizing.layout.formats.tensor_copies import copies_in_a_replica
@@ -18,7 +20,24 @@ from sizing.state.saved_state import PartName
 
 
 class Megatron(CheckpointFormat):
-    """Every model-parallel rank of the first replica writes all that it holds; with experts, every expert rank."""
+    """Every model-parallel rank of the first replica writes all that it holds; with experts, every expert rank.
+
+    A file is named by tensor, stage and expert rank: rank i = t + T j of a stage by t and floor(i / ET) mod E.
+    """
+
+    def refused_degrees(self, parallelism: Parallelism) -> InvalidInput | None:
+        """Two ranks that hold different things must not write the same file, and no rank may find none."""
+        p, of_experts = parallelism, _num_expert_ranks(parallelism)
+        is_whole = of_experts % p.tensor == 0 or p.tensor % of_experts == 0
+        if p.expert_tensor_degree <= p.tensor and is_whole:
+            return None
+        return InvalidInput.of(
+            "parallelism.expert_tensor",
+            f"must be at most tensor {p.tensor}, and expert x expert_tensor a multiple of tensor or a divisor of it, "
+            f"with format {self.name}, whose files are named by tensor and expert rank",
+            value=p.expert_tensor_degree,
+            remedy="change expert_tensor or expert, or use format torch-dist",
+        )
 
     def writer_classes(self, plan: Plan) -> Iterator[WriterClass]:
         """One file per rank."""
@@ -26,7 +45,7 @@ class Megatron(CheckpointFormat):
         for cell in plan.cells:
             num_tensors = cell.dense.num_tensors() + cell.expert.num_tensors()
             file = File(name, cell.dense.part_bytes, cell.expert.part_bytes, num_tensors)
-            yield of_cell(plan, cell, (file,), data_ranks=range(plan.parallelism.expert))
+            yield of_cell(plan, cell, (file,), data_ranks=range(_writers_of_tensor_rank(plan.parallelism)))
 
     def rank_share(self, saving: SavingRank) -> RankShare:
         """All that the rank holds."""
@@ -34,11 +53,19 @@ class Megatron(CheckpointFormat):
 
     def name_parts(self, file: File, number: int, saving: SavingRank) -> dict[str, str]:
         """Tensor, pipeline and expert rank."""
-        return {"TT": f"{saving.inner:02d}", "PPP": f"{saving.stage:03d}", "EEE": f"{saving.outer:03d}"}
+        p = saving.parallelism
+        expert = (saving.inner + p.tensor * saving.outer) // p.expert_tensor_degree % p.expert
+        return {"TT": f"{saving.inner:02d}", "PPP": f"{saving.stage:03d}", "EEE": f"{expert:03d}"}
 
     def num_copies(self, group: TensorGroup, part: PartName, parallelism: Parallelism) -> int:
-        """One for each model-parallel rank that holds it; dense tensors stand in the file of each expert rank."""
-        return copies_in_a_replica(group, parallelism) * (1 if group.experts else parallelism.expert)
+        """One for each model-parallel rank that holds it; dense tensors stand in the file of each expert rank.
+
+        Where tensor ranks are more than expert ranks, experts stand in the files of several.
+        """
+        others = parallelism.tensor // _num_expert_ranks(parallelism) if group.experts else 0
+        return copies_in_a_replica(group, parallelism) * max(
+            1, others if group.experts else _writers_of_tensor_rank(parallelism)
+        )
 
     def has_weights_beside_master(self, parallelism: Parallelism) -> bool:
         """Both are saved."""
@@ -46,7 +73,9 @@ class Megatron(CheckpointFormat):
 
     def readers(self, part: PartName, parallelism: Parallelism, sharding: Sharding) -> Readers:
         """Each expert rank reads its own file, with the dense tensors in it."""
-        return every_replica(Ranks(parallelism.num_expert_replicas, parallelism.num_expert_replicas))
+        num_files = parallelism.tensor * _writers_of_tensor_rank(parallelism)
+        copies = parallelism.ranks_per_stage // num_files
+        return every_replica(Ranks(copies, copies))
 
     def num_shards(self, parallelism: Parallelism) -> Ranks:
         """Tensors are cut by the tensor degree."""
@@ -57,17 +86,20 @@ class MegatronDistributedOptimizer(Megatron):
     """The same with the optimizer, which replicas share, gathered into a file of its own."""
 
     def writer_classes(self, plan: Plan) -> Iterator[WriterClass]:
-        """The optimizer of the dense tensors is gathered to expert rank 0 alone, their weights stand in each file."""
+        """The optimizer is gathered to the first rank that holds it, dense or expert's; weights stand in each file."""
         weights_name, optimizer_name = (f"{_folder(plan)}/{f}.pt" for f in ("model_optim_rng", "distrib_optim"))
         for cell in plan.cells:
             num_weights = cell.dense.num_tensors(WEIGHTS) + cell.expert.num_tensors(WEIGHTS)
             weights = File(weights_name, cell.dense.of(WEIGHTS), cell.expert.of(WEIGHTS), num_weights)
-            expert = cell.expert.of(OPTIMIZER)
-            first = flat_file(optimizer_name, cell.dense.of(OPTIMIZER), expert, plan.parts)
-            yield of_cell(plan, cell, (weights, first), data_ranks=range(1))
-            if plan.parallelism.expert > 1:
+            dense, expert = cell.dense.of(OPTIMIZER), cell.expert.of(OPTIMIZER)
+            num_with_experts = _num_expert_ranks(plan.parallelism)
+            for of_ranks, experts in _split(cell, at=num_with_experts, before=expert, after={}):
+                first = flat_file(optimizer_name, dense, experts, plan.parts)
+                yield of_cell(plan, of_ranks, (weights, first), data_ranks=range(1))
+            num_writers = _writers_of_tensor_rank(plan.parallelism)
+            if num_writers > 1:
                 others = flat_file(optimizer_name, {}, expert, plan.parts)
-                yield of_cell(plan, cell, (weights, others), data_ranks=range(1, plan.parallelism.expert))
+                yield of_cell(plan, cell, (weights, others), data_ranks=range(1, num_writers))
 
     def num_copies(self, group: TensorGroup, part: PartName, parallelism: Parallelism) -> int:
         """As in the classic format; of the optimizer one for all expert ranks."""
@@ -80,6 +112,27 @@ class MegatronDistributedOptimizer(Megatron):
         return super().readers(part, parallelism, sharding) if part in WEIGHTS else WRITERS
 
 
+def _num_expert_ranks(p: Parallelism) -> int:
+    """Ranks that hold different experts: E x ET."""
+    return p.expert * p.expert_tensor_degree
+
+
+def _writers_of_tensor_rank(p: Parallelism) -> int:
+    """Ranks of one tensor rank of a stage that hold different experts; one writes anyway."""
+    return max(1, _num_expert_ranks(p) // p.tensor)
+
+
+def _split(cell: Cell, *, at: int, before: PartBytes, after: PartBytes) -> Iterator[tuple[Cell, PartBytes]]:
+    """The tensor ranks of a cell before and from a number on, with what each have."""
+    ranks = cell.tensor_ranks
+    for some, held in (
+        (range(ranks.start, min(at, ranks.stop)), before),
+        (range(max(at, ranks.start), ranks.stop), after),
+    ):
+        if some:
+            yield replace(cell, tensor_ranks=some), held
+
+
 def _folder(plan: Plan) -> str:
     pipeline = "_PPP" if plan.parallelism.pipeline > 1 else ""
     expert = "_EEE" if plan.parallelism.expert > 1 else ""
@@ -90,7 +143,7 @@ MEGATRON = Megatron(
     name="megatron",
     frameworks=("megatron",),
     modes=("sync",),
-    takes=frozenset({"tensor", "pipeline", "virtual_pipeline", "expert"}),
+    takes=frozenset({"tensor", "pipeline", "virtual_pipeline", "expert", "expert_tensor"}),
     files="mp_rank_TT[_PPP][_EEE]/model_optim_rng.pt, one per model-parallel rank",
     writers="model-parallel ranks of replica 0, with experts one per expert rank",
     gathers="nothing",
@@ -106,7 +159,7 @@ MEGATRON_DISTRIBUTED_OPTIMIZER = MegatronDistributedOptimizer(
     name="megatron-distributed-optimizer",
     frameworks=("megatron",),
     modes=("sync",),
-    takes=frozenset({"tensor", "pipeline", "virtual_pipeline", "expert", "distributed_optimizer"}),
+    takes=frozenset({"tensor", "pipeline", "virtual_pipeline", "expert", "expert_tensor", "distributed_optimizer"}),
     files="model_optim_rng.pt with the weights and distrib_optim.pt, per model-parallel rank",
     writers="model-parallel ranks of replica 0, with experts one per expert rank",
     gathers="optimizer",

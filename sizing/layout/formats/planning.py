@@ -4,39 +4,56 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sizing.layout.containers import OF_DCP, WITH_PLANS, Metadata
 from sizing.ranges import plausible_range
 
 _RANGE = plausible_range("storage.profile.planning_seconds_per_rank")
+_EVERY_TENSOR_SECONDS_PER_RANK = 90 / 256
+"""pytorch/pytorch#149785. The same grows with ranks: 200 s on 1,024 and over 600 s on 2,048, 0.2 and 0.3 s for each, of
+the validation alone (pytorch/pytorch#163548); 436 less 67 s on 1,856, 0.2 s for each (PyTorch and Crusoe 2025)."""
+_SHARE_SECONDS_PER_RANK = 62 / 8960
+"""Of ByteCheckpoint's planner, which gathers plans on one rank as PyTorch's does, for a model of 405B trained by
+Megatron-LM (arXiv 2407.20143, section 4.1). At second hand: three summaries of the paper agree on the figures, its own
+text was not read. By one of them all of a stall of Megatron-LM's own save took 4.70 s on 4,800 ranks (table 4), 0.001 s
+for each, which the range holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planning:
     """How a format plans a save.
 
-    `seconds_per_rank`: what each rank adds where `storage.profile.planning_seconds_per_rank` does not say it.
+    `uncached_seconds_per_rank`: what each rank adds without cached plans.
     `is_in_background`: asynchronous saves plan after the copy, while training goes on; else training waits for it.
+    `metadata`: what the plans leave in `.metadata`.
     `source`: where both were read.
     """
 
-    seconds_per_rank: float
+    uncached_seconds_per_rank: float
     is_in_background: bool
+    metadata: Metadata
     source: str
+
+    @property
+    def seconds_per_rank(self) -> float:
+        """What each rank adds where `storage.profile.planning_seconds_per_rank` does not say it."""
+        return _RANGE.midpoint * self.uncached_seconds_per_rank
 
 
 OF_EVERY_TENSOR = Planning(
-    seconds_per_rank=_RANGE.midpoint,
+    uncached_seconds_per_rank=_EVERY_TENSOR_SECONDS_PER_RANK,
     is_in_background=True,
-    source="the plan of each rank lists every tensor, and plans are cached only where DefaultSavePlanner's "
-    "enable_plan_caching asks for it (pytorch/pytorch#147343); torch.distributed.checkpoint.async_save copies first "
-    "and plans in the background",
+    metadata=OF_DCP,
+    source="the plan of each rank lists every tensor: over 90 s for 256 ranks without cached plans "
+    "(pytorch/pytorch#149785); torch.distributed.checkpoint.async_save copies first and plans in the background",
 )
 """PyTorch's distributed checkpoint by itself: each rank plans its rows of every tensor."""
 
 OF_A_SHARE = Planning(
-    seconds_per_rank=_RANGE.low,
+    uncached_seconds_per_rank=_SHARE_SECONDS_PER_RANK,
     is_in_background=False,
-    source="the plan of each rank lists its share alone, and ranks do not wait for a global one: Megatron-LM, "
-    "dist_checkpointing, fully parallel save, on by default, and can_run_decentralized_global_plan; "
-    "save_state_dict_async_plan plans before anything is handed to the background",
+    metadata=WITH_PLANS,
+    source="the plan of each rank lists its share alone: 62 s for 8,960 ranks of Megatron-LM without cached plans "
+    "(ByteCheckpoint, arXiv 2407.20143, section 4.1, at second hand); save_state_dict_async_plan gathers them on "
+    "rank 0 in every save before anything is handed to the background",
 )
 """Megatron's distributed checkpoint: each tensor stands in the plan of one rank."""

@@ -10,8 +10,10 @@ from pydantic_core import PydanticKnownError
 from sizing.layout.formats.base import CheckpointFormat
 from sizing.layout.formats.deepspeed import DEEPSPEED
 from sizing.layout.formats.fsdp import FSDP_SHARDED
+from sizing.layout.formats.fsdp_dtensor import FSDP_DTENSOR
 from sizing.layout.formats.full import FULL
 from sizing.layout.formats.megatron import MEGATRON, MEGATRON_DISTRIBUTED_OPTIMIZER
+from sizing.layout.formats.orbax import ORBAX
 from sizing.layout.formats.torch_dist import TORCH_DIST
 from sizing.layout.framework_defaults import FORMAT_OF_FRAMEWORK
 from sizing.spelling import known_spelling
@@ -35,9 +37,11 @@ FORMATS = by_name(
     MEGATRON,
     MEGATRON_DISTRIBUTED_OPTIMIZER,
     TORCH_DIST,
+    FSDP_DTENSOR,
     DEEPSPEED,
     FSDP_SHARDED,
     FULL,
+    ORBAX,
 )
 
 

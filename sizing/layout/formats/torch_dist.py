@@ -1,46 +1,50 @@
-"""Megatron's distributed checkpoint: every rank writes a share of what its stage holds, each tensor once."""
+"""Megatron's distributed checkpoint: whole shards dealt over the ranks that hold the same, each saved once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from sizing.layout.cells import unique_content, unique_shards
 from sizing.layout.containers import CONTAINERS
-from sizing.layout.files import WEIGHTS, File, Plan, WriterClass, runs, shares
-from sizing.layout.formats.base import CheckpointFormat, RankShare
+from sizing.layout.files import WEIGHTS, File, Plan, WriterClass
+from sizing.layout.formats.base import CheckpointFormat, Gathers, RankShare, Reshards
+from sizing.layout.formats.dealt_stage import DealtStage
 from sizing.layout.formats.planning import OF_A_SHARE
 from sizing.layout.formats.readers import Readers, each_shard_once, every_replica
+from sizing.layout.formats.tensor_copies import copies_in_a_replica
+from sizing.layout.optimizer_sharding import OptimizerSharding
 from sizing.layout.parallelism import Parallelism, Ranks
 from sizing.layout.saving_ranks import SavingRank
-from sizing.layout.sharding import WHOLE, Sharding
+from sizing.layout.sharding import Sharding
+from sizing.layout.stages import StageSpan
 from sizing.model import TensorGroup
-from sizing.provenance import Assumption
+from sizing.state import StatePart
 from sizing.state.saved_state import PartName
 
+_FILE = "__RANK_N.distcp"
 
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class TorchDist(CheckpointFormat):
-    """PyTorch's distributed checkpoint, saved fully in parallel."""
+    """PyTorch's distributed checkpoint, saved fully in parallel.
+
+    `variants`: the same with a distributed optimizer; none in themselves.
+    """
+
+    variants: Mapping[OptimizerSharding, CheckpointFormat]
+
+    def saving(self, sharding: OptimizerSharding | None) -> CheckpointFormat:
+        """An optimizer that is not distributed is saved tensor by tensor, as one that was gathered."""
+        return self if sharding is None else self.variants[sharding]
 
     def writer_classes(self, plan: Plan) -> Iterator[WriterClass]:
-        """Every rank of a stage writes an equal share of its bytes."""
-        ranks = plan.parallelism.ranks_per_stage
+        """Every rank that is dealt something."""
         for span in plan.spans:
-            dense, expert = unique_content(span, plan.parallelism, plan.parts)
-            for first, past in runs(ranks, (dense.part_bytes, ranks, 1), (expert.part_bytes, ranks, 1)):
-                file = File(
-                    "__RANK_N.distcp",
-                    shares(dense.part_bytes, ranks, first),
-                    shares(expert.part_bytes, ranks, first),
-                    -(-(dense.num_tensors() + expert.num_tensors()) // ranks),
-                    plan.files_per_rank,
-                    holds="share",
-                )
-                yield WriterClass(span, range(first, past), ranks, range(1), (file,))
+            yield from _stage(plan, span, plan.parts, flat=()).writers(_FILE)
 
     def rank_share(self, saving: SavingRank) -> RankShare:
-        """A share of the stage's tensors."""
-        shards = unique_shards(saving.writer.span, saving.parallelism)
-        return RankShare(shards, saving.inner, saving.writer.inner_size)
+        """The file says what it holds."""
+        return RankShare(([], []))
 
     def name_parts(self, file: File, number: int, saving: SavingRank) -> dict[str, str]:
         """Rank in the world, and which of its files."""
@@ -55,36 +59,81 @@ class TorchDist(CheckpointFormat):
         return True
 
     def readers(self, part: PartName, parallelism: Parallelism, sharding: Sharding) -> Readers:
-        """Weights by each replica; the optimizer too, unless it is distributed: then by the ranks that share it."""
-        is_shared = part not in WEIGHTS and sharding.optimizer != WHOLE
-        return each_shard_once(parallelism) if is_shared else every_replica(parallelism.replicas)
+        """Each replica reads all that it holds, of a distributed optimizer too: it cuts out its share after reading."""
+        return every_replica(parallelism.replicas)
 
     def num_shards(self, parallelism: Parallelism) -> Ranks:
         """Tensors are cut by the tensor degrees; stages and replicas cut nothing."""
         return Ranks(parallelism.tensor, parallelism.expert_tensor_degree)
 
 
-TORCH_DIST = TorchDist(
-    name="torch-dist",
-    frameworks=("megatron",),
-    modes=("sync", "async"),
-    takes=frozenset(
-        {"tensor", "pipeline", "virtual_pipeline", "expert", "expert_tensor", "files_per_rank", "distributed_optimizer"}
-    ),
-    files="__RANK_N.distcp per rank, .metadata on rank 0",
-    writers="every rank its share; each tensor once",
-    gathers="nothing",
-    reshards="everything",
-    needs_distributed_optimizer=False,
-    container=CONTAINERS["distcp"],
-    planning=OF_A_SHARE,
-    assumptions=(
-        Assumption(
-            field="layout.rank_classes",
-            value="equal shares",
-            reason="the planner deals whole tensors, and shards of a distributed optimizer; equal shares of a stage "
-            "are assumed",
+class TorchDistOfShares(TorchDist):
+    """The same where each rank saves its share of a distributed optimizer: flat buffers, which fix all but replicas."""
+
+    def writer_classes(self, plan: Plan) -> Iterator[WriterClass]:
+        """Every rank, with its share and the weights that it is dealt."""
+        weights = tuple(part for part in plan.parts if part.name in WEIGHTS)
+        flat = tuple(part for part in plan.parts if part.name not in WEIGHTS)
+        for span in plan.spans:
+            yield from _stage(plan, span, weights, flat=flat).writers(_FILE)
+
+    def num_copies(self, group: TensorGroup, part: PartName, parallelism: Parallelism) -> int:
+        """Of weights one. The buffers are those of a model-parallel rank: what several hold, several save."""
+        return 1 if part in WEIGHTS else copies_in_a_replica(group, parallelism)
+
+    def readers(self, part: PartName, parallelism: Parallelism, sharding: Sharding) -> Readers:
+        """Weights by each replica, the optimizer by the ranks that share it."""
+        return every_replica(parallelism.replicas) if part in WEIGHTS else each_shard_once(parallelism)
+
+
+def _stage(plan: Plan, span: StageSpan, parts: tuple[StatePart, ...], *, flat: tuple[StatePart, ...]) -> DealtStage:
+    """The stage with parts dealt whole, or where the plan leaves that open, divided evenly."""
+    dealt, once = (parts, ()) if plan.deals_whole else ((), parts)
+    return DealtStage(plan, span, dealt, flat, once)
+
+
+def _made(
+    kind: type[TorchDist],
+    *,
+    reshards: Reshards = "everything",
+    gathers: Gathers = "nothing",
+    variants: Mapping[OptimizerSharding, CheckpointFormat] | None = None,
+) -> TorchDist:
+    return kind(
+        name="torch-dist",
+        frameworks=("megatron",),
+        modes=("sync", "async"),
+        takes=frozenset(
+            {
+                "tensor",
+                "pipeline",
+                "virtual_pipeline",
+                "expert",
+                "expert_tensor",
+                "files_per_rank",
+                "distributed_optimizer",
+                "optimizer_sharding",
+            }
         ),
-    ),
-    source="Megatron-LM, core/dist_checkpointing, fully parallel save; PyTorch distributed checkpoint",
+        files="__RANK_N.distcp per rank, .metadata on rank 0",
+        writers="every rank: whole shards dealt over data x context ranks, and its share of a distributed optimizer",
+        gathers=gathers,
+        reshards=reshards,
+        needs_distributed_optimizer=False,
+        container=CONTAINERS["distcp"],
+        planning=OF_A_SHARE,
+        assumptions=(),
+        source="Megatron-LM, core/dist_checkpointing, fully parallel save; PyTorch distributed checkpoint",
+        variants=variants or {},
+    )
+
+
+TORCH_DIST = _made(
+    TorchDist,
+    variants={
+        "dp-reshardable": _made(TorchDistOfShares, reshards="replicas"),
+        "fully-reshardable": _made(TorchDist, gathers="optimizer on every rank"),
+    },
 )
+"""Gathered on every rank: Megatron-LM, core/optimizer/distrib_optimizer.py, sharded_param_state_fully_reshardable,
+unless distrib_optim_fully_reshardable_mem_efficient."""

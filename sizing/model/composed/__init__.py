@@ -2,13 +2,14 @@
 
 from sizing.model.composed.architecture_pieces import dense_pieces, sparse_pieces
 from sizing.model.composed.composition import Composition, check_model_class, composed_types, composition_of
-from sizing.model.composed.model_types import uncounted_types
+from sizing.model.composed.model_types import defaults, uncounted_types
 
 __all__ = [
     "Composition",
     "check_model_class",
     "composed_types",
     "composition_of",
+    "defaults",
     "dense_pieces",
     "sparse_pieces",
     "uncounted_types",

@@ -15,7 +15,7 @@ from sizing.errors import InvalidInput, Problem
 from sizing.model.composed import pieces, recurrent_pieces
 from sizing.model.composed.expressions import evaluated, names_in
 from sizing.model.composed.model_types import Expression, ModelType, PieceRow, defaults, model_types
-from sizing.model.inventory import Inventory, Placement, TensorGroup
+from sizing.model.inventory import Inventory, Placement, TensorGroup, progression
 from sizing.model.layer_tensors import Tensor
 
 Config = Mapping[str, JsonValue]
@@ -181,7 +181,7 @@ class _Reading:
             found.setdefault(tuple(map(self._sized, texts)), []).append(layer)
         self._layer = None
         for values, some in found.items():
-            yield values, _progression(some)
+            yield values, progression(some)
 
     def _layers_where(self, condition: Expression, num_layers: int) -> Sequence[int]:
         if not self._depends_on_layer(condition):
@@ -191,7 +191,7 @@ class _Reading:
             if self._value(condition):
                 found.append(self._layer)
         self._layer = None
-        return _progression(found)
+        return progression(found)
 
     def _before(self) -> Iterator[TensorGroup]:
         vocab, width = self._size("vocab"), self._size("embedding_width")
@@ -335,12 +335,3 @@ def _size_of(name: str, value: Any, *, least: int = 0, most: int = MAX_SIZE) -> 
     if not least <= size <= most:
         raise InvalidInput.of(FIELD, f"must give {least} to {most} as {name}", value=size, remedy="correct it")
     return size
-
-
-def _progression(layers: Sequence[int]) -> Sequence[int]:
-    """Layers as a range where they are equally far apart."""
-    if not layers:
-        return ()
-    step = layers[1] - layers[0] if len(layers) > 1 else 1
-    even = range(layers[0], layers[-1] + 1, step)
-    return even if list(even) == list(layers) else tuple(layers)

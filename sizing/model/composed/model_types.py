@@ -60,20 +60,35 @@ class ModelType(BaseModel):
     refused: dict[str, str] = Field(
         default_factory=dict, description="Expressions that must be false, as they change the count, with the reason."
     )
+    left_out: str = Field(
+        "",
+        description="What published models have beside what transformers builds, if no field of the config says so.",
+    )
 
 
 class Defaults(BaseModel):
-    """What the configuration class of a model_type takes where the config does not have a name."""
+    """What the configuration class of a model_type takes where the config does not have a name.
+
+    Rows of `huggingface.toml` say themselves which names a config of theirs must have.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     values: dict[str, JsonValue] = Field(
         description="Default of each field of the config that is read and that may be left out."
     )
-    required: tuple[str, ...] = Field(description="Names that a config must have, however the class fills them in.")
+    required: dict[str, int] = Field(
+        description="Names that a config must have, each with what the class takes in a text_config that leaves it out."
+    )
     other_names: dict[str, str] = Field(
         description="Spellings that a config may have instead, each with the field that it is."
     )
+
+    def sizes_beside(self, config: Mapping[str, JsonValue]) -> dict[str, int]:
+        """The class's sizes that a config does not give, by any of their names."""
+        given = {self.other_names.get(name, name) for name in config}
+        sizes = self.required | {name: size for name, size in self.values.items() if type(size) is int}
+        return {name: size for name, size in sizes.items() if name not in given}
 
 
 @functools.cache
@@ -85,7 +100,7 @@ def model_types() -> dict[str, ModelType]:
 
 @functools.cache
 def defaults() -> dict[str, Defaults]:
-    """The defaults of every model_type."""
+    """The defaults of every model_type that transformers has and that is counted here."""
     return {name: Defaults.model_validate(row) for name, row in json.loads(_text("defaults.json"))["types"].items()}
 
 

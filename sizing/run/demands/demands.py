@@ -9,9 +9,13 @@ from sizing.cluster import NodeSpec, ResolvedNode
 from sizing.cluster.node import PCIE_BYTES_PER_SECOND
 from sizing.layout import CheckpointSize, LaidOut, Parallelism
 from sizing.layout.size import METADATA
+from sizing.provenance import Assumption
+from sizing.run.demands.chain import Chain
+from sizing.run.demands.copies import num_state_copies
 from sizing.run.demands.readings import STRATEGIES, RestorePlan, RestoreStrategy, restore_plan
 from sizing.run.demands.resharding import amplification
 from sizing.run.demands.save_defaults import AS_SHIPPED, SaveDefaults
+from sizing.run.demands.universal import Universal
 from sizing.state.saved_state import PartName
 from sizing.storage.limits import Demand, Direction
 
@@ -20,7 +24,11 @@ from sizing.storage.limits import Demand, Direction
 class Demands:
     """What one layout asks of any storage. A sweep over storage, failures and targets derives it once.
 
-    `max_node_bytes` is what the fullest node writes of a checkpoint.
+    `max_node_bytes` is what the fullest node writes of a checkpoint. Where saves hold less than everything, these are
+    means over saves: `whole` is what a save of everything asks, `longest` the largest save and restore, and `chain`
+    which saves must stay. `exported_bytes` are those of `checkpoint.export`, which may
+    be a `universal` checkpoint. `num_state_copies` of the whole training state lie in GPUs of different nodes, at most
+    `node_state_bytes` of it on one.
     """
 
     write: Demand
@@ -31,9 +39,27 @@ class Demands:
     num_nodes: int
     num_writing_nodes: int
     max_node_bytes: int
-    largest_over_mean: float
     node: NodeSpec
     defaults: SaveDefaults = AS_SHIPPED
+    whole: Demands | None = None
+    longest: Demands | None = None
+    chain: Chain | None = None
+    exported_bytes: int = 0
+    universal: Universal | None = None
+    num_experts: int | None = None
+    num_state_copies: int = 1
+    node_state_bytes: float = 0.0
+    assumptions: tuple[Assumption, ...] = ()
+
+    @property
+    def unreduced(self) -> Demands:
+        """Those of a save of everything."""
+        return self.whole or self
+
+    @property
+    def unreduced_bytes(self) -> int:
+        """Bytes of a checkpoint with everything in it."""
+        return self.unreduced.written_bytes
 
     @property
     def gpu_link_bytes_per_second(self) -> float | None:
@@ -61,6 +87,8 @@ class Demands:
             self,
             write=replace(self.write, node_network_bytes_per_second=node_network_bytes_per_second),
             restores={name: plan.through(node_network_bytes_per_second) for name, plan in self.restores.items()},
+            whole=self.whole and self.whole.through(node_network_bytes_per_second),
+            longest=self.longest and self.longest.through(node_network_bytes_per_second),
         )
 
     @property
@@ -90,10 +118,12 @@ def demands_of(
         num_nodes=layout.num_nodes,
         num_writing_nodes=layout.num_writing_nodes,
         max_node_bytes=layout.max_writers_per_node * layout.max_rank_bytes,
-        largest_over_mean=layout.largest_over_mean,
         node=node.spec,
         defaults=defaults,
+        num_state_copies=num_state_copies(laid_out.sharding, parallelism, gpus_per_node=node.spec.gpus_per_node),
     )
+    state = demands.restores["every-replica"].max_rank_read_bytes * node.spec.gpus_per_node
+    demands = replace(demands, node_state_bytes=state)
     nics = node.storage_nics
     return demands.through(nics.node_bytes_per_second) if nics else demands
 
@@ -118,4 +148,5 @@ def _write_demand(laid_out: LaidOut, defaults: SaveDefaults) -> Demand:
         metadata_bytes=metadata_bytes,
         planning_seconds_per_rank=planning.seconds_per_rank if planning and defaults.plans else 0.0,
         stalling_planning_fraction=0.0 if planning and planning.is_in_background else 1.0,
+        largest_over_mean=layout.largest_over_mean,
     )

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from sizing.layout import LaidOut, Parallelism
-from sizing.layout.formats.readers import Readers, ReadingRanks
+from sizing.layout.formats.readers import OWN, Copies, Readers, ReadingRanks
 from sizing.layout.parallelism import Ranks
 from sizing.layout.placement import place_writers
+from sizing.layout.sharding import ranks_of_a_copy
 from sizing.layout.size import METADATA
 from sizing.run.demands.resharding import Amplification
-from sizing.state.saved_state import PartName
+from sizing.state.saved_state import RANK_PART, PartName
 from sizing.storage.limits import Demand
 
 RestoreStrategy = Literal["every-replica", "read-once-broadcast", "parallel-read-exchange"]
@@ -33,13 +34,17 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
-    """What one strategy reads, by part and by group of ranks, and what each node then receives from others."""
+    """What one strategy reads, by part and by group of ranks, and what each node then receives from others.
+
+    `read_together` names the parts of each of the demands.
+    """
 
     readings: dict[str, Reading]
     demands: tuple[Demand, ...]
     num_gpus: int
     exchanged_bytes_per_node: float
     max_rank_read_bytes: float
+    read_together: tuple[tuple[str, ...], ...] = ()
 
     def through(self, node_network_bytes_per_second: float | None) -> RestorePlan:
         """The same where the adapters of a node carry so much; None where nothing that is known holds them."""
@@ -89,6 +94,7 @@ def restore_plan(
         num_gpus=parallelism.num_gpus,
         exchanged_bytes_per_node=sum(part.exchanged_bytes_per_node for part in parts),
         max_rank_read_bytes=sum(part.max_rank_bytes for part in parts),
+        read_together=tuple(_read_together(parts)),
     )
 
 
@@ -98,7 +104,8 @@ def _part_readings(restoring: _Restoring, strategy: RestoreStrategy) -> Iterator
     if metadata_bytes:
         yield _PartReading(METADATA, "everyone", metadata_bytes * ranks, ranks, metadata_bytes, 0.0)
     for name in laid_out.size.parts:
-        readers = laid_out.saved_as.readers(name, restoring.parallelism, laid_out.sharding)
+        is_own = name == RANK_PART
+        readers = OWN if is_own else laid_out.saved_as.readers(name, restoring.parallelism, laid_out.sharding)
         if max(readers.copies) == 1 or strategy == "every-replica":
             yield _read_by_format(restoring, name, readers)
         else:
@@ -124,7 +131,9 @@ def _sent_bytes(reading: Reading, *, num_sources: int, num_nodes: int) -> float:
     return reading.read_bytes / num_sources if num_nodes > 1 else 0.0
 
 
-def _read_once(restoring: _Restoring, name: PartName, copies: Ranks, strategy: RestoreStrategy) -> _PartReading:
+def _read_once(
+    restoring: _Restoring, name: PartName, copies: Ranks | Copies, strategy: RestoreStrategy
+) -> _PartReading:
     """Each byte is read once, and each node then receives what its ranks hold, or what they have not read of it."""
     laid_out = restoring.laid_out
     reading = _read(restoring, name, Ranks())
@@ -139,7 +148,7 @@ def _read_once(restoring: _Restoring, name: PartName, copies: Ranks, strategy: R
     )
 
 
-def _read(restoring: _Restoring, name: PartName, copies: Ranks) -> Reading:
+def _read(restoring: _Restoring, name: PartName, copies: Ranks | Copies) -> Reading:
     laid_out, more = restoring.laid_out, restoring.amplification
     dense, expert = laid_out.dense_bytes[name] * copies.dense, laid_out.expert_bytes[name] * copies.expert
     computed, part_bytes = dense * more.dense + expert * more.expert, laid_out.size.parts[name].total_bytes
@@ -151,7 +160,7 @@ def _scaled(laid_out: LaidOut, num_bytes: float) -> int:
     return round(num_bytes) * size.written_bytes // size.total_bytes
 
 
-def _largest(restoring: _Restoring, name: PartName, sharers: Ranks) -> float:
+def _largest(restoring: _Restoring, name: PartName, sharers: Ranks | Copies) -> float:
     """What the fullest rank reads of a part whose bytes so many ranks share."""
     laid_out, more = restoring.laid_out, restoring.amplification
     dense = laid_out.max_dense.part_bytes.get(name, 0) / sharers.dense * more.dense
@@ -173,6 +182,14 @@ def _demands(laid_out: LaidOut, parallelism: Parallelism, parts: list[_PartReadi
         yield Demand(num_bytes, *_streams_and_nodes(laid_out, parallelism, group), num_files)
 
 
+def _read_together(parts: list[_PartReading]) -> Iterator[tuple[str, ...]]:
+    """The parts of each demand, in the order of `_demands`."""
+    groups: dict[tuple[bool, Group], list[str]] = {}
+    for part in parts:
+        groups.setdefault((part.name == METADATA, part.group), []).append(part.name)
+    yield from map(tuple, groups.values())
+
+
 def _streams_and_nodes(laid_out: LaidOut, parallelism: Parallelism, group: Group) -> tuple[int, float]:
     layout = laid_out.layout
     match group:
@@ -188,7 +205,7 @@ def _streams_and_nodes(laid_out: LaidOut, parallelism: Parallelism, group: Group
 
 def _one_replica(laid_out: LaidOut, parallelism: Parallelism) -> tuple[int, float]:
     """The ranks that hold one copy of everything, and the nodes as full as their fullest that they stand on."""
-    per_stage = parallelism.tensor * parallelism.expert * laid_out.sharding.shard_group
+    per_stage = ranks_of_a_copy(parallelism, shard_group=laid_out.sharding.shard_group)
     ranks = per_stage * parallelism.pipeline
     if ranks == laid_out.layout.num_writers:
         return ranks, ranks / laid_out.layout.max_writers_per_node

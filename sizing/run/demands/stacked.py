@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from sizing.run.demands.demands import Demands
 from sizing.run.demands.readings import STRATEGIES, RestorePlan, RestoreStrategy
+from sizing.run.demands.universal import Universal
 from sizing.storage.terms import Demand
 
 _NOTHING = Demand(0, 1, 1.0, 0)
@@ -60,13 +61,24 @@ def stacked(rows: Sequence[tuple[Demands, RestoreStrategy]]) -> StackedDemands:
         num_nodes=column(lambda row: row.num_nodes),
         num_writing_nodes=column(lambda row: row.num_writing_nodes),
         max_node_bytes=column(lambda row: row.max_node_bytes),
-        largest_over_mean=column(lambda row: row.largest_over_mean),
         node=layouts[0].node,
         defaults=layouts[0].defaults,
+        exported_bytes=column(lambda row: row.exported_bytes),
+        universal=_universal([row.universal for row in layouts]),
+        whole=stacked([(row.unreduced, strategy) for row, strategy in rows]) if any(r.whole for r in layouts) else None,
+        num_state_copies=column(lambda row: row.num_state_copies),
+        node_state_bytes=column(lambda row: row.node_state_bytes),
         gpu_links=column(lambda row: row.gpu_link_bytes_per_second),
         networks=column(lambda row: row.network_bytes_per_second, unknown=np.inf),
         own=_plan([row.own_restore for row in layouts]),
     )
+
+
+def _universal(rows: Sequence[Universal | None]) -> Universal | None:
+    made = [row for row in rows if row is not None]
+    if len(made) < len(rows):
+        return None
+    return Universal(*(_array([getattr(row, field.name) for row in made]) for field in fields(Universal)))
 
 
 def _plan(plans: Sequence[RestorePlan]) -> RestorePlan:

@@ -10,19 +10,18 @@ import numpy as np
 from pydantic import Field
 
 from sizing.run.figures import Figures
+from sizing.run.goodput.course import Course
 from sizing.run.goodput.levels import (
     Level,
-    exposed_drain_seconds,
     first_order_level_intervals,
     level_mtbf_seconds,
     whole_multiples,
 )
-from sizing.run.goodput.multilevel import multilevel_goodput_fraction
+from sizing.run.goodput.multilevel import goodput_of_levels_fraction
 from sizing.run.goodput.single_level import (
     availability_period_seconds,
     daly_first_order_seconds,
     daly_seconds,
-    goodput_fraction,
     optimal_seconds,
     young_seconds,
 )
@@ -43,7 +42,9 @@ class Interval(Figures):
     """
 
     method: Method = Field(
-        "exact", description="How the best interval was found: exact for a single tier, first-order with several."
+        "exact",
+        description="How the best interval was found: exact for a single tier, first-order with several. With peers, "
+        "shrinking and preemptions that is of the interruptions that need a save.",
     )
     interval_seconds: float = Field(
         description="Seconds from the start of one checkpoint to the start of the next, as asked for."
@@ -113,6 +114,16 @@ class Interval(Figures):
         description="Fraction of the time lost to stalls and failures at the interval asked for: 1 - goodput. "
         "Null without reliability or a write rate.",
     )
+    leaves_out_restore: bool = Field(
+        False,
+        description="Whether recovery leaves out the restore, as neither a read rate nor "
+        "reliability.restart_seconds is given: goodput is then at most, and the loss at least, what stands here.",
+    )
+
+    @property
+    def at_least(self) -> str:
+        """What stands before a loss that leaves out the restore."""
+        return "at least " if self.leaves_out_restore else ""
 
 
 def interval_of(
@@ -120,26 +131,29 @@ def interval_of(
     *,
     best: Sequence[Level],
     mtbf_seconds: Numbers | None,
+    course: Course | None,
+    best_course: Course | None,
     interval_seconds: Numbers,
     effective_interval_seconds: Numbers | None,
+    leaves_out_restore: bool = False,
 ) -> Interval:
-    """Goodput at the interval asked for and at the optimum, `best_levels`; unknown without `levels`.
+    """Goodput at the interval asked for and at the optimum, `best_levels`, each by its course; unknown without one.
 
     The last level is the main storage. Draining makes every interval of a single level lose the same, so the best one
     is that of the stall alone, if the drain ends in it.
     """
-    if not levels or mtbf_seconds is None:
+    if course is None or best_course is None:
         return Interval.of(interval_seconds=interval_seconds, effective_interval_seconds=effective_interval_seconds)
     main = levels[-1]
-    mtbf_of_main = level_mtbf_seconds(main, mtbf_seconds=mtbf_seconds)
-    at_interval = goodput_of_levels_fraction(levels, mtbf_seconds=mtbf_seconds)
+    mtbf_of_main = level_mtbf_seconds(main, mtbf_seconds=course.rollback_mtbf_seconds)
+    at_interval = course.goodput_fraction
     period = best[-1].interval_seconds
     return Interval.of(
         method="exact" if len(levels) == 1 else "first-order",
         interval_seconds=interval_seconds,
         effective_interval_seconds=effective_interval_seconds,
         mtbf_seconds=mtbf_seconds,
-        recovery_seconds=sum((level.used_fraction * level.recovery_seconds for level in levels), start=0.0),
+        recovery_seconds=course.recovery_seconds,
         optimal_seconds=period - main.stall_seconds,
         optimal_period_seconds=period,
         young_seconds=young_seconds(main.stall_seconds, mtbf_seconds=mtbf_of_main),
@@ -149,8 +163,9 @@ def interval_of(
             main.stall_seconds, mtbf_seconds=mtbf_of_main, recovery_seconds=main.recovery_seconds
         ),
         goodput_at_interval_fraction=at_interval,
-        goodput_at_optimum_fraction=goodput_of_levels_fraction(best, mtbf_seconds=mtbf_seconds),
+        goodput_at_optimum_fraction=best_course.goodput_fraction,
         lost_at_interval_fraction=1 - at_interval,
+        leaves_out_restore=leaves_out_restore,
     )
 
 
@@ -172,29 +187,11 @@ def best_levels(levels: Sequence[Level], *, mtbf_seconds: Numbers) -> list[Level
     ]
 
 
-def goodput_of_levels_fraction(levels: Sequence[Level], *, mtbf_seconds: Numbers) -> Numbers:
-    """Share of the wall time that is useful work, of one level or of several.
+def interval_warnings(interval: Interval, write: Write | None, *, wait_seconds: float) -> Iterator[str]:
+    """Where the interval asked for cannot be kept, and where failures come too often.
 
-    Source: `single_level.goodput_fraction`, `multilevel.multilevel_goodput_fraction`.
-
-    >>> one = Level(14400.0, 50.55, 0.0, 600.0, 1.0)
-    >>> round(float(goodput_of_levels_fraction([one], mtbf_seconds=34615.38)), 4)
-    0.7897
+    Of a recovery `wait_seconds` pass without nodes, in which nothing strikes.
     """
-    if len(levels) > 1:
-        return multilevel_goodput_fraction(levels, mtbf_seconds=mtbf_seconds)
-    (main,) = levels
-    return goodput_fraction(
-        np.maximum(0.0, main.interval_seconds - main.stall_seconds),
-        stall_seconds=main.stall_seconds,
-        mtbf_seconds=mtbf_seconds,
-        recovery_seconds=main.recovery_seconds,
-        drain_seconds=exposed_drain_seconds(main),
-    )
-
-
-def interval_warnings(interval: Interval, write: Write | None) -> Iterator[str]:
-    """Where the interval asked for cannot be kept, and where failures come too often."""
     effective, asked, mtbf = interval.effective_interval_seconds, interval.interval_seconds, interval.mtbf_seconds
     if write is None or effective is None:
         return
@@ -202,7 +199,7 @@ def interval_warnings(interval: Interval, write: Write | None) -> Iterator[str]:
         is_own_drain = write.stall_seconds + write.drain_seconds > (1 - _ROUNDING) * effective
         yield (
             (
-                f"A save drains for {seconds_text(write.drain_seconds)}, so the next save cannot start after "
+                f"A save drains for {seconds_text(write.drain_seconds)}, so saves cannot start every "
                 f"{seconds_text(asked)}"
                 if is_own_drain
                 else "A burst buffer (tier in front) drains longer than the interval of the main storage"
@@ -216,8 +213,9 @@ def interval_warnings(interval: Interval, write: Write | None) -> Iterator[str]:
             f"A checkpoint takes {seconds_text(write.seconds)} and the job fails every {seconds_text(mtbf)}: most "
             "saves are interrupted before they complete. Raise the write bandwidth"
         )
-    if (interval.recovery_seconds or 0.0) >= mtbf:
+    recovering = (interval.recovery_seconds or 0.0) - wait_seconds
+    if recovering >= mtbf:
         yield (
-            f"Recovery takes {seconds_text(interval.recovery_seconds or 0.0)} and the job fails every "
+            f"Recovery takes {seconds_text(recovering)} and the job fails every "
             f"{seconds_text(mtbf)}: most recoveries are interrupted. Shorten detection, relaunch or the restore"
         )

@@ -13,6 +13,7 @@ from sizing.run.goodput.levels import (
     exposed_drain_seconds,
     overhead_of_levels_fraction,
 )
+from sizing.run.goodput.single_level import goodput_fraction
 from sizing.storage.transfer import Numbers
 
 _MAX_EXPONENT = 300.0
@@ -67,6 +68,27 @@ def multilevel_goodput_fraction(levels: Sequence[Level], *, mtbf_seconds: Number
     return goodput
 
 
+def goodput_of_levels_fraction(levels: Sequence[Level], *, mtbf_seconds: Numbers) -> Numbers:
+    """Share of the wall time that is useful work, of one level or of several.
+
+    Source: `single_level.goodput_fraction`, `multilevel_goodput_fraction`.
+
+    >>> one = Level(14400.0, 50.55, 0.0, 600.0, 1.0)
+    >>> round(float(goodput_of_levels_fraction([one], mtbf_seconds=34615.38)), 4)
+    0.7897
+    """
+    if len(levels) > 1:
+        return multilevel_goodput_fraction(levels, mtbf_seconds=mtbf_seconds)
+    (main,) = levels
+    return goodput_fraction(
+        np.maximum(0.0, main.interval_seconds - main.stall_seconds),
+        stall_seconds=main.stall_seconds,
+        mtbf_seconds=mtbf_seconds,
+        recovery_seconds=main.recovery_seconds,
+        drain_seconds=exposed_drain_seconds(main),
+    )
+
+
 def undone_drain_seconds(
     levels: Sequence[Level],
     *,
@@ -102,7 +124,7 @@ def undone_drain_seconds(
     others = sum((one.used_fraction for one in faster), start=np.float64(0.0)) / mtbf_seconds * level.interval_seconds
     needed = np.multiply(needed_per_second, level.interval_seconds)
     p = np.maximum(1.0 - broken_off_fraction, MIN_PROBABILITY)
-    struck = np.maximum(0.0, -np.log(p) - needed) / np.where(np.greater(others, 0), others, 1.0)
+    struck = np.maximum(0.0, -np.log(p) - needed) / np.maximum(others, MIN_PROBABILITY)
     repeated = -np.expm1(-ending * np.maximum(0.0, 1.0 - struck))
     kept = np.maximum(1.0 - p * repeated, np.exp(-ending))
     log_kept = np.where(np.less(repeated, 0.5), np.log1p(-p * np.minimum(repeated, 0.5)), np.log(kept))

@@ -69,11 +69,6 @@ def overhead_warnings(
         return
     if overhead.fraction >= 1:
         yield "A checkpoint takes longer than the interval: training never advances. Raise the interval"
-    elif overhead.meets_target is False:
-        yield (
-            f"The overhead of {percent_text(overhead.fraction)} misses the target of "
-            f"{percent_text(overhead.max_overhead_fraction)}"
-        )
     if reliability is None:
         yield "No failure rate given: lost work and goodput not computed. Pass --failures-per-node-day or --mtbf"
         return
@@ -85,6 +80,7 @@ def overhead_warnings(
 def _interval_warnings(overhead: Overhead, interval: Interval) -> Iterator[str]:
     """Where another interval would lose notably less."""
     at_interval, best = interval.goodput_at_interval_fraction, interval.goodput_at_optimum_fraction
+    before = interval.at_least
     if at_interval is None or best is None or best - at_interval <= NOTABLE_GOODPUT_LOSS:
         return
     better = (
@@ -93,8 +89,9 @@ def _interval_warnings(overhead: Overhead, interval: Interval) -> Iterator[str]:
         else "Each tier at its best interval"
     )
     yield (
-        f"At this interval the run loses {percent_text(1 - at_interval)} of its time "
-        f"({percent_text(overhead.rework_fraction or 0)} to failures). {better} would lose {percent_text(1 - best)}"
+        f"At this interval the run loses {before}{percent_text(1 - at_interval)} of its time "
+        f"({percent_text(overhead.rework_fraction or 0)} to failures). {better} would lose {before}"
+        f"{percent_text(1 - best)}"
     )
 
 

@@ -64,15 +64,16 @@ def optimal_seconds(stall_seconds: Numbers, *, mtbf_seconds: Numbers) -> Numbers
     digit after four steps.
     Source: argmin of Daly 2006, equation 20, which is `goodput_fraction` below.
 
-    >>> round(float(optimal_seconds(50.5, mtbf_seconds=10800)), 3)
-    1011.022
+    >>> round(float(optimal_seconds(50.5, mtbf_seconds=10800)), 3), float(optimal_seconds(0.0, mtbf_seconds=10800))
+    (1011.022, 0.0)
     """
     ratio = np.divide(stall_seconds, mtbf_seconds)
     root = np.sqrt(2 * ratio)
     x = np.where(ratio < _SMALL_RATIO, root * (1 - root / 3 + root * root / 36), -np.expm1(-1 - ratio))
     for _ in range(_NEWTON_STEPS):
         x = np.minimum(x, _BELOW_ONE)
-        x = x + (np.log1p(-x) + x + ratio) * (1 - x) / x
+        # A save that stalls nothing is best made all the time: x stays 0.
+        x = x + (np.log1p(-x) + x + ratio) * (1 - x) / np.where(np.greater(x, 0), x, 1.0)
     optimum: Numbers = np.multiply(x, mtbf_seconds)
     return optimum
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sizing.run.demands.demands import Demands
-from sizing.run.evaluation import RunInputs, RunReport, evaluate
+from sizing.run.evaluation import RunInputs, RunReport, evaluate, saved
 from sizing.run.figures import with_arrays
 from sizing.run.targets import TargetCheck
 from sizing.run.tier import ROUNDING
@@ -38,11 +38,25 @@ READ_RATE = profile_path("read_bytes_per_second")
 
 
 @dataclass(frozen=True, slots=True)
+class Solution:
+    """Values that together meet targets; where they are met at every rate, `is_any`, `values` holds no rate."""
+
+    values: dict[str, float]
+    is_any: bool = False
+
+
+Bases = dict[tuple[tuple[str, ...], Direction], Solution | None]
+"""The min rates for targets that one direction alone decides; None where none is enough."""
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """A scenario whose fields may be set anew: what its layout demands and all that comes after."""
 
     demands: Demands
     inputs: RunInputs
+    bases: Bases = dataclasses.field(default_factory=dict, compare=False, repr=False)
+    """What is known already, as every further target asks for it again."""
 
     def with_values(self, values: Mapping[str, Any]) -> Asked:
         """The same with some fields set to numbers or arrays, the interval to one that goes with the tiers."""
@@ -83,12 +97,13 @@ class Asked:
 
     def check(self, target: str, values: Mapping[str, object]) -> TargetCheck | None:
         """A target with some fields set, where the scenario sets it and something is found."""
-        return self.check_of(target, self.at(values))
+        return check_of(target, self.checks_at(values))
 
-    def check_of(self, target: str, figures: RunReport) -> TargetCheck | None:
-        """A target in figures of this scenario, where it sets it and something is found."""
-        checks = [_drained(figures)] if target == DRAINED else figures.targets
-        return next((check for check in checks if check.target == target and check.found is not None), None)
+    def checks_at(self, values: Mapping[str, object]) -> list[TargetCheck]:
+        """The targets that the scenario sets, with some fields set, and whether a save drains in its interval."""
+        asked = self.with_values(values)
+        found = saved(asked.demands, asked.inputs)
+        return [*found.targets, _drained(asked.inputs.checkpoint.interval_seconds, found.effective_interval_seconds)]
 
     def joint(self, direction: Direction) -> JointRates:
         """The limits of a direction that the scenario gives, to raise together."""
@@ -124,8 +139,18 @@ class Asked:
         return self.is_async if target == DRAINED else getattr(self.inputs.targets, target) is not None
 
 
-def _drained(figures: RunReport) -> TargetCheck:
-    asked, effective = figures.interval.interval_seconds, figures.interval.effective_interval_seconds
+def checks_of(figures: RunReport) -> list[TargetCheck]:
+    """The targets in figures of a scenario, and whether a save drains in its interval."""
+    interval = figures.interval
+    return [*figures.targets, _drained(interval.interval_seconds, interval.effective_interval_seconds)]
+
+
+def check_of(target: str, checks: Sequence[TargetCheck]) -> TargetCheck | None:
+    """A target among checks, where the scenario sets it and something is found."""
+    return next((check for check in checks if check.target == target and check.found is not None), None)
+
+
+def _drained(asked: Numbers, effective: Numbers | None) -> TargetCheck:
     met = None if effective is None else np.less_equal(effective, asked)
     return TargetCheck.of(target=DRAINED, wanted=asked, found=effective, met=met)
 

@@ -48,9 +48,11 @@ def best_interval_seconds(
         found = asked.at(given | {INTERVAL: intervals.ravel()}).interval.goodput_at_interval_fraction
         return np.broadcast_to(np.asarray(found, dtype=np.float64), intervals.size).reshape(intervals.shape)
 
-    near = peak(goodput, low=np.full(num_rows, bounds[0]), high=np.full(num_rows, bounds[1]))
+    step = asked.inputs.checkpoint.front_tiers[-1].interval_seconds
+    low, high = (np.full(num_rows, bound) for bound in bounds)
+    near = peak(goodput, low=low, high=high, near_enough=step)
     tried = np.clip(_whole_intervals_near(asked, near), *bounds)
-    best = np.take_along_axis(tried, np.argmax(np.nan_to_num(goodput(tried), nan=-np.inf), axis=-1)[:, None], axis=-1)
+    best = np.take_along_axis(tried, np.argmax(np.nan_to_num(goodput(tried), nan=-np.inf), axis=1)[:, None], axis=1)
     return best[:, 0] if shape else float(best[0, 0])
 
 
@@ -63,7 +65,7 @@ def _whole_intervals_near(asked: Asked, seconds: _Array) -> _Array:
 
 
 def best_goodput_fraction(asked: Asked) -> float | None:
-    """The goodput at the best interval; None where it is not known.
+    """The goodput at the best interval; None where it is not known, or only without the restore.
 
     Source: `goodput.single_level.goodput_fraction` at `best_interval_seconds`, or that of several levels.
 
@@ -74,11 +76,12 @@ def best_goodput_fraction(asked: Asked) -> float | None:
     0.9469
     """
     best = best_interval_seconds(asked, asked.at({}))
-    return asked.at({INTERVAL: best}).interval.goodput_at_interval_fraction
+    found = asked.at({INTERVAL: best}).interval
+    return None if found.leaves_out_restore else found.goodput_at_interval_fraction
 
 
-def peak(value: Callable[[_Array], _Array], *, low: _Array, high: _Array) -> _Array:
-    """Where a value that rises and then falls has its max, for each row between its bounds.
+def peak(value: Callable[[_Array], _Array], *, low: _Array, high: _Array, near_enough: float = 0.0) -> _Array:
+    """Where a value that rises and then falls has its max, for each row between its bounds, or within `near_enough`.
 
     Each round cuts every bracket into 64 sections of equal ratio and keeps the two next to the max.
     Source: search of a unimodal function, Kiefer 1953, Proceedings of the AMS 4(3), by grids instead of golden
@@ -87,7 +90,7 @@ def peak(value: Callable[[_Array], _Array], *, low: _Array, high: _Array) -> _Ar
     >>> peak(lambda x: -np.square(np.log(x / 7.0)), low=np.array([1.0]), high=np.array([1e9])).round(6)
     array([7.])
     """
-    while np.any(high / low - 1 > _PRECISION):
+    while np.any((high / low - 1 > _PRECISION) & (high - low > near_enough)):
         tried = np.geomspace(low, high, _SECTIONS + 1, axis=-1)
         best = np.argmax(np.nan_to_num(value(tried), nan=-np.inf), axis=1)[:, None]
         low = np.take_along_axis(tried, np.maximum(best - 1, 0), axis=-1)[:, 0]

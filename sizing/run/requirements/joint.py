@@ -6,16 +6,27 @@ with one time (`storage.joint_rates`), and the longest time that meets the targe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from sizing.run.evaluation import RunReport
-from sizing.run.requirements.asked import DRAINED, INTERVAL, Asked, interval_bounds, profile_path
+from sizing.run.requirements.asked import (
+    DRAINED,
+    INTERVAL,
+    READ_RATE,
+    WRITE_RATE,
+    Asked,
+    Solution,
+    check_of,
+    checks_of,
+    interval_bounds,
+    profile_path,
+)
 from sizing.run.requirements.best_interval import best_interval_seconds
 from sizing.run.requirements.edge import last_that_meets
+from sizing.run.targets import TargetCheck
 from sizing.storage.joint_rates import JointRates
 from sizing.storage.limits import Direction
 from sizing.storage.rates import RateField
@@ -34,24 +45,17 @@ Values = dict[str, Numbers]
 
 _FREED = (DRAINED,)
 """Not checked at a free interval, which is never shorter than a save takes to drain."""
+_FILE_SYSTEM = (WRITE_RATE, READ_RATE)
 _SECTIONS = 256
 """Of the bracket, in each round."""
 _SEARCHED_SECTIONS = 16
 """Fewer where every one of them needs a search of its own for the best interval."""
 _BELOW = 1 - 1e-12
 """Keeps the slowest rate at or above 1 B/s after rounding."""
-_ROUNDING = 1 + 1e-12
+ROUNDED_UP = 1 + 1e-12
 """So that stall / interval is not above the target by the last digit."""
 _TINY = 1e-30
 """Where the tiers alone miss the target: an interval without end, but no division by 0."""
-
-
-@dataclass(frozen=True, slots=True)
-class Solution:
-    """Values that together meet targets; where they are met at every rate, `is_any`, `values` holds no rate."""
-
-    values: dict[str, float]
-    is_any: bool = False
 
 
 def all_targets(asked: Asked) -> tuple[str, ...]:
@@ -90,17 +94,52 @@ def values_for_all_targets(asked: Asked) -> tuple[dict[str, float], list[str]]:
     others are met direction by direction.
     """
     wanted = all_targets(asked)
+    solution, beyond = solution_of_what_can_be_met(asked, wanted)
+    return ({} if solution is None or GOODPUT in beyond else solution.values), beyond
+
+
+def solution_of_what_can_be_met(asked: Asked, wanted: tuple[str, ...]) -> tuple[Solution | None, list[str]]:
+    """The values that together meet targets, and those of the targets that no storage meets, which are left out."""
     if (solution := joint_solution(asked, wanted)) is not None:
-        return solution.values, []
+        return solution, []
     beyond = [target for target in wanted if joint_solution(asked, (target,)) is None]
     others = tuple(target for target in wanted if target not in beyond)
-    solution = joint_solution(asked, others) if beyond and GOODPUT in others else None
-    return (solution.values if solution else {}), beyond
+    return (joint_solution(asked, others) if beyond and others else None), beyond
 
 
-def free_interval_solution(asked: Asked, targets: tuple[str, ...]) -> Solution | None:
-    """The same for a goodput target where the interval may be chosen too: write rates alone, else both directions."""
-    return next(_goodput_stages(asked, targets, ("write", None), is_free=True), None)
+def free_interval_solution(asked: Asked, targets: tuple[str, ...], fixed: Solution) -> Solution:
+    """A goodput target's solution where the interval may be chosen too: `fixed`, with no rate higher and some lower.
+
+    Once for each direction the write rates are lowered alone, or the read rates, or both by one factor: what leaves the
+    min total of the file system's rates. `fixed` where none can be lowered.
+    """
+    of = [name for name in TARGETS_OF if not fixed.values.keys().isdisjoint(_paths(asked.joint(name).unit_bytes))]
+    directions: tuple[Direction | None, ...] = (*of, None) if len(of) > 1 else tuple(of)
+    for _ in of:
+        fixed = _lowered(asked, targets, fixed, directions)
+    return fixed
+
+
+def _lowered(
+    asked: Asked, targets: tuple[str, ...], solution: Solution, directions: tuple[Direction | None, ...]
+) -> Solution:
+    rates = {path: rate for path, rate in solution.values.items() if path != INTERVAL}
+    stages = _goodput_stages(asked.with_values(rates), targets, directions, is_free=True)
+    found = (_none_higher(asked, targets, solution.values | stage.values, rates) for stage in stages)
+    none_higher = (one for one in found if one is not None)
+    return min((solution, *none_higher), key=lambda one: sum(one.values.get(path, 0.0) for path in _FILE_SYSTEM))
+
+
+def _none_higher(
+    asked: Asked, targets: tuple[str, ...], values: dict[str, float], rates: Mapping[str, float]
+) -> Solution | None:
+    """Values none of whose rates is higher than those, less what rounding has added; None where there are none."""
+    if all(values[path] <= rate for path, rate in rates.items()):
+        return Solution(values)
+    cut = values | {path: min(values[path], rate) for path, rate in rates.items()}
+    checked = tuple(target for target in targets if target not in _FREED)
+    is_rounding = all(values[path] <= rate * ROUNDED_UP for path, rate in rates.items())
+    return Solution(cut) if is_rounding and _met(checked, asked.checks_at(cut), 1)[0] else None
 
 
 def _base(asked: Asked, targets: tuple[str, ...], direction: Direction) -> Solution | None:
@@ -108,8 +147,12 @@ def _base(asked: Asked, targets: tuple[str, ...], direction: Direction) -> Solut
     own = tuple(target for target in TARGETS_OF[direction] if target in targets)
     if not own:
         return Solution({}, is_any=True)
-    joint = asked.joint(direction)
-    return _slowest(asked, own, lambda seconds: _paths(joint.rates(seconds)), _bounds([(joint, 1.0)]), is_free=False)
+    if (own, direction) not in asked.bases:
+        joint = asked.joint(direction)
+        asked.bases[own, direction] = _slowest(
+            asked, own, lambda seconds: _paths(joint.rates(seconds)), _bounds([(joint, 1.0)]), is_free=False
+        )
+    return asked.bases[own, direction]
 
 
 def _for_goodput(asked: Asked, targets: tuple[str, ...], first: Direction) -> Solution | None:
@@ -195,12 +238,14 @@ def _at_longer_interval(asked: Asked, targets: tuple[str, ...], read: Solution) 
     rates: Values = {path: float(rate) for path, rate in write.items()}
 
     def meets(intervals: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-        return _met(asked, own, asked.at(rates | {INTERVAL: _plain(intervals)}), len(intervals))
+        return _met(own, asked.checks_at(rates | {INTERVAL: _plain(intervals)}), len(intervals))
 
-    longest = interval_bounds(asked)[1]
+    as_asked, longest = float(asked.inputs.checkpoint.interval_seconds), interval_bounds(asked)[1]
+    if meets(np.array([as_asked]))[0]:  # tiers in front may take what no rate of the main storage gives
+        return Solution(_floats(rates) | read.values)
     if not meets(np.array([longest]))[0]:
         return None
-    interval = last_that_meets(meets, good=longest, bad=float(asked.inputs.checkpoint.interval_seconds))
+    interval = last_that_meets(meets, good=longest, bad=as_asked)
     return Solution(_floats(rates) | read.values | {INTERVAL: float(asked.whole_interval_seconds(interval))})
 
 
@@ -219,28 +264,31 @@ def _slowest(
 ) -> Solution | None:
     """The slowest rates that meet targets: `values` slow down with the factor between the bounds."""
 
-    def tried(factor: Numbers) -> tuple[Values, RunReport]:
-        return _at_best_interval(asked, values(factor)) if is_free else (values(factor), asked.at(values(factor)))
+    def tried(factor: Numbers) -> Values:
+        return at_best_interval(asked, values(factor))[0] if is_free else values(factor)
+
+    def checks(factor: Numbers) -> list[TargetCheck]:
+        given = values(factor)
+        return checks_of(at_best_interval(asked, given)[1]) if is_free else asked.checks_at(given)
 
     def meets(factors: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-        return _met(asked, targets, tried(_plain(factors))[1], len(factors))
+        return _met(targets, checks(_plain(factors)), len(factors))
 
     fast, slow = bounds
     if not meets(np.array([fast]))[0]:
         return None
     if meets(np.array([slow]))[0]:
-        values_there = tried(slow)[0]
-        return Solution({INTERVAL: float(values_there[INTERVAL])} if is_free else {}, is_any=True)
+        return Solution({INTERVAL: float(tried(slow)[INTERVAL])} if is_free else {}, is_any=True)
     sections = _SEARCHED_SECTIONS if is_free and asked.inputs.checkpoint.tiers else _SECTIONS
     edge = last_that_meets(meets, good=fast, bad=slow, num_sections=sections)
-    return Solution(_floats(tried(edge)[0]))
+    return Solution(_floats(tried(edge)))
 
 
-def _at_best_interval(asked: Asked, rates: Values) -> tuple[Values, RunReport]:
+def at_best_interval(asked: Asked, rates: Values) -> tuple[Values, RunReport]:
     """Rates with the interval of the max goodput, or the longer one that the overhead target needs."""
     figures = asked.at(rates)
     best = best_interval_seconds(asked, figures, rates)
-    wanted = _whole(asked, np.maximum(best, _min_for_overhead(figures) * _ROUNDING))
+    wanted = _whole(asked, np.maximum(best, min_interval_for_overhead_seconds(figures) * ROUNDED_UP))
     found = asked.at(rates | {INTERVAL: wanted})
     effective = found.interval.effective_interval_seconds
     every = _whole(asked, wanted if effective is None else effective)
@@ -254,8 +302,17 @@ def _whole(asked: Asked, seconds: Numbers) -> Numbers:
     return np.minimum(asked.whole_interval_seconds(np.clip(seconds, low, high)), high)
 
 
-def _min_for_overhead(figures: RunReport) -> Numbers:
-    """The min interval for the overhead target: stall / (target - overhead of the tiers); no end where they miss."""
+def min_interval_for_overhead_seconds(figures: RunReport) -> Numbers:
+    """The min interval for the overhead target: stall / (target - overhead of the tiers); no end where they miss.
+
+    Source: definition of the overhead, `goodput.overhead.overhead_fraction`, solved for the interval.
+
+    >>> from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+    >>> from sizing.sized import sized
+    >>> scenario = scenario_from(REFERENCE_SCENARIO)
+    >>> round(float(min_interval_for_overhead_seconds(Asked(sized(scenario).demands, scenario.run_inputs).at({}))))
+    1011
+    """
     if figures.write is None:
         return 0.0
     main = next((row for row in figures.tiers if row.kind == "storage"), None)
@@ -265,12 +322,12 @@ def _min_for_overhead(figures: RunReport) -> Numbers:
     return needed
 
 
-def _met(asked: Asked, targets: tuple[str, ...], figures: RunReport, num_rows: int) -> npt.NDArray[np.bool_]:
+def _met(targets: tuple[str, ...], checks: Sequence[TargetCheck], num_rows: int) -> npt.NDArray[np.bool_]:
     """Whether all of the targets are met; one of which nothing is known is not."""
     met = np.ones(num_rows, dtype=bool)
     for target in targets:
-        check = asked.check_of(target, figures)
-        met &= np.asarray(check.met if check else False, dtype=bool)
+        check = check_of(target, checks)
+        met &= np.equal(np.asarray(check.met if check else None, dtype=np.float64), 1.0)
     return met
 
 

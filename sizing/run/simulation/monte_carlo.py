@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from sizing.run.goodput.levels import Level, overhead_of_levels_fraction
 from sizing.run.goodput.shares import Shares
+from sizing.run.simulation.outages import Outages
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -71,15 +72,18 @@ def simulate(
     run_seconds: float,
     num_runs: int,
     seed: int,
+    outages: Outages | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> SimulatedRuns:
     """Runs of at least `run_seconds`, each until training goes on after the first failure past that.
 
     A failure ends a cycle; a run that stops at the end of one keeps the ratio of useful work to time free of bias
     (Wald's identity). `levels` hold numbers, the most frequent first, and each interval is a whole multiple of the one
-    before. `progress` hears the share of the time that the slowest run has passed.
+    before. `outages` say how long nodes lack after each failure; nothing strikes then.
+    `progress` hears the share of the time that the slowest run has passed.
     """
-    runs = _Runs(levels, mtbf_seconds=mtbf_seconds, num_runs=num_runs, random=np.random.default_rng(seed))
+    random = np.random.default_rng(seed)
+    runs = _Runs(levels, mtbf_seconds=mtbf_seconds, num_runs=num_runs, random=random, outages=outages)
     going = np.arange(num_runs)
     while len(going):
         runs.pass_one_failure(going)
@@ -125,7 +129,13 @@ class _Runs:
     """The state of all runs: clocks of the schedule, wall time, and what each level keeps and drains."""
 
     def __init__(
-        self, levels: Sequence[Level], *, mtbf_seconds: float, num_runs: int, random: np.random.Generator
+        self,
+        levels: Sequence[Level],
+        *,
+        mtbf_seconds: float,
+        num_runs: int,
+        random: np.random.Generator,
+        outages: Outages | None,
     ) -> None:
         self.schedule = _Schedule(levels)
         self.drain_seconds = [float(level.drain_seconds) for level in levels]
@@ -134,7 +144,7 @@ class _Runs:
         used = np.array([float(level.used_fraction) for level in levels])
         self.shares = np.cumsum(used)
         self.outlived_until = self.shares - used * [1 - float(level.outlived_fraction) for level in levels]
-        self.mtbf_seconds, self.random = mtbf_seconds, random
+        self.mtbf_seconds, self.random, self.outages = mtbf_seconds, random, outages
         self.clock, self.wall, self.recovering = np.zeros((3, num_runs))
         self.num_failures = np.zeros(num_runs, np.int64)
         self.kept = np.zeros((len(levels), num_runs))
@@ -194,6 +204,10 @@ class _Runs:
         ended = struck[draws >= self.outlived_until[needed]]
         self._count_drained(ended, self.wall[ended])
         self.drained_at[:, ended] = np.inf
+        if self.outages is not None:
+            waits = self.outages.wait_seconds(struck, needed, self.wall[struck], self.random)
+            self.wall[struck] += waits
+            self.recovering[struck] += waits
         return needed
 
     def _until_failure(self, number: int) -> Floats:

@@ -11,11 +11,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.errors import InvalidInput
 from sizing.run.evaluation import RunFigures, RunReport
+from sizing.run.goodput.course import Course
 from sizing.run.goodput.levels import Level
-from sizing.run.goodput.multilevel import multilevel_goodput_fraction
-from sizing.run.goodput.shares import Shares, shares_of
+from sizing.run.goodput.shares import Shares
+from sizing.run.simulation.groups import simulate_groups
 from sizing.run.simulation.monte_carlo import SimulatedRuns, simulate
+from sizing.run.simulation.outages import Outages
 from sizing.run.tier import ROUNDING
+from sizing.storage.transfer import Numbers
 from sizing.units import SECONDS_PER_DAY, PositiveSeconds, seconds_text
 
 MAX_FAILURES = 200_000_000
@@ -81,6 +84,10 @@ class SimulationReport(BaseModel):
         description="Goodput that 95 in 100 runs stay below, as a fraction of their time."
     )
     histogram: list[Bin] = Field(description="Runs by goodput, which shows how far luck alone spreads equal runs.")
+    leaves_out_restore: bool = Field(
+        False,
+        description="Whether recoveries go without the time of a restore, which is not known: goodput is at most that.",
+    )
     notes: list[str] = Field(
         description="Where the simulated run differs from the one asked for, such as a lengthened interval."
     )
@@ -93,18 +100,10 @@ def simulation_report(
 
     Raises InvalidInput where write times or failures are not known, or where the failures are too many.
     """
-    mtbf = _mtbf_seconds(run)
-    _check_work(request, mtbf)
-    levels = with_whole_multiples(run.levels)
-    runs = simulate(
-        levels,
-        mtbf_seconds=mtbf,
-        run_seconds=request.run_seconds,
-        num_runs=request.num_runs,
-        seed=request.seed,
-        progress=progress,
-    )
-    formula = float(multilevel_goodput_fraction(levels, mtbf_seconds=mtbf))
+    course, mtbf = _course(run), run.report.interval.mtbf_seconds or 0.0
+    _check_work(request, course.mtbf_seconds)
+    runs = _simulated(course, request, progress)
+    formula = float(course.goodput_fraction)
     low, median, high = np.quantile(runs.run_goodput_fractions, (0.05, 0.5, 0.95))
     error = runs.standard_error_fraction
     return SimulationReport(
@@ -118,12 +117,13 @@ def simulation_report(
         formula_goodput_fraction=formula,
         difference_in_standard_errors=(runs.goodput_fraction - formula) / error if error else 0.0,
         shares=runs.shares,
-        formula_shares=shares_of(levels, goodput=formula, mtbf_seconds=mtbf),
+        formula_shares=course.shares,
         p5_goodput_fraction=float(low),
         p50_goodput_fraction=float(median),
         p95_goodput_fraction=float(high),
         histogram=_histogram(runs),
-        notes=list(_notes(run.report, levels)),
+        leaves_out_restore=run.report.interval.leaves_out_restore,
+        notes=list(_notes(run.report, with_whole_multiples(run.levels))),
     )
 
 
@@ -140,20 +140,43 @@ def with_whole_multiples(levels: Sequence[Level]) -> list[Level]:
     return whole
 
 
-def _mtbf_seconds(run: RunFigures) -> float:
-    mtbf = run.report.interval.mtbf_seconds
-    if not run.levels or mtbf is None:
+def _course(run: RunFigures) -> Course:
+    """The course of the run, with intervals that are whole multiples."""
+    if run.course is None:
         raise InvalidInput.of(
             "the scenario",
             "must have a write bandwidth and reliability to be simulated",
             value=None,
             remedy="give storage and reliability",
         )
-    return mtbf
+    return replace(run.course, levels=with_whole_multiples(run.course.levels))
 
 
-def _check_work(request: SimulationRequest, mtbf_seconds: float) -> None:
-    failures = request.num_runs * (request.run_seconds / mtbf_seconds + 1)
+def _simulated(course: Course, request: SimulationRequest, progress: Callable[[float], None] | None) -> SimulatedRuns:
+    """Runs with what lacks of their nodes: the groups of a run that shrinks, or all of them."""
+    if course.groups is not None:
+        return simulate_groups(
+            course,
+            course.groups,
+            run_seconds=request.run_seconds,
+            num_runs=request.num_runs,
+            seed=request.seed,
+            progress=progress,
+        )
+    lacks = course.pool is not None or course.preempted_levels
+    return simulate(
+        course.levels,
+        mtbf_seconds=float(course.mtbf_seconds),
+        run_seconds=request.run_seconds,
+        num_runs=request.num_runs,
+        seed=request.seed,
+        outages=Outages(course, num_runs=request.num_runs) if lacks else None,
+        progress=progress,
+    )
+
+
+def _check_work(request: SimulationRequest, mtbf_seconds: Numbers) -> None:
+    failures = request.num_runs * (request.run_seconds / float(mtbf_seconds) + 1)
     if failures > MAX_FAILURES:
         raise InvalidInput.of(
             "the simulation",
@@ -172,6 +195,11 @@ def _histogram(runs: SimulatedRuns) -> list[Bin]:
 
 
 def _notes(run: RunReport, simulated: Sequence[Level]) -> Iterator[str]:
+    if run.interval.leaves_out_restore:
+        yield (
+            "No read bandwidth given: recoveries leave out the restore, so goodput is at most that. "
+            "Give it or reliability.restart_seconds"
+        )
     intervals = [row.interval_seconds for row in run.tiers] or [run.interval.interval_seconds]
     for asked, level in zip(intervals, simulated, strict=False):
         effective = float(level.interval_seconds)

@@ -137,6 +137,7 @@ def _row(
     main_stored_bytes: Numbers,
 ) -> TierRow:
     times, period = one.times, one.effective_interval_seconds
+    demands = demands if one.tier is None or one.kind == ARCHIVE else demands.unreduced
     level = levels[-1] if levels else None
     written = demands.written_bytes * one.num_copies
     stored = written * (one.tier.keep + 1) if one.tier else main_stored_bytes

@@ -57,19 +57,20 @@ class SavedTier:
         return overhead_fraction(self.times.stall_seconds, interval_seconds=self.effective_interval_seconds)
 
 
-def main_times(write: Write | None, restore: Restore) -> TierTimes | None:
-    """The times of the main storage, None where its write rate is not known.
+def main_times(write: Write | None, restore: Restore, *, export_seconds: Numbers = 0.0) -> TierTimes | None:
+    """The times of the main storage, None where its write rate is not known; exports stall as much per save.
 
     Source: `write.write_of` and `restore.restore_of`.
     """
     if write is None:
         return None
     return TierTimes(
-        write.stall_seconds,
+        write.stall_seconds + export_seconds,
         write.drain_seconds,
         restore.seconds,
         write.stalled_by_planning_seconds,
         write.stalled_by_staging_seconds,
+        export_seconds,
     )
 
 
@@ -91,7 +92,7 @@ def saved_tiers(
                 tier,
                 mode,
                 profile,
-                demands=demands,
+                demands=demands if tier.kind == ARCHIVE else demands.unreduced,
                 strategy=checkpoint.restore,
                 staging_bytes=checkpoint.staging_bytes,
                 is_first=not saved,
@@ -146,13 +147,24 @@ def levels_of(
                 recovery_seconds=recovery,
                 used_fraction=used,
                 outlived_fraction=share_of_outlived(outlived, begins=recovered, used=used),
-                waiting_seconds=np.maximum(0.0, recovery - reading),
+                waiting_seconds=np.maximum(0.0, recovery - reading - reliability.skipping_seconds),
             )
         )
         recovered = np.maximum(recovered, fraction)
     if checkpoint.drain_survives is None and not demands.defaults.loses_drains:
         return [*(replace(level, outlived_fraction=1.0, waiting_seconds=0.0) for level in levels[:-1]), *levels[-1:]]
     return levels
+
+
+def leaves_out_restore(saved: Sequence[SavedTier], reliability: Reliability | None) -> bool:
+    """Whether the levels recover without the time of a restore, which neither a read rate nor a measured restart gives.
+
+    >>> leaves_out_restore([], Reliability(mtbf_seconds=3600))
+    False
+    """
+    if reliability is None or reliability.restart_seconds is not None:
+        return False
+    return any(one.times.read_seconds is None for one in saved if one.kind != ARCHIVE)
 
 
 def recovered_fraction(tier: Tier | None, reliability: Reliability, *, index: int, demands: Demands) -> Numbers:

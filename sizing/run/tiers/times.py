@@ -23,7 +23,8 @@ from sizing.storage.transfer import Numbers
 class TierTimes:
     """Seconds for which a save stalls training, and drains after it; of a restore, None where not known.
 
-    Of the stall `planning_seconds` are spent on plans, and `staging_seconds` on waiting for room in host memory.
+    Of the stall `planning_seconds` are spent on plans, `staging_seconds` on waiting for room in host memory, and
+    `export_seconds` on exports, as the mean over saves.
     """
 
     stall_seconds: Numbers
@@ -31,12 +32,15 @@ class TierTimes:
     read_seconds: Numbers | None
     planning_seconds: Numbers = 0.0
     staging_seconds: Numbers = 0.0
+    export_seconds: Numbers = 0.0
 
     @property
     def behind_a_tier(self) -> Self:
-        """Of a save that drains from the tier in front: training waits for its plans alone."""
+        """Of a save that drains from the tier in front: training waits for its plans and exports alone."""
         return replace(
-            self, stall_seconds=self.planning_seconds, drain_seconds=self.drain_seconds + self.staging_seconds
+            self,
+            stall_seconds=self.planning_seconds + self.export_seconds,
+            drain_seconds=self.drain_seconds + self.staging_seconds,
         )
 
 
@@ -80,7 +84,8 @@ def _save_seconds(
     is_first: bool,
 ) -> tuple[Numbers, Numbers]:
     if tier.kind == "host-memory":
-        return _copy_seconds(main, demands), 0.0
+        # What lies on the host already is copied there too, taken to be as fast as from the GPU.
+        return demands.write.largest_copied_bytes / copy_bytes_per_second(main, demands), 0.0
     if mode == "async":
         profile = profile.model_copy(update={"device_to_host_bytes_per_second": None})
     demand = replace(
@@ -101,7 +106,7 @@ def _save_seconds(
 
 
 def _copy_seconds(main: StorageProfile | None, demands: Demands) -> Numbers:
-    return demands.written_bytes / (demands.write.num_streams * copy_bytes_per_second(main, demands))
+    return demands.write.largest_linked_bytes / copy_bytes_per_second(main, demands)
 
 
 def _copies_sent(tier: Tier) -> int:

@@ -10,6 +10,7 @@ from sizing.storage.calibration.calibration import Calibration, DirectionFit, Fi
 from sizing.storage.calibration.conditions import doubts_about
 from sizing.storage.calibration.fit import fit_of
 from sizing.storage.calibration.grade import grade_of
+from sizing.storage.calibration.mixed_load import mixed_load, mixed_sentence
 from sizing.storage.calibration.rows import OPERATIONS, configuration_text
 from sizing.storage.calibration.series import MIN_CONFIGURATIONS, Series, dates_of, series_of
 from sizing.storage.measurement import BenchmarkResult
@@ -22,6 +23,8 @@ NOTABLE_MISS_FRACTION = 0.25
 NOTABLE_MISS_DEVIATIONS = 4
 """Of a measured time from its prediction: both must be exceeded. A choice: of normal noise, one in 16,000 lies four
 deviations off, and where storage is calm a few percent are no reason to doubt a run."""
+MAX_REASONS = 100
+"""Of a grade, that a document holds; there are some for each thing that differs between runs."""
 MAX_WARNINGS_OF_A_RUN = 3
 """Of one document; a scan has one for each configuration, and they are mostly alike."""
 MIN_RATIO_OF_SIZES = 1.5
@@ -51,15 +54,20 @@ def calibrate(
     run_ids = tuple(dict.fromkeys(row.run_id for s in used for row in s.rows))
     fitted_results = [result for result in results if result.run_id in run_ids]
     doubts = (*doubts_about(fitted_results), *chain.from_iterable(map(_one_size, fitted.values())))
+    grade, reasons = grade_of(fitted.values(), doubts=doubts)
+    mixed = mixed_load(results, engine=used[0].engine)
+    said = [mixed_sentence(mixed)] if mixed else []
     return Calibration(
         profile=_profile(fitted.values()),
         engine=used[0].engine,
         run_ids=run_ids,
         measured_on=max(dates_of(fitted_results), default=None),
-        grade=grade_of(fitted.values(), doubts=doubts),
+        grade=grade,
+        grade_reasons=reasons[:MAX_REASONS],
         write=fitted.get("write"),
         read=fitted.get("read"),
-        warnings=tuple(dict.fromkeys([*doubts, *_warnings(series, fitted.values(), fitted_results)])),
+        mixed_load=mixed,
+        warnings=tuple(dict.fromkeys([*doubts, *said, *_warnings(series, fitted.values(), fitted_results)])),
     )
 
 
@@ -78,6 +86,7 @@ def _warnings(
         yield from _missing(each)
         yield from _by_client(each)
     for fit in fits:
+        yield from _wrong(fit)
         yield from _misses(fit)
     for result in results:
         yield from _of_run(result)
@@ -87,6 +96,7 @@ def _profile(fits: Iterable[DirectionFit]) -> StorageProfile:
     """The limits that the data need; where two cannot be told apart, both at their min."""
     fields: dict[str, float] = {}
     for fit in fits:
+        fields |= fit.chosen
         rivals = {field for rival in fit.rivals for field in rival}
         for limit in fit.limits:
             if limit.value is not None and (limit.field in fit.draws or limit.field in rivals):
@@ -149,12 +159,29 @@ def _missing(series: Series) -> Iterator[str]:
 
 def _configuration_text(point: FittedPoint) -> str:
     streams = point.num_streams
-    return configuration_text((point.num_nodes, streams, point.total_bytes // streams, point.num_files))
+    return configuration_text((point.num_nodes, streams, point.total_bytes // streams, point.num_files, 0))
+
+
+def _wrong(fit: DirectionFit) -> Iterator[str]:
+    """Configurations that say that the model is wrong."""
+    for found in fit.wrong_here[:MAX_WARNINGS_OF_A_RUN]:
+        where = configuration_text(
+            (found.num_nodes, found.num_streams, found.total_bytes // found.num_streams, found.num_streams, 0)
+        )
+        yield (
+            f"The model is wrong here: {where} took {percent_text(abs(found.miss_fraction))} "
+            f"{'longer' if found.miss_fraction > 0 else 'less'} than predicted: {found.reason}"
+        )
+    if (more := len(fit.wrong_here) - MAX_WARNINGS_OF_A_RUN) > 0:
+        yield f"The model is wrong in {more} more configuration(s)"
 
 
 def _misses(fit: DirectionFit) -> Iterator[str]:
-    """Measurements that the fit does not explain."""
+    """Measurements that the fit does not explain, and where nothing else says that the model is wrong."""
+    wrong = {(found.num_nodes, found.num_streams, found.total_bytes) for found in fit.wrong_here}
     for point in fit.points:
+        if (point.num_nodes, point.num_streams, point.total_bytes) in wrong:
+            continue
         miss = point.seconds / point.predicted_seconds - 1
         if abs(miss) > max(NOTABLE_MISS_FRACTION, NOTABLE_MISS_DEVIATIONS * fit.noise_fraction):
             yield (

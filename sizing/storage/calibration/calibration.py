@@ -32,6 +32,12 @@ rate is at least so much. `unknown`: no run shows it."""
 
 Grade = Literal["A", "B", "C", "D"]
 
+MixedVerdict = Literal["one-limit", "own-limits", "not-told-apart"]
+"""`one-limit`: what reads take, writes lose. `own-limits`: neither loses to the other. `not-told-apart`: between."""
+
+Axis = Literal["nodes", "ranks", "bytes"]
+"""On which a configuration may be the largest: nodes, ranks of all nodes, bytes of all ranks."""
+
 _Text = Annotated[str, Field(max_length=2000)]
 _Name = Annotated[str, Field(min_length=1, max_length=64)]
 _Positive = Annotated[float, Field(gt=0, le=1e30, allow_inf_nan=False)]
@@ -88,6 +94,43 @@ class Covered(BaseModel):
         )
 
 
+class Frontier(BaseModel):
+    """Predictions for the largest configurations by a fit to all smaller ones."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    axis: Axis = Field(description="What is largest in the configurations left out: nodes, ranks in all, or bytes.")
+    num_configurations: _Count = Field(description="Configurations that were left out and predicted.")
+    worst_error_fraction: _NotNegative = Field(
+        description="Max error of these predictions, as a fraction of the time by the fit to all runs, which "
+        "has not the noise of one measurement; of the measured time where that fit is wrong."
+    )
+    worst_measured_error_fraction: _NotNegative = Field(
+        description="Max error of these predictions with the noise, as a fraction of the measured time."
+    )
+    only_here: tuple[_Name, ...] = Field(
+        (),
+        max_length=32,
+        description="Fields of limits that no smaller configuration shows; the prediction takes their value from the "
+        "largest.",
+    )
+
+
+class WrongHere(BaseModel):
+    """A configuration that the model does not explain, and that is no outlier."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    num_nodes: _Count = Field(description="Nodes that moved data at once.")
+    num_streams: _Count = Field(description="Ranks that moved data at once.")
+    total_bytes: Annotated[int, Field(ge=1, le=MAX_BYTES)] = Field(description="Bytes that all ranks moved together.")
+    miss_fraction: Annotated[float, Field(gt=-1, le=1e30, allow_inf_nan=False)] = Field(
+        description="Measured over predicted time, minus 1, as a fraction; above 0 the storage is slower than "
+        "predicted."
+    )
+    reason: _Text = Field(description="Why it is no outlier, for a reader.")
+
+
 class FittedPoint(BaseModel):
     """One measurement with its prediction by the fit, and by a fit without its configuration."""
 
@@ -127,6 +170,23 @@ class DirectionFit(BaseModel):
     worst_held_out_error_fraction: _NotNegative = Field(
         description="Max of these errors, as a fraction of the measured time."
     )
+    frontiers: tuple[Frontier, ...] = Field(
+        (), max_length=3, description="Errors for the largest configurations, predicted by fits to all smaller ones."
+    )
+    wrong_here: tuple[WrongHere, ...] = Field(
+        (), max_length=MAX_POINTS, description="Configurations in which the model is wrong, the worst miss first."
+    )
+    chosen: dict[_Name, _Positive] = Field(
+        default_factory=dict,
+        max_length=8,
+        description="Figures that were chosen rather than fitted, by field of the profile: a knee, the size of a "
+        "cache.",
+    )
+    not_excluded: tuple[dict[_Name, _Positive], ...] = Field(
+        (),
+        max_length=8,
+        description="Limits with the max contention that the data allow where they show none, by field of the profile.",
+    )
     draws: dict[_Name, Annotated[tuple[_Positive, ...], Field(max_length=MAX_DRAWS)]] = Field(
         max_length=32,
         description="Bootstrap draws of each fitted limit, by field of the profile; intervals of predictions come "
@@ -139,9 +199,37 @@ class DirectionFit(BaseModel):
         max_length=MAX_POINTS, description="Every measurement that was fitted, with its prediction."
     )
 
+    @property
+    def frontier_error_fraction(self) -> float:
+        """The worst error at a frontier; 0 where none could be left out."""
+        return max((frontier.worst_error_fraction for frontier in self.frontiers), default=0.0)
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        """Of the noise, at least 1."""
+        fitted = sum(not name.endswith("_stripe_count") for name in self.chosen)
+        return max(len(self.points) - len(self.draws) - fitted, 1)
+
     def holds(self, resource: Resource) -> bool:
         """Whether the limit of a resource was fitted, and so is part of every prediction."""
         return any(limit.resource == resource and limit.field in self.draws for limit in self.limits)
+
+
+class MixedLoad(BaseModel):
+    """Saves with batches read beside them, held against each alone."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    verdict: MixedVerdict = Field(
+        description="Whether reads and writes share one limit: one-limit, own-limits or not-told-apart."
+    )
+    used_fraction: float = Field(
+        ge=0,
+        description="Sum of the fraction of its rate that each of both kept beside the other, mean over the "
+        "repetitions. 1 with one limit for both, 2 with one for each.",
+    )
+    interval: tuple[float, float] = Field(description="90 % interval of used_fraction.")
+    num_repetitions: _Count = Field(description="Saves beside which batches were read.")
 
 
 class Calibration(BaseModel):
@@ -152,7 +240,7 @@ class Calibration(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    schema_version: Literal[1] = Field(1, description="Version of this form of document.")
+    schema_version: Literal[1, 2] = Field(2, description="Version of this form of document.")
     profile: StorageProfile = Field(
         description="Limits that the measurements need for their explanation; limits never reached are left out."
     )
@@ -162,10 +250,19 @@ class Calibration(BaseModel):
     )
     measured_on: date | None = Field(None, description="Date of the latest run. Null when no run states one.")
     grade: Grade = Field(
-        description="What the calibration is worth, from A to D, by held-out error, limits seen and configurations."
+        description="What the calibration is worth, from A to D, by errors at the frontier and held out, limits seen "
+        "and configurations."
+    )
+    grade_reasons: tuple[_Text, ...] = Field(
+        (), max_length=100, description="What keeps the grade below A. Empty for A, and in documents of version 1."
     )
     write: DirectionFit | None = Field(None, description="Fit to all writes. Null when there were too few.")
     read: DirectionFit | None = Field(None, description="Fit to all restores. Null when there were too few.")
+    mixed_load: MixedLoad | None = Field(
+        None,
+        description="Whether reads and writes share one limit. Null with fewer than three saves beside which batches "
+        "were read.",
+    )
     warnings: tuple[_Text, ...] = Field(
         (),
         max_length=1_000,

@@ -13,6 +13,12 @@ from sizing.version import __version__
 MAX_DAYS_APART = 30
 """A choice: storage that others use fills, and is updated, within a month."""
 
+_STRIPES = (
+    ("stripe_count", "stripe count"),
+    ("stripe_size", "stripe size"),
+    ("pool", "storage pool"),
+    ("layout", "file layout"),
+)
 _OWN_VERSION = "version of checkpoint-sizing"
 
 
@@ -45,7 +51,7 @@ def _conditions(environment: Mapping[str, JsonValue]) -> dict[str, str]:
     for name in ("kernel", "cpu_model"):
         found |= _joined(name.replace("_", " "), [node.get(name) for node in nodes])
     mounts = [_object(node.get("mount")) for node in nodes]
-    for name, label in (("type", "file system"), ("device", "mounted device"), ("options", "mount options")):
+    for name, label in (("type", "file system"), ("device", "mounted device"), ("options", "mount options"), *_STRIPES):
         found |= _joined(label, [mount.get(name) for mount in mounts])
     return found
 

@@ -12,7 +12,7 @@ from sizing.storage.calibration.roofline import Array, Design, Mask, log_seconds
 MIN_NOISE_FRACTION = 0.01
 """Noise below which no scan is believed to be."""
 
-_SIGNIFICANCE = 0.05
+SIGNIFICANCE = 0.05
 """Of the F test: one term in twenty that is not there would be kept. Measured: 12 of 780, docs/calibration.md."""
 _FIRST_NOISE = 0.05
 """Where the fit that estimates the noise begins; 1, 2 and 20 % led to the same terms in all of 12 simulated scans, 10 %
@@ -24,7 +24,7 @@ _OUTLIER_DEVIATIONS = 2.5
 as far off; at 1.5 it sees 4.5 and 5.2, at 4 5.3 and 13."""
 _WINSORIZING_STEPS = 20
 """Each draws outliers in by a part: after 10 the noise is up to 18 % off what many steps find, after 20 below 1 %."""
-_MIN_FREEDOM = 3
+MIN_FREEDOM = 3
 """With fewer the quantile of t is so large (12.7 for one) that no term would ever be needed."""
 
 
@@ -63,7 +63,7 @@ def explained(design: Design, measured: Array, *, repetition_noise: float) -> Ex
     rivals.
     Args: `repetition_noise`, the standard error of a configuration's median from its repetitions.
     """
-    twins = _twins(design)
+    twins = twins_of(design)
     usable = np.array(
         [column not in twins and bool(design.coefficients[:, column].any()) for column in range(design.num_terms)]
     )
@@ -87,7 +87,7 @@ def _eliminated(
     allowance = _allowance(len(measured) - int(kept.sum()))
     while True:
         candidates = [kept & ~_only(design, column) for column in np.flatnonzero(kept & ~_is_constant(design))]
-        candidates = [mask for mask in candidates if (mask & design.is_shared).any()]
+        candidates = [mask for mask in candidates if _moves_bytes(design, mask)]
         if not candidates:
             break
         without = best_fits(design, measured, candidates, noise)[1]
@@ -96,7 +96,7 @@ def _eliminated(
             break
         kept, loss = candidates[cheapest], without[cheapest]
     parameters, loss = fitted_columns(design, measured, kept, noise)
-    noise = _residual_noise(log_seconds(design, parameters)[0] - measured, int(kept.sum()), repetition_noise)
+    noise = residual_noise(log_seconds(design, parameters)[0] - measured, int(kept.sum()), repetition_noise)
     parameters, loss = fitted_columns(design, measured, kept, noise)
     rivals = _rivals(design, measured, usable, kept, noise, loss, allowance) + _twin_rivals(design, parameters, twins)
     return Explanation(parameters, noise, rivals, twins), loss
@@ -108,11 +108,15 @@ def _has_one_size(design: Design) -> bool:
         return bool((np.ptp(np.log(design.coefficients[:, design.is_shared]), axis=0) < _MIN_CONTRAST).any())
 
 
-def _twins(design: Design) -> dict[int, int]:
+def twins_of(design: Design) -> dict[int, int]:
     """Columns that are proportional to an earlier one, and that one.
 
-    The shared columns come first: where all files have the same size, files per second and bytes per second of the file
-    system are one figure, and to give it to the bytes is the cautious reading. The fixed time is never given away.
+    Source: columns of a linear model that are collinear have no values of their own. The shared columns come first:
+    where all files have the same size, files per second and bytes per second of the file system are one figure, and to
+    give it to the bytes is the cautious reading. The fixed time is never given away.
+
+    >>> twins_of(Design(np.array([[1.0, 2.0, 1.0], [2.0, 4.0, 3.0]]), np.array([True, True, True])))
+    {1: 0}
     """
     found: dict[int, int] = {}
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -134,10 +138,11 @@ def _rivals(
     """The fits in which one shared term stands in for another and costs nothing."""
     left_out = usable & design.is_shared & ~kept
     exchanged = [
-        (kept & ~_only(design, old)) | _only(design, new)
+        (kept & ~_only(design, old)) | (np.arange(design.num_terms) == new)
         for old in np.flatnonzero(kept & design.is_shared)
         for new in np.flatnonzero(left_out)
     ]
+    exchanged = [mask for mask in exchanged if _moves_bytes(design, mask) and not _lacks_an_owner(design, mask)]
     if not exchanged:
         return ()
     parameters, found = best_fits(design, measured, exchanged, noise)
@@ -161,12 +166,19 @@ def _noise(design: Design, measured: Array, usable: Mask, repetition_noise: floa
     for _ in range(2):
         parameters, _ = fitted_columns(design, measured, usable, noise)
         residuals = log_seconds(design, parameters)[0] - measured
-        noise = _residual_noise(residuals, int(usable.sum()), repetition_noise)
+        noise = residual_noise(residuals, int(usable.sum()), repetition_noise)
     return noise
 
 
-def _residual_noise(residuals: Array, num_parameters: int, repetition_noise: float) -> float:
-    """Standard deviation of the residuals, outliers drawn in, corrected for what the parameters took out of them."""
+def residual_noise(residuals: Array, num_parameters: int, repetition_noise: float) -> float:
+    """Standard deviation of the residuals, outliers drawn in, corrected for what the parameters took out of them.
+
+    Args: `residuals` of log seconds; `repetition_noise`, which it is not below.
+    Source: Winsorized variance, Huber 1964, Annals of Mathematical Statistics 35(1), iterated.
+
+    >>> round(residual_noise(np.array([0.03, -0.03, 0.03, -0.03]), 0, 0.0), 6)
+    0.03
+    """
     free = len(residuals) - num_parameters
     if free < 1:
         return max(repetition_noise, _FIRST_NOISE)
@@ -181,7 +193,7 @@ def _allowance(degrees_of_freedom: int) -> float:
     """What leaving out one term may cost, in units of the noise squared: the F(1, df) quantile."""
     from scipy.special import stdtrit  # noqa: PLC0415 - only fitting needs it
 
-    return float(stdtrit(max(degrees_of_freedom, _MIN_FREEDOM), 1 - _SIGNIFICANCE / 2) ** 2)
+    return float(stdtrit(max(degrees_of_freedom, MIN_FREEDOM), 1 - SIGNIFICANCE / 2) ** 2)
 
 
 def _is_constant(design: Design) -> Mask:
@@ -189,4 +201,15 @@ def _is_constant(design: Design) -> Mask:
 
 
 def _only(design: Design, column: int | np.intp) -> Mask:
-    return np.asarray(np.arange(design.num_terms) == column)
+    """A column, and those that are added to it."""
+    owners = np.array(design.added_to or range(design.num_terms))
+    return np.asarray((np.arange(design.num_terms) == column) | (owners == column))
+
+
+def _moves_bytes(design: Design, mask: Mask) -> bool:
+    return bool((mask & design.is_shared).any())
+
+
+def _lacks_an_owner(design: Design, mask: Mask) -> bool:
+    """Whether contention would stand without the limit that it is added to."""
+    return any(not mask[design.added_to[column]] for column in np.flatnonzero(mask)) if design.added_to else False

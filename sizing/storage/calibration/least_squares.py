@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sizing.storage.calibration.roofline import SHARP, SMOOTH, Array, Design, Mask, log_seconds
+from sizing.storage.calibration.roofline import SMOOTH, Array, Design, Mask, log_seconds
 
 _TUNING = 2.385
 """As the module says: 95 % efficiency where the noise is normal."""
@@ -57,7 +57,7 @@ def fitted(design: Design, measured: Array, *, noise: float) -> Array:
     best: tuple[float, Array] | None = None
     for start in starts(design, measured):
         point = start
-        for squarings in (SMOOTH, SHARP):
+        for squarings in _squarings(design):
 
             def residuals(parameters: Array, squarings: int = squarings) -> Array:
                 return log_seconds(design, parameters, squarings=squarings)[0] - measured
@@ -88,7 +88,7 @@ def many_fitted(
     noise: float,
     start: Array,
     weights: Array | None = None,
-    squarings: tuple[int, ...] = (SHARP,),
+    squarings: tuple[int, ...] | None = None,
 ) -> tuple[Array, Array]:
     """Parameters and losses (in units of s^2) of many fits at once, by damped Gauss-Newton steps.
 
@@ -105,7 +105,7 @@ def many_fitted(
     parameters = np.where(np.isneginf(start), start, np.clip(start, lower, upper))
     weights = np.ones(design.coefficients.shape[0]) if weights is None else weights
     loss = np.zeros(len(parameters))
-    for sharpness in squarings:
+    for sharpness in (design.squarings,) if squarings is None else squarings:
         parameters, loss = _descended(design, measured, weights, noise, parameters, (lower, upper), sharpness)
     return parameters, loss
 
@@ -121,11 +121,11 @@ def fitted_columns(design: Design, measured: Array, kept: Mask, noise: float) ->
     >>> np.exp(-parameters).round(6).tolist(), round(loss, 6)
     ([2.0, inf], 0.0)
     """
-    part = Design(design.coefficients[:, kept], design.is_shared[kept])
+    part = design.columns(kept)
     parameters = np.full(design.num_terms, -np.inf)
-    parameters[kept] = fitted(part, measured, noise=noise)
-    polished, loss = many_fitted(design, measured, noise=noise, start=parameters[None])
-    return polished[0], float(loss[0])
+    polished, loss = many_fitted(part, measured, noise=noise, start=fitted(part, measured, noise=noise)[None])
+    parameters[kept] = polished[0]
+    return parameters, float(loss[0])
 
 
 def best_fits(design: Design, measured: Array, masks: list[Mask], noise: float) -> tuple[Array, Array]:
@@ -141,7 +141,7 @@ def best_fits(design: Design, measured: Array, masks: list[Mask], noise: float) 
     (np.float64(2.0), np.float64(0.5))
     """
     points = np.array([np.where(mask, start, -np.inf) for start in starts(design, measured) for mask in masks])
-    parameters, found = many_fitted(design, measured, noise=noise, start=points, squarings=(SMOOTH, SHARP))
+    parameters, found = many_fitted(design, measured, noise=noise, start=points, squarings=_squarings(design))
     shape = (-1, len(masks))
     best = found.reshape(shape).argmin(axis=0)
     rows = best * len(masks) + np.arange(len(masks))
@@ -187,6 +187,11 @@ def losses(residuals: Array, weights: Array, *, noise: float) -> Array:
     0.9212
     """
     return np.asarray((weights * _TUNING**2 * np.log1p((residuals / (_TUNING * noise)) ** 2)).sum(axis=-1))
+
+
+def _squarings(design: Design) -> tuple[int, ...]:
+    """A smooth maximum first, then that of the design."""
+    return (min(SMOOTH, design.squarings), design.squarings)
 
 
 def _descended(

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from sizing.storage.calibration.calibration import INTERVAL_TAIL, NORMAL_QUANTILE, Calibration, DirectionFit
+from sizing.storage.calibration.calibration import INTERVAL_TAIL, NORMAL_QUANTILE, Calibration, DirectionFit, WrongHere
 from sizing.storage.calibration.roofline import Array
+from sizing.storage.calibration.uncertainty import student_quantile
 from sizing.storage.rates import Direction, Rates, rates_of
 from sizing.storage.terms import Demand, shared_terms, total_seconds
 from sizing.storage.transfer import Numbers
 
 MIN_ERROR_FRACTION = 0.02
 """Error per doubling beyond what was measured, where the held-out error is smaller still."""
+
+MAX_USEFUL_RATIO = 4.0
+"""Of an interval's ends: twice as fast or half as fast as its middle. A choice: what storage is bought by comes in
+steps of two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,11 @@ class Prediction:
     high_seconds: Numbers
     extrapolated: tuple[str, ...]
 
+    @property
+    def is_useful(self) -> bool:
+        """Whether the interval, of numbers alone, is narrow enough to decide by."""
+        return float(self.high_seconds) <= MAX_USEFUL_RATIO * float(self.low_seconds)
+
     def ends_seconds(self, *, also: float = 0.0) -> tuple[float, float]:
         """The ends of the interval, of numbers alone, and `also` seconds that the calibration says nothing of."""
         return float(self.low_seconds) + also, float(self.high_seconds) + also
@@ -41,7 +52,8 @@ def predicted(calibration: Calibration, demands: Sequence[Demand], *, direction:
     The interval has the bootstrap draws of the limits, the noise of measurements, and one held-out error for each
     doubling beyond the measured range of each figure, added as independent errors of log time. Its lower end also
     holds for every rival explanation, its upper end for limits that were never reached and may begin right beyond what
-    was seen. Demands may hold arrays that broadcast together.
+    was seen, and for contention that the data do not exclude. Where the model is wrong its side of the interval is
+    wider by the miss. Demands may hold arrays that broadcast together.
     """
     fit = calibration.fit(direction)
     if fit is None:
@@ -49,16 +61,78 @@ def predicted(calibration: Calibration, demands: Sequence[Demand], *, direction:
     known = calibration.profile.figures()
     seconds = total_seconds(rates_of(known, direction), demands)
     centre, low, high = _drawn_log_seconds(rates_of({**known, **_draws(fit, demands)}, direction), demands)
-    readings = (total_seconds(rates_of(reading, direction), demands) for reading in _readings(fit))
+    readings = [total_seconds(rates_of(reading, direction), demands) for reading in _readings(fit)]
     shortest = functools.reduce(np.minimum, readings, seconds)
+    longest = functools.reduce(np.maximum, readings, seconds)
+    contended = _contended_log_seconds(fit, demands, direction, seconds)
     unseen = _unseen_seconds(rates_of(_unseen(fit, known), direction), demands)
-    spread = NORMAL_QUANTILE**2 * (fit.noise_fraction**2 + _extrapolation_variance(fit, demands))
+    spread = _noise_variance(fit) + NORMAL_QUANTILE**2 * _extrapolation_variance(fit, demands)
+    slower, faster = _misses(fit, demands)
     return Prediction(
         seconds=seconds,
-        low_seconds=shortest * np.exp(-np.sqrt((centre - low) ** 2 + spread)),
-        high_seconds=np.maximum(unseen, seconds) * np.exp(np.sqrt((high - centre) ** 2 + spread)),
+        low_seconds=shortest * np.exp(-np.sqrt((centre - low) ** 2 + spread) - faster),
+        high_seconds=np.maximum(unseen, longest)
+        * np.exp(np.sqrt(np.maximum(high - centre, contended) ** 2 + spread) + slower),
         extrapolated=_extrapolated(fit, demands),
     )
+
+
+def _noise_variance(fit: DirectionFit) -> float:
+    """Of log seconds at the ends of an interval: Student's t of the noise, which few data have estimated.
+
+    A run on another day is not taken to be closer than MIN_ERROR_FRACTION, however calm the storage was in one scan.
+    """
+    return (student_quantile(fit.degrees_of_freedom) * max(fit.noise_fraction, MIN_ERROR_FRACTION)) ** 2
+
+
+def _contended_log_seconds(
+    fit: DirectionFit, demands: Sequence[Demand], direction: Direction, seconds: Numbers
+) -> Numbers:
+    """By how much longer, in the logarithm, the max contention takes that the data allow."""
+    found = (
+        np.log(total_seconds(rates_of({**fit.chosen, **reading}, direction), demands) / seconds)
+        for reading in fit.not_excluded
+    )
+    longest: Numbers = functools.reduce(np.maximum, found, np.zeros(()))
+    return longest
+
+
+def _misses(fit: DirectionFit, demands: Sequence[Demand]) -> tuple[Numbers, Numbers]:
+    """What the interval is wider where the model is wrong, in log seconds: towards slower, towards faster.
+
+    At and beyond such a configuration its miss, which fades to nothing where all of nodes, ranks and bytes together
+    are a doubling less, and which grows by itself with each doubling beyond what was measured: a miss that has come
+    up within the last doubling goes on so.
+    """
+    slower, faster = np.float64(0.0), np.float64(0.0)
+    for found, demand in itertools.product(fit.wrong_here, demands):
+        miss = np.log1p(found.miss_fraction)
+        reach = abs(miss) * _nearness(found, demand) * (1.0 + _beyond(fit, demand))
+        slower, faster = (np.maximum(slower, reach), faster) if miss > 0 else (slower, np.maximum(faster, reach))
+    return slower, faster
+
+
+def _nearness(found: WrongHere, demand: Demand) -> Numbers:
+    """1 at and beyond a configuration, 0 a doubling before it."""
+    pairs = (
+        (found.num_nodes, demand.num_nodes),
+        (found.num_streams, demand.num_streams),
+        (found.total_bytes, demand.total_bytes),
+    )
+    before = sum((np.maximum(0.0, np.log2(np.divide(there, here))) for there, here in pairs), start=np.float64(0.0))
+    return np.maximum(0.0, 1.0 - before)
+
+
+def _beyond(fit: DirectionFit, demand: Demand) -> Numbers:
+    """Doublings of the one of nodes, ranks and bytes that is farthest beyond what was measured."""
+    largest = (
+        (max(point.num_nodes for point in fit.points), demand.num_nodes),
+        (max(point.num_streams for point in fit.points), demand.num_streams),
+        (max(point.total_bytes for point in fit.points), demand.total_bytes),
+    )
+    doublings = (np.log2(np.divide(here, there)) for there, here in largest)
+    farthest: Numbers = functools.reduce(np.maximum, doublings, np.zeros(()))
+    return farthest
 
 
 def _drawn_log_seconds(rates: Rates, demands: Sequence[Demand]) -> tuple[Array, Array, Array]:
@@ -77,8 +151,9 @@ def _draws(fit: DirectionFit, demands: Sequence[Demand]) -> dict[str, Numbers]:
 
 def _readings(fit: DirectionFit) -> Iterator[Mapping[str, Numbers]]:
     """Every set of limits that explains the data: the one that was kept, and its rivals."""
-    yield {limit.field: limit.value for limit in fit.limits if limit.field in fit.draws and limit.value is not None}
-    yield from fit.rivals
+    kept = {limit.field: limit.value for limit in fit.limits if limit.field in fit.draws and limit.value is not None}
+    yield fit.chosen | kept
+    yield from (fit.chosen | rival for rival in fit.rivals)
 
 
 def _unseen(fit: DirectionFit, known: Mapping[str, Numbers]) -> dict[str, float]:

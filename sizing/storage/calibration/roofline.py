@@ -1,14 +1,16 @@
 """The transfer model as fitted: log seconds and their slopes, for many parameter vectors at once.
 
-    T_i = sum over serial terms of c_ij x_j + max over shared terms of c_ij x_j,        x_j = exp(u_j)
+    T_i = sum over serial terms of c_ij x_j + max over shared resources of sum of c_ij x_j,        x_j = exp(u_j)
 
-over configurations i. The coefficients c are the terms of `storage.terms` at a rate of 1 or a time of 1 s, so x is
-the inverse of a rate, or a time. In log T every slope is the term's share of the time, between 0 and 1.
+over configurations i. A resource has one term, or several that add up: what moving the bytes takes and what contention
+adds to it. A soft knee is a p-norm in place of the maximum. The coefficients c are the terms of `storage.terms` at a
+rate of 1 or a time of 1 s, so x is the inverse of a rate, or a time. In log T every slope is the term's share of the
+time, between 0 and 1.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +27,16 @@ SMOOTH = 3
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Coefficients of the terms: a row per configuration, a column per term; which columns are shared resources."""
+    """Coefficients of the terms: a row per configuration, a column per term; which columns are of shared resources.
+
+    `added_to` has, for each column, the column whose resource it is part of; without it each is a resource of its own.
+    `squarings` k is the sharpness of the knee where one resource takes over from another: p = 2^k.
+    """
 
     coefficients: Array
     is_shared: Mask
+    added_to: tuple[int, ...] = ()
+    squarings: int = SHARP
 
     @property
     def num_terms(self) -> int:
@@ -37,16 +45,32 @@ class Design:
 
     def rows(self, chosen: Mask) -> Design:
         """The design of some of the configurations."""
-        return Design(self.coefficients[chosen], self.is_shared)
+        return replace(self, coefficients=self.coefficients[chosen])
+
+    def columns(self, chosen: Mask) -> Design:
+        """The design of some of the terms, each with the term that it is added to."""
+        places = np.cumsum(chosen) - 1
+        added_to = tuple(int(places[self.added_to[j]]) for j in np.flatnonzero(chosen)) if self.added_to else ()
+        return replace(
+            self, coefficients=self.coefficients[:, chosen], is_shared=self.is_shared[chosen], added_to=added_to
+        )
+
+    def resources(self) -> Array | None:
+        """1 where a shared column (rows) is part of a resource (columns); None where each is one of its own."""
+        if all(place == j for j, place in enumerate(self.added_to)):
+            return None
+        owners = np.array(self.added_to)[self.is_shared]
+        return np.asarray(owners[:, None] == np.unique(owners), dtype=np.float64)
 
 
-def log_seconds(design: Design, parameters: Array, *, squarings: int = SHARP) -> tuple[Array, Array]:
+def log_seconds(design: Design, parameters: Array, *, squarings: int | None = None) -> tuple[Array, Array]:
     """Log T by configuration i, and its slopes by configuration and term.
 
-    T_i = sum over serial j of c_ij x_j + (sum over shared j of (c_ij x_j)^p)^(1/p), x_j = e^(u_j), p = 2^k. The slope
-    d log T_i / d u_j is the share of T_i that the term takes.
+    T_i = sum over serial j of c_ij x_j + (sum over shared resources r of (sum over j in r of c_ij x_j)^p)^(1/p),
+    x_j = e^(u_j), p = 2^k. The slope d log T_i / d u_j is the share of T_i that the term takes.
     Args: `parameters` u, in the last axis one per term, -inf where the term is left out; other axes are kept.
-    `squarings` k. Returns two arrays, of shapes (..., configurations) and (..., configurations, terms).
+    `squarings` k, where not that of the design. Returns two arrays, of shapes (..., configurations) and
+    (..., configurations, terms).
     Source: `transfer.transfer_seconds`, with a p-norm for the maximum, which of n terms is at most n^(1/p) times too
     long, and has slopes everywhere.
 
@@ -55,8 +79,10 @@ def log_seconds(design: Design, parameters: Array, *, squarings: int = SHARP) ->
     >>> round(float(np.exp(logs[0])) - 3.0, 4) == round(2 ** (1 / 64), 4), slopes[0].round(2).tolist()
     (True, [0.13, 0.13, 0.75])
     """
+    squarings = design.squarings if squarings is None else squarings
     terms = design.coefficients * np.exp(parameters)[..., None, :]
-    shared = terms[..., design.is_shared]
+    columns, resources = terms[..., design.is_shared], design.resources()
+    shared = columns if resources is None else columns @ resources
     largest = shared.max(axis=-1, keepdims=True)
     powers = shared / largest
     for _ in range(squarings):
@@ -65,12 +91,17 @@ def log_seconds(design: Design, parameters: Array, *, squarings: int = SHARP) ->
     slowest = largest * total ** (0.5**squarings)
     seconds = terms[..., ~design.is_shared].sum(axis=-1, keepdims=True) + slowest
     slopes = terms / seconds
-    slopes[..., design.is_shared] = slowest / seconds * powers / total
+    shares = slowest / seconds * powers / total
+    if resources is not None:
+        shares = columns * ((shares / np.where(shared > 0, shared, 1.0)) @ resources.T)
+    slopes[..., design.is_shared] = shares
     return np.log(seconds[..., 0]), slopes
 
 
 def largest_shared(design: Design, parameters: Array) -> tuple[Array, npt.NDArray[np.intp]]:
-    """Seconds of the slowest shared resource by configuration, max over j of c_ij e^(u_j), and its column.
+    """Seconds of the slowest shared resource by configuration, and its column: max over j of c_ij e^(u_j).
+
+    Of a resource of several terms the column that the others are added to stands for all.
 
     Args: `parameters` u, one per term.
     Source: `transfer.transfer_seconds`.
@@ -80,6 +111,11 @@ def largest_shared(design: Design, parameters: Array) -> tuple[Array, npt.NDArra
     >>> seconds.tolist(), column.tolist()
     ([2.0], [1])
     """
-    terms = np.where(design.is_shared, design.coefficients * np.exp(parameters), -1.0)
+    terms = np.where(design.is_shared, design.coefficients * np.exp(parameters), 0.0)
+    for j, owner in enumerate(design.added_to):
+        if owner != j and design.is_shared[j]:
+            terms[:, owner] += terms[:, j]
+            terms[:, j] = 0.0
+    terms = np.where(design.is_shared, terms, -1.0)
     column = terms.argmax(axis=-1)
     return np.take_along_axis(terms, column[:, None], axis=-1)[:, 0], column

@@ -63,7 +63,14 @@ class Series:
             num_nodes=_array([m.num_nodes for m in found]),
             num_files=_array([row.num_files for row in self.rows]),
             num_planned_ranks=_array(plans),
+            num_stripes=self._num_stripes,
         )
+
+    @property
+    def _num_stripes(self) -> Array | None:
+        """Of each row; None where all have as many, so that nothing tells their limit from that of a writer."""
+        counts = [row.num_stripes for row in self.rows]
+        return _array(counts) if min(counts) > 0 and len(set(counts)) > 1 else None
 
     @property
     def log_seconds(self) -> Array:
@@ -90,6 +97,21 @@ def series_of(results: Sequence[BenchmarkResult], direction: Direction, *, engin
     Args: `engine`, where another than that with the max of configurations is wanted.
     Raises InvalidInput where rows of one configuration contradict each other.
     """
+    found = unchecked_series_of(results, direction, engine=engine)
+    for slow, fast in contradictions(found.rows):
+        raise InvalidInput.of(
+            "measurements",
+            f"contradict each other: {contradiction_text(slow, fast)}",
+            value=None,
+            remedy="remove the run that was measured on another state of the storage, or measure again",
+        )
+    return found
+
+
+def unchecked_series_of(
+    results: Sequence[BenchmarkResult], direction: Direction, *, engine: str | None = None
+) -> Series:
+    """The same, with rows that contradict each other."""
     rows = _rows_of(results, direction)
     left_out = Counter(reason for row in rows for reason in reasons_against(row, engine))
     by_setting = _by_setting([row for row in rows if not any(reasons_against(row, engine))])
@@ -100,7 +122,6 @@ def series_of(results: Sequence[BenchmarkResult], direction: Direction, *, engin
     chosen = list(_with_fastest_threads(alike))
     if len(chosen) < len(alike):
         left_out["used another number of threads and were slower"] += len(alike) - len(chosen)
-    _refuse_contradictions(chosen, direction)
     reasons = (f"{count} {OPERATIONS[direction]} measurement(s) {reason}" for reason, count in left_out.items())
     return Series(direction, tuple(chosen), tuple(reasons))
 
@@ -114,9 +135,10 @@ def _rows_of(results: Sequence[BenchmarkResult], direction: Direction) -> list[R
     ]
 
 
-def _worth(rows: Sequence[Row]) -> tuple[int, int]:
-    """By which the rows of one setting are preferred: configurations first."""
-    return len({row.configuration for row in rows}), len(rows)
+def _worth(rows: Sequence[Row]) -> tuple[bool, int, int]:
+    """By which the rows of one setting are preferred: those of the plain workload, then by configurations."""
+    is_plain = rows[0].measurement.shape is None
+    return is_plain, len({row.configuration for row in rows}), len(rows)
 
 
 def dates_of(results: Sequence[BenchmarkResult]) -> list[date]:
@@ -129,10 +151,15 @@ def _by_setting(rows: Sequence[Row]) -> dict[Setting, list[Row]]:
     by_setting: dict[Setting, list[Row]] = {}
     for row in rows:
         by_setting.setdefault(row.setting, []).append(row)
-    for engine, block_bytes, io in [setting for setting in by_setting if setting[2] == "either"]:
-        alike = [by_setting[other] for other in by_setting if other[:2] == (engine, block_bytes) and other[2] != io]
+    for setting in [setting for setting in by_setting if setting[2] == "either"]:
+        engine, block_bytes, io, shape = setting
+        alike = [
+            rows
+            for other, rows in by_setting.items()
+            if (other[0], other[1], other[3]) == (engine, block_bytes, shape) and other[2] != io
+        ]
         if alike:
-            max(alike, key=len).extend(by_setting.pop((engine, block_bytes, io)))
+            max(alike, key=len).extend(by_setting.pop(setting))
     return by_setting
 
 
@@ -151,20 +178,26 @@ def _with_fastest_threads(rows: Sequence[Row]) -> Iterator[Row]:
     return (row for row in rows if row.measurement.threads_per_rank == best[row.configuration])
 
 
-def _refuse_contradictions(rows: Sequence[Row], direction: Direction) -> None:
+def contradictions(rows: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
+    """The slow and the fast row of each pair that cannot be the same storage in the same state."""
     by_configuration: dict[Configuration, list[Row]] = {}
     for row in rows:
         by_configuration.setdefault(row.configuration, []).append(row)
-    for configuration, same in by_configuration.items():
-        slow, fast = max(same, key=lambda row: row.seconds), min(same, key=lambda row: row.seconds)
-        if slow.seconds > CONTRADICTION_RATIO * fast.seconds:
-            raise InvalidInput.of(
-                "measurements",
-                f"contradict each other: the {OPERATIONS[direction]} of {configuration_text(configuration)} took "
-                f"{fast.seconds:.3g} s in run {fast.run_id} and {slow.seconds:.3g} s in run {slow.run_id}",
-                value=None,
-                remedy="remove the run that was measured on another state of the storage, or measure again",
-            )
+    for same in by_configuration.values():
+        by_time = [(row.seconds, row) for row in sorted(same, key=lambda row: row.seconds)]
+        for slow_seconds, slow in reversed(by_time):
+            for fast_seconds, fast in by_time:
+                if slow_seconds <= CONTRADICTION_RATIO * fast_seconds:
+                    break
+                yield slow, fast
+
+
+def contradiction_text(slow: Row, fast: Row) -> str:
+    """What two rows say of one configuration, in words."""
+    return (
+        f"the {slow.measurement.operation} of {configuration_text(slow.configuration)} took "
+        f"{fast.seconds:.3g} s in run {fast.run_id} and {slow.seconds:.3g} s in run {slow.run_id}"
+    )
 
 
 def _array(values: Sequence[float]) -> Array:

@@ -48,10 +48,25 @@ def suggestions(calibration: Calibration) -> tuple[Suggestion, ...]:
         fit = calibration.fit(direction)
         if fit is not None:
             rows = itertools.chain(
-                _to_vary(fit, direction), _to_reach(fit, direction), _to_narrow(calibration, fit, direction)
+                _where_wrong(fit, direction),
+                _to_vary(fit, direction),
+                _to_reach(fit, direction),
+                _to_narrow(calibration, fit, direction),
             )
             found += itertools.islice(rows, _MAX_SUGGESTIONS)
     return tuple(found)
+
+
+def _where_wrong(fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:
+    """The configuration with the worst miss that is no outlier."""
+    for found in fit.wrong_here[:1]:
+        slower = "longer" if found.miss_fraction > 0 else "less"
+        reason = (
+            f"the model of {OPERATIONS[direction]}s is wrong here: it took {percent_text(abs(found.miss_fraction))} "
+            f"{slower} than predicted"
+        )
+        ranks = found.num_streams // found.num_nodes
+        yield Suggestion(direction, found.num_nodes, ranks, found.total_bytes // found.num_streams, reason)
 
 
 def _to_reach(fit: DirectionFit, direction: Direction) -> Iterator[Suggestion]:

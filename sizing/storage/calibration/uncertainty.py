@@ -38,8 +38,11 @@ def drawn(design: Design, measured: Array, explanation: Explanation, *, num_draw
     else:
         errors = generator.normal(0.0, explanation.noise, shape)
     errors *= student_over_normal(len(measured) - int(explanation.kept.sum()))
-    start = np.tile(explanation.parameters, (num_draws, 1))
-    return many_fitted(design, predicted + errors, noise=explanation.noise, start=start)[0]
+    kept = explanation.kept
+    draws = np.tile(explanation.parameters, (num_draws, 1))
+    part = design.columns(kept)
+    draws[:, kept] = many_fitted(part, predicted + errors, noise=explanation.noise, start=draws[:, kept])[0]
+    return draws
 
 
 def held_out_log_seconds(design: Design, measured: Array, explanation: Explanation, groups: Sequence[object]) -> Array:
@@ -54,9 +57,10 @@ def held_out_log_seconds(design: Design, measured: Array, explanation: Explanati
     """
     names = list(dict.fromkeys(groups))
     weights = np.array([[float(group != name) for group in groups] for name in names])
-    start = np.tile(explanation.parameters, (len(names), 1))
-    fits = many_fitted(design, measured, noise=explanation.noise, start=start, weights=weights)[0]
-    predicted = log_seconds(design, fits)[0]
+    part, kept = design.columns(explanation.kept), explanation.kept
+    start = np.tile(explanation.parameters[kept], (len(names), 1))
+    fits = many_fitted(part, measured, noise=explanation.noise, start=start, weights=weights)[0]
+    predicted = log_seconds(part, fits)[0]
     return np.array([predicted[names.index(group), i] for i, group in enumerate(groups)])
 
 
@@ -69,9 +73,20 @@ def student_over_normal(degrees_of_freedom: int) -> float:
     >>> round(student_over_normal(10), 3) == round(1.8125 / 1.6449, 3)  # as tables have them
     True
     """
+    return student_quantile(degrees_of_freedom) / NORMAL_QUANTILE
+
+
+def student_quantile(degrees_of_freedom: int) -> float:
+    """Student's t that a twentieth lies above.
+
+    Args: `degrees_of_freedom`, 1 at least. Source: Student 1908, Biometrika 6(1).
+
+    >>> round(student_quantile(10), 3)
+    1.812
+    """
     from scipy.special import stdtrit  # noqa: PLC0415 - only fitting needs it
 
-    return float(stdtrit(max(degrees_of_freedom, 1), 1 - INTERVAL_TAIL)) / NORMAL_QUANTILE
+    return float(stdtrit(max(degrees_of_freedom, 1), 1 - INTERVAL_TAIL))
 
 
 def interval(draws: Array) -> tuple[float, float]:

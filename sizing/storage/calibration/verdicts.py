@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sizing.storage.calibration.calibration import LimitEstimate
-from sizing.storage.calibration.candidates import Candidate
+from sizing.storage.calibration.candidates import Candidate, figures_of
 from sizing.storage.calibration.explanation import Explanation
 from sizing.storage.calibration.roofline import Array, Design, largest_shared, log_seconds
 from sizing.storage.calibration.uncertainty import interval
@@ -37,7 +37,12 @@ def limit_estimates(
     for column, name in enumerate(names):
         if not design.coefficients[:, column].any():
             continue
-        if name.is_shared:
+        if name.is_fraction:
+            if fit.is_kept(column):
+                yield _contention(fit, column)
+        elif name.resource == "write-back-cache" and not fit.is_kept(column):
+            continue
+        elif name.is_shared:
             yield _rate(fit, column, num_binding=_num_binding(binding, column, groups))
         else:
             yield _time(fit, column)
@@ -57,10 +62,10 @@ class _Fit:
         return bool(self.explanation.kept[column])
 
     def value(self, column: int) -> float:
-        return float(self.names[column].value(self.explanation.parameters[column]))
+        return float(figures_of(self.names, self.explanation.parameters)[self.names[column].field])
 
     def interval(self, column: int) -> tuple[float, float]:
-        return interval(self.names[column].value(self.draws[:, column]))
+        return interval(figures_of(self.names, self.draws)[self.names[column].field])
 
     def rivals_without(self, column: int) -> list[Array]:
         """Explanations in which another limit stands for the column, or the column for another."""
@@ -121,6 +126,27 @@ def _time(fit: _Fit, column: int) -> LimitEstimate:
         reason="adds to the time of every configuration"
         if is_seen
         else _doubt_about_time(fit, column, is_narrow=is_narrow),
+    )
+
+
+def _contention(fit: _Fit, column: int) -> LimitEstimate:
+    """What further writers or nodes add to the time of the file system."""
+    name = fit.names[column]
+    low, high = fit.interval(column)
+    is_seen = fit.is_checked and high < MAX_RATIO_OF_A_TIME * low
+    unit = "writer" if name.field.startswith("writer") else "node"
+    rivals = fit.rivals_without(column)
+    other = (
+        f". These runs cannot separate it from {' and '.join(_exchanged_for(fit, column, rivals))}" if rivals else ""
+    )
+    return LimitEstimate(
+        field=name.field,
+        resource=name.resource,
+        verdict="measured" if is_seen and not rivals else "unknown",
+        value=fit.value(column),
+        interval=(low, high) if is_seen else None,
+        num_binding=0,
+        reason=f"each further {unit} adds to the file system's time of a byte{other}",
     )
 
 

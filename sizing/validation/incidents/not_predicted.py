@@ -12,7 +12,7 @@ _STORAGE = "the rate of its storage is not published"
 _ALL = "bytes, ranks and storage are not published"
 _ASSUMED = "it is the lower end of the planning time that is assumed"
 _DATA = "the model does not reckon what the data loader does"
-_EXPORT = "the model lacks an export beside the checkpoint"
+_EXPORT = "the rate of its storage is not published, and how shards were read made it 25 to 42 times as fast"
 _SECOND_HAND = Source("tool", "Incidents that are known at second hand alone")
 
 _REPORTED = (

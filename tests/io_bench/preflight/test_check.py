@@ -114,12 +114,12 @@ def test_a_read_only_target_is_refused(bench: Bench, small_disk: Disk) -> None:
     [
         ("RLIMIT_FSIZE, (2_000_000, -1)", "largest file", 2),
         ("RLIMIT_NOFILE, (64, 64)", "open files", 1),
-        ("RLIMIT_NOFILE, (256, 3_500)", "open files", 1),
-        ("RLIMIT_NOFILE, (256, 3_600)", "open files", 0),
+        ("RLIMIT_NOFILE, (256, 4_500)", "open files", 1),
+        ("RLIMIT_NOFILE, (256, 4_600)", "open files", 0),
     ],
 )
 def test_limits_of_the_process_are_found(limit: str, subject: str, code: int, bench: Bench, target: Path) -> None:
-    """1,000 ranks with three connections each to the one through which they meet."""
+    """1,000 ranks with four connections each to the one through which they meet."""
     prelude = f"import resource as r; r.setrlimit(r.{limit})"
     flags = ("--bytes-per-rank", "4MiB", "--ranks", "1000")
     done = bench.run("check", "--target", str(target), *flags, prelude=prelude)

@@ -3,32 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
 from sizing.charts.calibration import calibration_chart
+from sizing.charts.capacity import capacity_chart
 from sizing.charts.chart import Chart
 from sizing.charts.clusters import cluster_chart
 from sizing.charts.comparisons import comparison_chart
+from sizing.charts.decisions import decision_chart, decision_charts
 from sizing.charts.layouts import layouts_chart
+from sizing.charts.rates_over_time import rates_chart
 from sizing.charts.scan import scan_chart
 from sizing.charts.sensitivities import guesses_chart, sensitivity_chart
 from sizing.charts.sizing_report import limits_chart, lost_time_chart, parts_chart, report_charts
+from sizing.charts.stages import stages_chart
 from sizing.charts.sweeps import sweep_chart
 from sizing.explore.clusters.cluster_answer import answer_cluster
 from sizing.explore.clusters.cluster_report import ClusterReport
 from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER
 from sizing.explore.comparisons.comparison import compare
 from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
+from sizing.explore.decisions.decision import decide
+from sizing.explore.decisions.decision_request import REFERENCE_DECISION
 from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH
 from sizing.explore.layouts.ranking import find_layouts
 from sizing.explore.sensitivities.sensitivity import sensitivity
 from sizing.explore.sensitivities.sensitivity_request import REFERENCE_SENSITIVITY
+from sizing.explore.stages.stages import stages
+from sizing.explore.stages.stages_request import REFERENCE_STAGES
 from sizing.explore.sweeps.sweep import sweep
 from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
-from sizing.report import answer
+from sizing.report import SizingReport, answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.storage.calibration import Calibration, calibrate
+from sizing.storage.rate_changes import RatedRun, RatedSeries, judged_rates
 from tests.sizing.charts.test_scan import SCAN
 from tests.sizing.storage.calibration.simulation import result
 
@@ -36,6 +46,7 @@ REFERENCE = scenario_from(REFERENCE_SCENARIO)
 OPEN = {name: REFERENCE_SCENARIO[name] for name in ("model", "parallelism", "storage")}
 """Of which most is assumed."""
 INGREDIENTS = "sizing.charts.chart"
+UNCERTAIN = {"odds": {"ranges": {"per_lost_gpu_hour": {"low": 2, "high": 4}}, "num_draws": 1000}}
 
 
 @cache
@@ -50,11 +61,33 @@ def cluster() -> ClusterReport:
     return answer_cluster(REFERENCE_CLUSTER)
 
 
+def kept_weights() -> SizingReport:
+    """A run of 90 days that keeps the weights of each sixth checkpoint."""
+    return answer(REFERENCE_SCENARIO | {"retention": {"keep_weights_every": 6, "run_seconds": "90d"}})
+
+
+def slower() -> RatedSeries:
+    """Twelve nights, and two that are slower."""
+    rates = [10e9 + 1e8 * (night % 3) for night in range(12)] + [7e9, 7.1e9]
+    nights = (datetime(2026, 11, 1, tzinfo=UTC) + timedelta(days=night) for night in range(len(rates)))
+    found = zip(nights, rates, judged_rates(rates), strict=True)
+    runs = [RatedRun(f"run-{number}", *each) for number, each in enumerate(found)]
+    return RatedSeries("write by direct, odirect, nodes 4, ranks 32, bytes per rank 4000000000, files 32", runs)
+
+
 EXAMPLES: dict[Callable[..., Any], Callable[[], Chart | list[Chart]]] = {
     calibration_chart: lambda: calibration_chart(calibration()),
+    capacity_chart: lambda: [
+        capacity_chart(dict.fromkeys(names, kept_weights().capacity_over_time), {"small": 60e12})
+        for names in (["1T"], ["1T", "again"])
+    ],
     cluster_chart: lambda: cluster_chart(cluster()),
+    decision_chart: lambda: [decision_chart(decide(REFERENCE_DECISION | each)) for each in ({}, UNCERTAIN)],
+    decision_charts: lambda: decision_charts(decide(REFERENCE_DECISION | UNCERTAIN)),
     comparison_chart: lambda: comparison_chart(compare(REFERENCE_COMPARISON)),
+    rates_chart: lambda: rates_chart(slower()),
     layouts_chart: lambda: layouts_chart(find_layouts(REFERENCE_SEARCH)),
+    stages_chart: lambda: stages_chart(stages(REFERENCE_STAGES)),
     scan_chart: lambda: scan_chart(SCAN),
     report_charts: lambda: report_charts(REFERENCE, answer(REFERENCE)),
     parts_chart: lambda: parts_chart(answer(REFERENCE).checkpoint),

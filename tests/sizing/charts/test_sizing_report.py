@@ -62,7 +62,18 @@ def test_only_what_is_known_is_drawn(given: dict[str, Any], titles: list[str]) -
 
 def test_the_words_of_two_near_points_stand_on_either_side() -> None:
     curve = report_charts(scenario_from(REFERENCE_SCENARIO), answer(REFERENCE_SCENARIO))[0]
-    shorter, longer = curve["layer"][2:]
+    below, shorter, _, longer = curve["layer"][2:]
+    assert (below["mark"]["stroke"], "stroke" in shorter["mark"]) == ("white", False), "the words have a halo"
     assert (shorter["mark"]["align"], longer["mark"]["align"]) == ("right", "left")
     (first,), (last,) = (layer["data"]["values"] for layer in (shorter, longer))
     assert first["interval_seconds"] < last["interval_seconds"]
+
+
+def test_the_words_of_a_point_near_the_axis_stand_on_its_right_and_below_the_curve() -> None:
+    """Shorter intervals are not drawn where training never advances."""
+    scenario = scenario_from(SCENARIOS["all missed"])
+    curve = report_charts(scenario, answer(scenario))[0]
+    _, asked, _, best = curve["layer"][2:]
+    assert asked["data"]["values"][0]["label"].startswith("as asked: 30.00 s")
+    assert (asked["mark"]["align"], asked["mark"]["dy"]) == ("left", 16)
+    assert (best["mark"]["align"], best["mark"]["dy"]) == ("left", -12)

@@ -14,6 +14,7 @@ import safetensors.torch
 import torch
 
 from sizing.checkpoint_files import contents_of
+from sizing.cli.scenarios import asked_document
 from tests.sizing.checkpoint_files.trained import num_parameters, stepped, tiny_llama
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 from tests.testbed.terminal import ckpt_size
@@ -39,7 +40,7 @@ def test_the_table_shows_parts_bytes_and_files(checkpoint: Path) -> None:
 def test_the_last_line_can_be_run_as_it_stands(checkpoint: Path) -> None:
     last = ckpt_size("inspect", str(checkpoint)).stdout.strip().splitlines()[-1]
     size, count = checkpoint.stat().st_size, num_parameters(tiny_llama())
-    assert last == f"ckpt-size --parameters {count} --observed-bytes {size}"
+    assert last == f"ckpt-size --parameters {count} --precision fp32 --observed-bytes {size}"
     report = json.loads(ckpt_size(*last.split()[1:], "--json").stdout)
     assert report["model"]["num_parameters"] == count
     assert report["checkpoint"]["observed_bytes"] == size
@@ -60,8 +61,65 @@ def test_weights_alone_are_said_to_be_no_training_checkpoint(tmp_path: Path) -> 
 def test_unknown_parameters_leave_the_model_to_be_named(tmp_path: Path) -> None:
     torch.save({"optimizer": {"state": {0: {"exp_avg": torch.zeros(3)}}}}, tmp_path / "a.pt")
     found = ckpt_size("inspect", str(tmp_path))
-    size = (tmp_path / "a.pt").stat().st_size
-    assert found.stdout.strip().endswith(f"ckpt-size --model NAME --observed-bytes {size}")
+    assert "The checkpoint has no weights" in found.stdout
+    assert found.stdout.strip().endswith("ckpt-size --model NAME")
+
+
+@pytest.fixture
+def trainer_folder(tmp_path: Path) -> Path:
+    """Of a Hugging Face Trainer that trains in bf16 alone."""
+    model: Any = tiny_llama(dtype=torch.bfloat16)
+    safetensors.torch.save_file(dict(model.state_dict()), tmp_path / "model.safetensors")
+    torch.save(stepped(model).state_dict(), tmp_path / "optimizer.pt")
+    (tmp_path / "trainer_state.json").write_text("{}")
+    return tmp_path
+
+
+def test_the_flag_answers_as_the_last_line_does(trainer_folder: Path) -> None:
+    last = ckpt_size("inspect", str(trainer_folder)).stdout.strip().splitlines()[-1]
+    assert "--framework fsdp2 --precision bf16 --observed-bytes" in last
+    found = ckpt_size("--checkpoint", str(trainer_folder), "--json")
+    assert found.stdout == ckpt_size(*last.split()[1:], "--json").stdout
+    assert found.stderr == ""
+
+
+def asked(*flags: str, path: Path, file: str = "{}") -> dict[str, Any]:
+    """The scenario that a checkpoint's folder and flags make of a file."""
+    scenario = path.parent / "scenario.json"
+    scenario.write_text(file)
+    given = dict(zip(flags[::2], flags[1::2], strict=True))
+    return asked_document(scenario, storage=None, hf_config=None, checkpoint=path, flags=given)
+
+
+def test_flags_and_files_go_before_what_a_folder_tells(trainer_folder: Path) -> None:
+    told = asked(path=trainer_folder)["training"]
+    assert told == {"framework": "fsdp2", "precision": "bf16"}
+    assert asked("precision", "bf16-mixed", path=trainer_folder)["training"] == told | {"precision": "bf16-mixed"}
+    assert asked("framework", "deepspeed", path=trainer_folder)["training"] == {"framework": "deepspeed"}
+    megatron = {"framework": "megatron"}
+    assert asked(path=trainer_folder, file=json.dumps({"training": megatron}))["training"] == megatron
+    named = asked("model", "gpt2", "observed_bytes", "5GB", path=trainer_folder)
+    assert (named["model"], named["checkpoint"]) == ({"preset": "gpt2"}, {"observed_bytes": "5GB"})
+
+
+def test_the_flag_says_of_weights_alone_what_inspect_says(tmp_path: Path) -> None:
+    safetensors.torch.save_file({"a.weight": torch.zeros(3)}, tmp_path / "a.safetensors")
+    found = ckpt_size("--checkpoint", str(tmp_path))
+    assert found.returncode == 0
+    assert found.stderr == (
+        "note: The checkpoint has no optimizer state. No run can go on from it, so its bytes are left out\n"
+    )
+
+
+def test_an_optimizer_alone_needs_a_model_beside_it(tmp_path: Path) -> None:
+    torch.save({"optimizer": {"state": {0: {"exp_avg": torch.zeros(3)}}}}, tmp_path / "a.pt")
+    found = ckpt_size("--checkpoint", str(tmp_path))
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr == (
+        f"error: --checkpoint {tmp_path} has optimizer state alone, which does not tell the model's number of "
+        "parameters: add --model NAME, --parameters N or --hf-config FILE.\n"
+    )
+    assert "The checkpoint has no weights" in ckpt_size("--checkpoint", str(tmp_path), "--model", "gpt2").stderr
 
 
 class Attack:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sizing.cli.flags import FLAGS, FLAGS_ELSEWHERE
-from sizing.cli.main import app
-from tests.testbed.terminal import ckpt_size
+from sizing.cli.main import app, main
+from tests.testbed.terminal import ckpt_size, typed
 
 
 def report(*arguments: str) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def test_quantities_and_names_are_read_as_people_write_them() -> None:
     )
     exact = report(
         *("--model", "llama-3.1-405b", "--node", "dgx-h200", "--tensor", "8", "--write-bandwidth", "500GB/s"),
-        *("--interval", "3600s", "--max-overhead", "0.05", "--mtbf", "32400", "--format", "torch-dist"),
+        *("--interval", "3600s", "--max-overhead", "0.05", "--mtbf", "32400s", "--format", "torch-dist"),
     )
     assert typed == exact
     assert report("--parameters", "400B")["model"]["num_parameters"] == 400_000_000_000
@@ -51,6 +51,60 @@ def test_a_rate_without_a_unit_is_refused(flag: str) -> None:
 
 def test_a_rate_without_a_unit_is_refused_in_a_list_too() -> None:
     assert refusal("sweep", "--model", "gpt2", "--write-bandwidth", "500,600").startswith("--write-bandwidth is a rate")
+
+
+@pytest.mark.parametrize("flag", [flag.name for flag in FLAGS if flag.field.endswith("_seconds")])
+def test_a_duration_without_a_unit_is_refused(flag: str) -> None:
+    assert refusal("--model", "gpt2", flag, "90") == (
+        f"{flag} is a duration without a unit, got '90': write the unit too, for example 90s, 90min or 90h."
+    )
+
+
+def test_a_duration_without_a_unit_is_refused_in_lists_ranges_and_of_a_simulation_too() -> None:
+    assert refusal("sweep", "--model", "gpt2", "--interval", "1h,90").startswith(
+        "--interval is a duration without a unit"
+    )
+    assert refusal("sweep", "--model", "gpt2", "--interval", "1..9:3").startswith("--interval is a duration without")
+    assert refusal("simulate", "--model", "gpt2", "--lasting", "30").startswith(
+        "--lasting is a duration without a unit"
+    )
+
+
+def test_zero_needs_no_unit_of_time() -> None:
+    arguments = ("--model", "gpt2", "--mtbf", "9h", "--write-bandwidth", "1GB/s", "--detection")
+    assert report(*arguments, "0") == report(*arguments, "0s")
+
+
+@pytest.mark.parametrize("flag", ["--gpus", "--data"])
+def test_counts_may_have_commas_between_thousands(flag: str) -> None:
+    assert report("--model", "gpt2", flag, "2,048") == report("--model", "gpt2", flag, "2048")
+
+
+@pytest.mark.parametrize("text", ["2,04", "20,48", "2,0480", ",048", "2,048,"])
+def test_other_commas_in_a_count_are_refused(text: str) -> None:
+    assert refusal("--model", "gpt2", "--gpus", text).startswith("--gpus must be a whole number")
+
+
+def test_a_warning_names_the_flag_to_change_where_no_file_has_the_field(tmp_path: Path) -> None:
+    arguments = ("--write-bandwidth", "1GB/s", "--staging", "8GiB")
+    shown = ckpt_size("--model", "gpt2", *arguments).stdout
+    assert "warning: --staging has no effect with mode sync" in shown
+    path = tmp_path / "scenario.json"
+    path.write_text(json.dumps({"model": {"preset": "gpt2"}, "checkpoint": {"staging_bytes": "8GiB"}}))
+    assert "warning: checkpoint.staging_bytes has no effect" in ckpt_size(str(path), *arguments[:2]).stdout
+    assert "warning: --staging has no effect with mode sync" in ckpt_size(str(path), *arguments).stdout
+
+
+def test_a_choice_that_begins_as_typed_is_suggested_first() -> None:
+    assert refusal("--model", "gpt2", "--precision", "fp16").endswith("got 'fp16': did you mean fp16-mixed.")
+    assert refusal("--model", "gpt2", "--precision", "bf16-mxed").endswith("did you mean bf16-mixed.")
+
+
+def test_help_tells_an_example_from_a_default() -> None:
+    shown = " ".join(ckpt_size("answer", "--help").stdout.replace("│", " ").split())
+    assert "(reliability.mtbf_seconds; e.g. 9h)" in shown
+    assert "(parallelism.tensor; default: 1)" in shown
+    assert "(checkpoint.mode; one of sync, async; default: sync)" in shown
 
 
 def test_a_number_in_a_file_is_in_base_units(tmp_path: Path) -> None:
@@ -87,6 +141,7 @@ def test_a_file_goes_before_a_suggestion(tmp_path: Path) -> None:
     ("typed", "meant"),
     [
         ("--tp", "--tensor"),
+        ("--modle", "--model"),
         ("--pp", "--pipeline"),
         ("--dp", "--data"),
         ("--ep", "--expert"),
@@ -115,6 +170,12 @@ def test_the_names_of_other_tools_lead_to_flags_that_there_are_and_hide_none() -
     ("arguments", "sentence"),
     [
         ("--model gpt2 --pipeline 13", "--pipeline must be at most num_layers 12, got 13"),
+        ("--model zephyr", "is like it; of another model give the config.json (`--hf-config`) or --parameters; "),
+        (
+            "--parameters 47B --active 13B --experts 8",
+            "has --active 13B, which 8 of 8 experts do not allow: give --experts-per-token, here at most 2, or --active of "
+            "47B or more.",
+        ),
         ("--model gpt2 --node dgx-h10", "--node must be a name of the catalog, got 'dgx-h10': the nearest"),
         ("--model gpt2 --max-overhead 5", "--max-overhead must be at most 1, got '5'"),
         ("--model gpt2 --sequence-length 2048", "training has --sequence-length without --micro-batch"),
@@ -195,3 +256,107 @@ def test_every_verb_that_takes_a_scenario_takes_every_flag() -> None:
             shown = ckpt_size(str(command.name), "--help").stdout
             assert "--tensor" in shown
             assert "--min-goodput" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        ("--model gpt2 --parameters 7B", "found --model and --parameters"),
+        (
+            "--model gpt2 --storage-preset local-nvme-raid0-8x-gen5 --write-bandwidth 5GB/s",
+            "found --storage-preset and --write-bandwidth",
+        ),
+        (
+            "--model mixtral-8x7b --delta 0.1 --delta-full-every 8 --experts-per-save 2",
+            "checkpoint.reduction has both --delta and --experts-per-save: remove one of them.",
+        ),
+    ],
+)
+def test_flags_that_exclude_each_other_are_refused(arguments: str, found: str) -> None:
+    refused = ckpt_size(*arguments.split())
+    assert refused.returncode == 2
+    assert found in refused.stderr
+    assert refused.stderr.rstrip().endswith(("keep one.", "remove one of them."))
+
+
+def test_a_rate_in_small_letters_is_said_to_be_bytes() -> None:
+    noted = ckpt_size("--model", "gpt2", "--write-bandwidth", "500 gb/s", "--read-bandwidth", "400 Gb/s")
+    assert noted.stderr == "note: 500 gb/s is read as bytes: 500.0 GB/s. Write Gb/s for bits.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ("--min-goodput", "90"),
+            "--min-goodput must be less than 1, got '90': for 90 percent write 90% or 0.9.",
+        ),
+        (
+            ("--max-overhead", "5"),
+            "--max-overhead must be at most 1, got '5': for 5 percent write 5% or 0.05.",
+        ),
+        (("--max-overhead", "500"), "--max-overhead must be at most 1, got '500': give 1 or less."),
+        (("--mtbf", "0"), "--mtbf must be at least 1 ms, got '0': give 1 ms or more."),
+        (
+            ("--write-bandwidth", "0 GB/s"),
+            "--write-bandwidth must be at least 1 B/s, got '0 GB/s': give 1 B/s or more.",
+        ),
+        (("--interval", "40000d"), "--interval must be at most 100 years, got '40000d': give 100 years or less."),
+        (
+            ("--mtbf", "1h", "--failures-per-node-day", "0.1"),
+            "reliability must have exactly one of --failures-per-node-day, reliability.failures_per_gpu_hour, --mtbf, "
+            "reliability.components, --failures, found --failures-per-node-day and --mtbf: keep one.",
+        ),
+        (("--hf-config", "config.json"), "--hf-config config.json excludes --model: keep one."),
+        (("--delta", "0.1"), "--delta-full-every is required: add it."),
+        (("--publish", "delta"), "--publish-interval is required: add it."),
+        (
+            ("--optimizer-sharding", "fully-reshardable"),
+            "--optimizer-sharding is how a distributed optimizer is saved, and training.distributed_optimizer is not true, "
+            "got 'fully-reshardable': set training.distributed_optimizer, or remove it.",
+        ),
+        (
+            ("--storage", "disk.json", "--storage-preset", "local-nvme"),
+            "--storage disk.json excludes --storage-preset: keep one.",
+        ),
+    ],
+)
+def test_what_is_refused_is_said_with_its_unit_and_flags(arguments: tuple[str, ...], sentence: str) -> None:
+    assert refusal("--model", "gpt2", *arguments) == sentence
+
+
+def test_one_scenario_cannot_be_compared(tmp_path: Path) -> None:
+    (tmp_path / "one.json").write_text(json.dumps({"model": {"preset": "gpt2"}}))
+    assert refusal("compare", "one.json", cwd=tmp_path) == (
+        "compare needs two scenarios or more, got 'one.json': give a second scenario, or a file with a list of `scenarios`."
+    )
+
+
+def test_staging_without_effect_is_said() -> None:
+    arguments = ("--model", "gpt2", "--write-bandwidth", "1GB/s", "--staging", "8GiB")
+    (warning,) = [text for text in report(*arguments)["warnings"] if "staging" in text]
+    assert warning == "checkpoint.staging_bytes has no effect with mode sync. Remove it, or give mode async"
+    assert not [text for text in report(*arguments, "--mode", "async")["warnings"] if "no effect" in text]
+
+
+def test_names_of_figures_stay_on_a_line_however_narrow_the_output() -> None:
+    narrow = typed(main, "ckpt-size", "--model", "gpt2", environment={"COLUMNS": "50"}).stdout
+    assert max(map(len, narrow.splitlines())) <= 50
+    assert "To buy: capacity " in narrow
+
+
+@pytest.mark.parametrize(
+    ("counts", "per_token", "num_routed"),
+    [
+        ("--parameters 46.7B --active 12.9B --experts 8", 2, 45.1e9),
+        ("--parameters 109B --active 17B --experts 16", 1, 98e9),
+    ],
+)
+def test_a_mixture_of_few_experts_is_told_by_counts(counts: str, per_token: int, num_routed: float) -> None:
+    model = report(*counts.split(), "--experts-per-token", str(per_token))["model"]
+    assert model["num_routed_expert_parameters"] == pytest.approx(num_routed, rel=0.01)
+
+
+def test_a_model_named_by_its_count_says_it_once() -> None:
+    shown = ckpt_size("--parameters", "447B", "--active", "32B", "--experts", "128").stdout
+    assert shown.startswith("447,000,000,000 parameters, 32,000,000,000 active on ")

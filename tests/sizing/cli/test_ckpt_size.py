@@ -1,6 +1,7 @@
 """`ckpt-size` as its user types it: its output, its exit code."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -87,10 +88,12 @@ def test_a_number_with_an_exponent_is_a_number_in_yaml_too(tmp_path: Path) -> No
 
 
 VALUES = {
+    "--nodes": "2 x dgx-a100, 1 x dgx-h100",
     "--model": "mixtral-8x7b",
     "--parameters": "1e9",
     "--active": "33e9",
     "--experts": "256",
+    "--experts-per-token": "9",
     "--framework": "deepspeed",
     "--precision": "fp16-mixed",
     "--optimizer": "lion",
@@ -107,22 +110,58 @@ VALUES = {
     "--mode": "async",
     "--restore": "read-once-broadcast",
     "--recomputation": "full",
+    "--optimizer-sharding": "fully-reshardable",
+    "--publish": "delta",
+    "--publish-over": "storage",
+    "--delta-full-every": "8",
+    "--experts-full-every": "8",
+    "--export-dtype": "fp32",
+    "--export-by": "every-rank",
+    "--strategy": "restart",
+    "--offload-optimizer": "host",
+    "--offload-weights": "host",
+    "--offload-activations": "0.5",
+    "--compress-gradients": "powersgd",
 }
 """Where 1 is no value that the flag takes."""
+ONE_OF = {"_bytes_per_second": "1 B/s", "_seconds": "1s"}
+"""One with its unit, where a flag refuses a bare number."""
+
+
+NEEDED: dict[str, dict[str, Any]] = {
+    "checkpoint.optimizer_sharding": {"training": {"distributed_optimizer": True}},
+    "training.num_tokens": {"training": {"global_batch_size": 8, "sequence_length": 1024, "micro_batch_size": 1}},
+    "training.critical_batch_tokens": {
+        "training": {"global_batch_size": 8, "sequence_length": 1024, "micro_batch_size": 1, "num_tokens": 10**9}
+    },
+    "training.recomputed_layers": {
+        "training": {"sequence_length": 1024, "micro_batch_size": 1, "recomputation": "full"}
+    },
+    "training.offload.": {"training": {"framework": "deepspeed", "sequence_length": 1024, "micro_batch_size": 1}},
+    "checkpoint.reduction.delta.": {"checkpoint": {"reduction": {"delta": {"fraction": 0.2, "full_every": 4}}}},
+    "checkpoint.reduction.partial_experts.": {"checkpoint": {"reduction": {"partial_experts": {"num_per_save": 1}}}},
+    "reliability.s": {"reliability": {"mtbf_seconds": 3600, "strategy": "peers", "step_seconds": 6}},
+    "checkpoint.export.": {"checkpoint": {"export": {"every": 2}}},
+    "training.reinforcement.publication.": {
+        "training": {"reinforcement": {"publication": {"interval_seconds": "5min"}}}
+    },
+}
+"""What stands beside the field of a flag that is not all of its block."""
 
 
 def document_for(flag: Flag) -> dict[str, Any]:
     """A model, where the flag does not say which."""
-    if flag.name in ("--active", "--experts"):
+    if flag.name in ("--active", "--experts", "--experts-per-token"):
         return {"model": {"num_parameters": "1T", "num_active_parameters": "32B", "num_experts": 384}}
-    return {} if flag.field.startswith("model.") else {"model": {"preset": "gpt2"}}
+    needed = next((block for start, block in NEEDED.items() if flag.field.startswith(start)), {})
+    return {} if flag.field.startswith("model.") else {"model": {"preset": "gpt2"}, **needed}
 
 
 @pytest.mark.parametrize("flag", FLAGS, ids=lambda flag: flag.name)
 def test_every_flag_takes_a_value_and_sets_its_field(flag: Flag) -> None:
-    text = VALUES.get(flag.name, "1 B/s" if flag.field.endswith("_bytes_per_second") else "1")
+    text = VALUES.get(flag.name, next((text for unit, text in ONE_OF.items() if flag.field.endswith(unit)), "1"))
     model = document_for(flag)
-    if flag.name in ("--restart", "--relaunch", "--detection"):
+    if flag.name in ("--restart", "--relaunch", "--detection", "--repair"):
         model["reliability"] = {"mtbf_seconds": 3600}
     if flag.name in ("--first-stage-layers", "--last-stage-layers"):
         model["parallelism"] = {"pipeline": 2}
@@ -134,13 +173,15 @@ def test_every_flag_takes_a_value_and_sets_its_field(flag: Flag) -> None:
     owner: Any = scenario
     for name in flag.field.split("."):
         owner = getattr(owner, name)
-    assert getattr(owner, "text", owner) == text or float(owner) == float(text.removesuffix(" B/s"))
+    if isinstance(owner, tuple):
+        owner = ", ".join(f"{kind.count} x {kind.node}" for kind in owner)
+    assert getattr(owner, "text", owner) == text or float(owner) == float(re.sub(r"[A-Za-z/ ]+$", "", text))
 
 
 @pytest.mark.parametrize("flag", [flag for flag in FLAGS if flag.example], ids=lambda flag: flag.name)
 def test_the_example_in_the_help_is_a_value_of_the_field(flag: Flag) -> None:
     document = document_for(flag)
-    if flag.name in ("--restart", "--relaunch", "--detection"):
+    if flag.name in ("--restart", "--relaunch", "--detection", "--repair"):
         document["reliability"] = {"mtbf_seconds": 3600}
     assert scenario_from(with_flags(document, {flag.parameter: flag.example}))
 
@@ -153,13 +194,18 @@ def test_the_help_of_a_flag_is_what_its_field_says_of_itself() -> None:
 def test_the_answer_says_whether_state_and_activations_fit() -> None:
     degrees = "--model gpt3-175b --tensor 8 --pipeline 8 --data 16 --sequence-length 2048 --micro-batch 1"
     runs = ckpt_size(*f"{degrees} --global-batch 1536 --full".split()).stdout
-    assert "61.10 GB  on stage 0" in runs
+    assert "61.73 GB  on stage 0" in runs
     assert "6.80 %  of a step the pipeline is idle, with 96 microbatches" in runs
     assert "DOES NOT FIT" not in runs
     misfit = ckpt_size(*f"{degrees} --recomputation none --full".split(), "--tensor", "4").stdout
     assert "DOES NOT FIT" in misfit
-    assert "this layout cannot run. With training.distributed_optimizer true" in misfit.replace("\n", " ")
-    assert "The nearest layout that fits is" in misfit.replace("\n", " ")
+    heading, _, rest = misfit.partition("\n\n")
+    said = heading.replace("\n", " ")
+    assert "CANNOT RUN: training state and activations need 122.8 GB" in said
+    assert "If it could: " in said
+    assert "To run: with --distributed-optimizer true and recomputation none it needs 59.62 GB" in said
+    assert "The nearest layout that fits is" in said
+    assert "cannot run" not in rest
 
 
 def test_check_exits_with_1_where_a_target_is_missed() -> None:

@@ -37,6 +37,7 @@ COMMANDS = {
     "compare": "compare small.yaml faster.yaml",
     "cluster": "cluster jobs.yaml",
     "inspect": "inspect tiny.safetensors",
+    "tensors": "tensors tiny.safetensors",
     "models": "models gpt2",
     "formats": "formats",
     "nodes": "nodes",

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -31,6 +32,16 @@ def test_the_best_rows_are_a_table_and_a_chart(tmp_path: Path) -> None:
     assert "Bandwidth against goodput" in (tmp_path / "s.svg").read_text()
 
 
+def test_a_front_of_one_row_is_a_table_of_its_figures() -> None:
+    flags = "--model gpt2 --write-bandwidth 1GB/s --read-bandwidth 1GB/s --interval 10min,1h --objective overhead"
+    found = sweep_verb(*flags.split())
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.startswith("1 best row of 2\n")
+    assert re.search(r"^ *checkpoint: interval +60\.0 min *$", found.stdout, re.MULTILINE)
+    assert re.search(r"^ *write: time +\S+ m?s *$", found.stdout, re.MULTILINE)
+    assert "The same in all" not in found.stdout
+
+
 def test_json_is_the_document_of_the_library_by_flags_or_by_file(tmp_path: Path) -> None:
     (tmp_path / "sweep.json").write_text(json.dumps(REFERENCE_SWEEP))
     by_file = json.loads(sweep_verb("sweep.json", "--json", cwd=tmp_path).stdout)
@@ -53,7 +64,7 @@ def test_csv_has_every_row_and_on_standard_error_what_has_no_answer() -> None:
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
-        ("--model gpt2 --interval 1..1000:1000000 --mtbf 1h..9h:1000", "must have at most 10,000,000 rows"),
+        ("--model gpt2 --interval 1s..1000s:1000000 --mtbf 1h..9h:1000", "must have at most 10,000,000 rows"),
         ("--model gpt2 --interval 1h,2h --objective stall --chart x.svg", "--chart needs two objectives"),
         ("--model gpt2 --interval 1h,2h --objective speed", "--objective must be one of"),
         ("--model gpt2 --tensor 5,7 --csv", "has no row with an answer"),

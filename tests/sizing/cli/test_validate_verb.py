@@ -34,7 +34,7 @@ def test_every_row_is_printed_with_its_verdict(text: str) -> None:
         for row in part.comparisons:
             assert textwrap.wrap(row.fact, 30)[0] in text
     printed = [
-        re.search(r"(equal|within|explained|no prediction|UNEXPLAINED)", line[80:]) for line in text.splitlines()
+        re.search(r"(equal|within|above|explained|no prediction|UNEXPLAINED)", line[80:]) for line in text.splitlines()
     ]
     counted = sum(len(part.comparisons) for part in validation().parts)
     assert sum(found is not None for found in printed) >= counted

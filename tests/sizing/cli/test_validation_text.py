@@ -41,7 +41,7 @@ A paper, table 1
   checkpoint, TB                                           13.9          13.8  1.0072  within 1 %
   write, s                                                   50            40  1.2500  explained (1)
   read, s                                                    50            40  1.2500  UNEXPLAINED
-  drain, s                                                   10           > 8  1.2500  within 5 %
+  drain, s                                                   10           > 8  1.2500  above
   (1) It was measured on a busy system.
 
 2. Other tools' figures: estimators, calculators, and what is known at second hand alone

@@ -7,6 +7,9 @@ from sizing.explore.clusters.job_simulation import simulate
 from sizing.explore.clusters.load import JobLoad, job_loads, shared_storage
 from sizing.explore.clusters.observed import Simulated
 
+LARGEST_SHARE_BYTES = 14_069_143_552
+"""Of one of the 8 ranks among which torch-dist deals whole tensors: the manifest's largest file."""
+
 
 def document(*, num_jobs: int = 1, **changes: Any) -> dict[str, Any]:
     """Jobs that save 112 GB every 4 h; `changes` go to the job, its scenario or the cluster, by name.

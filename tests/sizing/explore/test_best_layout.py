@@ -1,14 +1,18 @@
 """A number of GPUs is enough: the best layout that fits is taken, what was given is kept, and the report says so."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from sizing.errors import InvalidInput
-from sizing.explore.layouts.best import laid_out_scenario
+from sizing.explore.layouts.best import laid_out_document
 from sizing.explore.layouts.ranking import find_layouts
+from sizing.explore.requirements.solver import requirements
+from sizing.explore.sensitivities.sensitivity import sensitivity
 from sizing.report import answer
 from sizing.scenario import scenario_from
+from sizing.summary.gpu_memory import memory_rows
 
 
 def on_gpus(model: str, num_gpus: Any, **blocks: Any) -> dict[str, Any]:
@@ -16,12 +20,12 @@ def on_gpus(model: str, num_gpus: Any, **blocks: Any) -> dict[str, Any]:
 
 
 def sentences(document: dict[str, Any]) -> list[str]:
-    return [assumption.sentence for assumption in laid_out_scenario(document)[1]]
+    return [assumption.sentence for assumption in laid_out_document(document).assumed]
 
 
 def test_it_is_the_first_of_the_layout_search_for_the_batch_that_it_assumes() -> None:
     document = on_gpus("llama-3.1-405b", "2048")
-    scenario, _ = laid_out_scenario(document)
+    scenario, *_ = laid_out_document(document)
     batch = {"micro_batch_size": 1, "sequence_length": 8192}
     best = find_layouts({"scenario": document | {"training": batch}, "max_layouts": 1}).layouts[0]
     assert scenario.parallelism == best.parallelism
@@ -30,7 +34,7 @@ def test_it_is_the_first_of_the_layout_search_for_the_batch_that_it_assumes() ->
 
 
 def test_what_was_assumed_to_find_it_stands_first_among_the_assumptions_of_the_report() -> None:
-    scenario, assumed = laid_out_scenario(on_gpus("llama-3.1-405b", 2048))
+    scenario, assumed, _ = laid_out_document(on_gpus("llama-3.1-405b", 2048))
     report = answer(scenario, assumed=assumed)
     assert [assumption.field for assumption in report.assumptions[:4]] == [
         "parallelism",
@@ -44,14 +48,14 @@ def test_what_was_assumed_to_find_it_stands_first_among_the_assumptions_of_the_r
 
 def test_a_batch_that_is_given_is_the_one_that_is_judged_by() -> None:
     batch = {"micro_batch_size": 1, "sequence_length": 4096}
-    scenario, assumed = laid_out_scenario(on_gpus("llama-3.1-405b", 2048, training=batch))
+    scenario, assumed, _ = laid_out_document(on_gpus("llama-3.1-405b", 2048, training=batch))
     assert [assumption.field for assumption in assumed] == ["parallelism", "training.recomputation"]
     assert scenario.training.recomputation == assumed[1].value
     assert answer(scenario).training.runs
 
 
 def test_sequences_are_no_longer_than_the_positions_that_the_model_has() -> None:
-    assert "training.sequence_length = 1024 (not given: to judge which layouts fit)" in sentences(on_gpus("gpt2", 8))
+    assert "training.sequence_length = 1,024 (not given: to judge which layouts fit)" in sentences(on_gpus("gpt2", 8))
 
 
 def test_of_a_number_of_parameters_only_the_state_is_judged() -> None:
@@ -71,7 +75,7 @@ def test_of_a_number_of_parameters_only_the_state_is_judged() -> None:
     ],
 )
 def test_degrees_that_are_given_stay(model: str, blocks: dict[str, Any]) -> None:
-    scenario, _ = laid_out_scenario(on_gpus(model, 2048, **blocks))
+    scenario, *_ = laid_out_document(on_gpus(model, 2048, **blocks))
     for name, degree in blocks["parallelism"].items():
         assert getattr(scenario.parallelism, name) == int(degree)
     assert scenario.parallelism.num_gpus == 2048
@@ -87,14 +91,30 @@ def test_degrees_that_are_given_stay(model: str, blocks: dict[str, Any]) -> None
     ],
 )
 def test_a_scenario_that_leaves_nothing_open_stays_as_it_is(document: dict[str, Any]) -> None:
-    assert laid_out_scenario(document) == (scenario_from(document), [])
+    assert laid_out_document(document) == (scenario_from(document), [], None)
 
 
 def test_where_nothing_fits_the_nearest_is_taken_and_called_so() -> None:
-    document = on_gpus("megatron-1t", 64)
-    scenario, assumed = laid_out_scenario(document)
-    assert "NOTHING FITS 64 GPUs: this comes nearest and needs " in assumed[0].reason
-    assert not answer(scenario, assumed=assumed).training.runs
+    report = answer(on_gpus("megatron-1t", 64))
+    assert "NOTHING FITS 64 GPUs: this comes nearest" in report.assumptions[0].reason
+    assert str(report.training.cannot_run).startswith("NOTHING FITS 64 GPUs: the nearest, tensor 8, pipeline 8 and ")
+    assert report.training.remedy == "Use more GPUs, or other nodes"
+    assert sum("nearest" in warning for warning in report.warnings) == 1
+
+
+def test_where_nothing_fits_with_the_batch_that_it_was_judged_by_the_report_never_says_that_it_fits() -> None:
+    """The state of 405B fits 104 GPUs; with the activations of one sequence it does not."""
+    report = answer(on_gpus("llama-3.1-405b", 104))
+    assert report.training.state_fits
+    assert str(report.training.cannot_run).startswith("NOTHING FITS 104 GPUs")
+    assert "DOES NOT FIT" in "".join(row.meaning for row in memory_rows(report.training))
+
+
+def test_where_only_the_headroom_is_missing_the_layout_may_not_run() -> None:
+    """112 GPUs have 80 GB each, of which 405B needs 74.04 GB."""
+    report = answer(on_gpus("llama-3.1-405b", 112))
+    assert report.training.cannot_run is None
+    assert report.warnings[0].endswith("10.0 % of it headroom: this layout may not run. Use more GPUs, or other nodes")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +135,7 @@ def test_what_cannot_be_laid_out_is_refused_in_the_words_of_the_scenario(
     document: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(InvalidInput) as refused:
-        answer(laid_out_scenario(document)[0])
+        answer(laid_out_document(document).scenario)
     assert sentence in str(refused.value)
     assert "scenario." not in str(refused.value)
 
@@ -128,3 +148,39 @@ def test_the_search_keeps_the_degrees_that_it_is_told_to() -> None:
     assert kept.layouts == [layout for layout in every.layouts if layout.parallelism.tensor == 2]
     assert not any("are ignored" in warning for warning in kept.warnings)
     assert any("tensor 2 are ignored" in warning for warning in every.warnings)
+
+
+def test_python_answers_a_number_of_gpus_as_the_command_line_does() -> None:
+    document = on_gpus("llama-3.1-405b", 2048, reliability={"mtbf_seconds": "3h"})
+    scenario, assumed, nothing_fits = laid_out_document(document)
+    assert (
+        answer(document)
+        == answer(scenario_from(document))
+        == answer(scenario, assumed=assumed, nothing_fits=nothing_fits)
+    )
+
+
+@pytest.mark.parametrize("question", [requirements, sensitivity])
+def test_other_questions_take_the_same_layout_and_warn_which(question: Callable[[object], Any]) -> None:
+    storage = {"profile": {"write_bytes_per_second": "500 GB/s", "read_bytes_per_second": "500 GB/s"}}
+    document = on_gpus("llama-3.1-8b", 64, storage=storage, reliability={"mtbf_seconds": "3h"})
+    layout, batch, *_ = laid_out_document(document).assumed
+    assert question(document).warnings[:2] == [f"Assumed: {layout.sentence}", f"Assumed: {batch.sentence}"]
+
+
+def test_with_a_global_batch_it_is_the_one_with_the_shortest_step() -> None:
+    batch = {"micro_batch_size": 1, "sequence_length": 4096, "global_batch_size": 256}
+    document = on_gpus("llama-3.1-70b", 64, training=batch | {"distributed_optimizer": True})
+    scenario, (assumed, *_), _ = laid_out_document(document)
+    assert "has the shortest step of" in assumed.reason
+    assert scenario.training.micro_batch_size == 1
+    options = {"objective": "step-time", "micro_batches": [1], "virtual_pipelines": [1], "max_layouts": 1}
+    [best] = find_layouts({"scenario": document} | options).layouts
+    assert scenario.parallelism == best.parallelism
+
+
+def test_a_scenario_of_before_keeps_the_layout_with_the_fewest_model_parallel_gpus() -> None:
+    batch = {"micro_batch_size": 1, "sequence_length": 4096, "global_batch_size": 256}
+    document = on_gpus("llama-3.1-70b", 64, training=batch | {"distributed_optimizer": True})
+    _, (assumed, *_), _ = laid_out_document(document | {"schema_version": 2})
+    assert "has the fewest model-parallel GPUs of" in assumed.reason

@@ -6,7 +6,7 @@ import pytest
 from sizing.explore.clusters.cluster_answer import answer_cluster, cluster_report
 from sizing.explore.clusters.cluster_report import ClusterReport
 from sizing.explore.clusters.cluster_scenario import cluster_scenario_from
-from tests.sizing.explore.clusters import document, loads_of, simulated
+from tests.sizing.explore.clusters import LARGEST_SHARE_BYTES, document, loads_of, simulated
 
 CHECKPOINT_BYTES = 112_423_657_472
 FAILING = {"mtbf_seconds": "20h", "restart_seconds": "10min"}
@@ -113,7 +113,7 @@ def test_a_file_system_that_is_short_makes_every_checkpoint_wait() -> None:
 
 
 ASYNC = {"mode": "async", "interval_seconds": "1h", "format": "torch-dist"}
-COPY_SECONDS = CHECKPOINT_BYTES / (8 * 10e9)
+COPY_SECONDS = LARGEST_SHARE_BYTES / 10e9
 
 
 def test_asynchronous_jobs_stall_for_the_copy_alone_however_many_drain() -> None:

@@ -9,9 +9,11 @@ from sizing.explore.clusters.cluster_report import ClusterReport
 from sizing.explore.clusters.cluster_scenario import cluster_scenario_from
 from sizing.explore.clusters.segment import Segment
 from sizing.run.goodput.levels import Level
-from tests.sizing.explore.clusters import document, loads_of
+from tests.sizing.explore.clusters import LARGEST_SHARE_BYTES, document, loads_of
 
 CHECKPOINT_BYTES = 112_423_657_472
+PLANNING_SECONDS = 8 * 62 / 8960 * (1 + 1.5 / 90) / 2
+"""Plans of 8 ranks: the middle between cached and uncached ones."""
 RATES = {"profile": {"node_write_bytes_per_second": "2 GB/s", "node_read_bytes_per_second": "4 GB/s"}}
 HOST = {"kind": "host-memory", "interval_seconds": "1min", "recovered_fraction": 0.5}
 NVME = {"kind": "local-nvme", "interval_seconds": "10min", "recovered_fraction": 0.8, "storage": RATES}
@@ -74,9 +76,9 @@ def test_tiers_in_front_do_not_load_the_shared_storage() -> None:
 def test_a_save_that_drains_from_a_tier_stalls_nobody() -> None:
     stalls = report_of(ASYNC, NVME, horizon_seconds="10d").jobs[0].simulated_stalls
     assert stalls is not None
-    assert stalls.max_seconds == pytest.approx(8 * 1.5 / 256)  # plans of 8 ranks alone
+    assert stalls.max_seconds == pytest.approx(PLANNING_SECONDS)
     alone = report_of(ASYNC, ARCHIVE, horizon_seconds="10d").jobs[0]
-    assert alone.stall_alone_seconds == pytest.approx(CHECKPOINT_BYTES / (8 * 10e9) + 8 * 1.5 / 256)
+    assert alone.stall_alone_seconds == pytest.approx(LARGEST_SHARE_BYTES / 10e9 + PLANNING_SECONDS)
 
 
 def test_what_the_figures_leave_out_is_said() -> None:

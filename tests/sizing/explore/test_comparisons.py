@@ -11,6 +11,8 @@ from sizing.explore.comparisons.comparison_report import ComparisonReport, Figur
 from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+from sizing.summary.comparisons import comparison_summary
+from sizing.units import percent_text
 
 OTHER = {
     "model": {"preset": "llama-3.1-405b"},
@@ -29,6 +31,10 @@ def of(*scenarios: dict[str, Any]) -> ComparisonReport:
 
 def row(report: ComparisonReport, figure: str) -> FigureRow:
     return next(row for row in report.figures if row.figure == figure)
+
+
+def rows_of(report: ComparisonReport, title: str) -> tuple[tuple[str, ...], ...]:
+    return next(grid.rows for grid in comparison_summary(report).grids if grid.title == title)
 
 
 def test_inputs_that_differ_and_figures_that_follow() -> None:
@@ -88,6 +94,51 @@ def test_a_default_written_out_is_no_difference() -> None:
     assert report.inputs == []
     assert not any(row.differs for row in report.figures)
     assert report.explanations[0].steps == []
+
+
+def test_an_input_that_differs_says_whether_it_was_assumed() -> None:
+    stated = copy.deepcopy(REFERENCE_SCENARIO) | {"reliability": {"mtbf_seconds": "3h", "detection_seconds": 30}}
+    left_open = copy.deepcopy(REFERENCE_SCENARIO) | {"reliability": {"mtbf_seconds": "3h"}}
+    report = of(stated, left_open)
+    (detection,) = [each for each in report.inputs if each.field == "reliability.detection_seconds"]
+    assert (detection.values, detection.assumed) == ([30, 300], [False, True])
+    assert ("reliability: detection", "30.00 s", "5.0 min (assumed)") in rows_of(report, "Inputs that differ")
+
+
+def test_an_assumption_that_follows_from_other_inputs_is_an_input_that_differs() -> None:
+    """The format is left open, and each framework has its own."""
+    open_format = {"model": {"preset": "gpt2"}, "parallelism": {"data": 8}}
+    report = of(open_format, open_format | {"training": {"framework": "fsdp2"}})
+    (format_,) = [each for each in report.assumed if each.field == "checkpoint.format"]
+    assert (format_.values, format_.assumed) == (["torch-dist", "fsdp-sharded"], [True, True])
+
+
+def test_the_guesses_that_move_the_compared_answers_are_named_with_how_far_they_move_each() -> None:
+    stated = copy.deepcopy(REFERENCE_SCENARIO)
+    left_open = copy.deepcopy(REFERENCE_SCENARIO) | {"reliability": {"failures_per_node_day": 0.0065}}
+    report = of(stated, left_open)
+    rows = {name: texts for name, *texts in rows_of(report, "These guesses move your answer")}
+    (guess,) = [each for each in report.guesses[1] if each.field == "reliability.detection_seconds"]
+    ends = f"lost time {percent_text(guess.headline_low)} to {percent_text(guess.headline_high)}"
+    assert rows["reliability: detection"] == ["0 s to 10.0 min", "given, or without effect", ends]
+
+
+def test_figures_that_rest_on_a_wide_guess_have_its_mark() -> None:
+    report = of(REFERENCE_SCENARIO, OTHER)
+    figures = {name: texts for name, *texts in rows_of(report, "Figures")}
+    moved = {path for guess in report.guesses[1] for path in guess.moves}
+    assert "write.seconds" in moved
+    assert figures["write: time"][1].startswith("~")
+    assert not figures["write: time"][0].startswith("~")
+    assert "~ moves by more than 10.0 % with what is assumed" in comparison_summary(report).remarks
+
+
+def test_a_layout_that_cannot_run_is_the_verdict_on_its_scenario() -> None:
+    runs, cannot = ({"model": {"preset": "llama-3.1-405b"}, "cluster": {"num_gpus": num}} for num in (2048, 64))
+    summary = comparison_summary(of(runs, cannot))
+    assert "\ns1: CANNOT RUN: NOTHING FITS 64 GPUs: " in summary.verdict
+    assert summary.verdict.startswith("s0: Not known: overhead")
+    assert summary.misses
 
 
 def test_every_scenario_is_explained_from_the_first() -> None:

@@ -16,7 +16,7 @@ from sizing.explore.layouts.search import scenario_with
 from sizing.layout import Parallelism
 from sizing.published import published
 from sizing.report import answer
-from sizing.scenario import scenario_from
+from sizing.scenario import Scenario, scenario_from
 
 BATCH = {"sequence_length": 4096, "micro_batch_size": 1}
 RATES = {"profile": {"write_bytes_per_second": "100 GB/s", "node_write_bytes_per_second": "4 GB/s"}}
@@ -37,9 +37,17 @@ def degrees(layout: FoundLayout) -> tuple[int, ...]:
     return found.tensor, found.pipeline, found.data, found.expert
 
 
+def as_found(document: dict[str, Any], layout: FoundLayout) -> Scenario:
+    """The scenario with all that the search chose, with the default schedule of its chunks."""
+    scenario = scenario_with(scenario_from(document), layout.parallelism, layout.recomputation)
+    names = ("micro_batch_size", "recomputed_layers", "offload")
+    chosen = {name: getattr(layout, name) for name in names}
+    return scenario.model_copy(update={"training": scenario.training.model_copy(update=chosen)})
+
+
 def agrees(document: dict[str, Any], layout: FoundLayout, *, room_bytes: int) -> None:
     """What the search says of a layout is what `answer` says of it, and it fits."""
-    report = answer(scenario_with(scenario_from(document), layout.parallelism, layout.recomputation))
+    report = answer(as_found(document, layout))
     memory, write = report.training, report.write
     needed = memory.gpu_state_bytes if memory.total_bytes is None else memory.total_bytes
     assert needed == layout.gpu_bytes <= room_bytes
@@ -119,10 +127,111 @@ def test_the_layout_of_llama_405b_is_found() -> None:
     assert (8, 16, 128, 1) in {degrees(layout) for layout in found.layouts}
 
 
+def test_the_layout_of_llama_405b_is_among_the_five_that_train_fastest() -> None:
+    """With virtual stages, as published: arXiv 2407.21783, section 3.3.2."""
+    found = find_layouts(REFERENCE_SEARCH | {"objective": "step-time", "max_layouts": 5})
+    assert (8, 16, 128, 1) in {degrees(layout) for layout in found.layouts}
+    steps = [layout.step_seconds for layout in found.layouts]
+    assert all(step is not None and step > 0 for step in steps)
+    assert all(layout.gpu_bytes + layout.headroom_bytes == found.gpu_memory_bytes for layout in found.layouts)
+
+
+def test_what_is_fastest_takes_as_long_in_its_answer() -> None:
+    training = BATCH | {"global_batch_size": 256}
+    [best] = search("llama-3.1-70b", 64, training=training, asked={"objective": "step-time", "max_layouts": 1}).layouts
+    changed = {"micro_batch_size": best.micro_batch_size, "recomputation": best.recomputation}
+    cut = best.parallelism.model_dump(exclude_unset=True)
+    document = question("llama-3.1-70b", 64, training=training | changed, parallelism=cut)
+    step = answer(scenario_from(document)).training.step
+    assert step is not None
+    assert (step.seconds, step.mfu_fraction) == (best.step_seconds, best.mfu_fraction)
+    slower = document | {"training": document["training"] | {"recomputation": "full"}}
+    of_full = answer(scenario_from(slower)).training.step
+    assert of_full is not None
+    assert of_full.seconds > step.seconds
+
+
+def test_the_fewest_layers_that_fit_are_computed_again() -> None:
+    """Megatron-LM's --recompute-num-layers: one layer less does not fit, and the step is shorter than with all."""
+    asked = REFERENCE_SEARCH | {"objective": "step-time", "max_layouts": 8, "offload": False}
+    found = find_layouts(asked)
+    partly = [layout for layout in found.layouts if layout.recomputed_layers]
+    assert max(layout.recomputed_layers or 0 for layout in partly) > 1
+    for layout in partly:
+        asked_as = as_found(asked["scenario"], layout)
+        agrees(asked["scenario"], layout, room_bytes=found.room_bytes)
+        fewer = (layout.recomputed_layers or 0) - 1
+        less = {"recomputed_layers": fewer} if fewer else {"recomputation": "none", "recomputed_layers": None}
+        training = asked_as.training.model_copy(update=less)
+        assert (answer(asked_as.model_copy(update={"training": training})).training.total_bytes or 0) > found.room_bytes
+    of_whole_chunks = find_layouts(asked | {"partial_recomputation": False})
+    assert {layout.recomputed_layers for layout in of_whole_chunks.layouts} == {None}
+    assert (of_whole_chunks.layouts[0].step_seconds or 0) > (found.layouts[0].step_seconds or 0)
+    assert (of_whole_chunks.num_fitting, of_whole_chunks.num_candidates) == (found.num_fitting, found.num_candidates)
+
+
+def test_experts_are_cut_by_other_tensor_degrees_too() -> None:
+    training = BATCH | {"global_batch_size": 256, "distributed_optimizer": True}
+    options = {"objective": "step-time", "micro_batches": [1], "virtual_pipelines": [1], "max_layouts": 8}
+    best, of_one, of_two = (
+        search("mixtral-8x7b", 64, training=training, asked=options | degrees)
+        for degrees in ({}, {"expert_tensors": [1]}, {"expert_tensors": [2]})
+    )
+    assert {layout.parallelism.expert_tensor_degree for layout in of_one.layouts} == {1}
+    assert {layout.parallelism.expert_tensor_degree for layout in of_two.layouts} == {2}
+    assert {layout.parallelism.tensor for layout in of_two.layouts} <= {2, 4, 8}
+    assert (best.layouts[0].step_seconds or 0) <= (of_one.layouts[0].step_seconds or 0)
+    assert best.num_candidates > of_one.num_candidates
+
+
+def test_layouts_are_ranked_by_time_where_the_scenario_tells_it() -> None:
+    training = BATCH | {"global_batch_size": 64}
+    reliability = {"mtbf_seconds": "8h"}
+    for blocks, objective in (
+        ({}, "model-parallel-gpus"),
+        ({"training": BATCH}, "model-parallel-gpus"),
+        ({"training": training}, "step-time"),
+        ({"training": training, "storage": RATES}, "step-time"),
+        ({"training": training, "storage": RATES, "reliability": reliability}, "goodput"),
+    ):
+        assert search("llama-3.2-1b", 8, asked={"max_layouts": 1}, **blocks).objective == objective
+
+
+def test_what_nearly_fits_is_faster_and_is_told_what_makes_it_fit() -> None:
+    training = BATCH | {"global_batch_size": 256}
+    options = {"objective": "step-time", "headroom_fraction": 0.6}
+    found = search("llama-3.1-70b", 64, training=training | {"distributed_optimizer": True}, asked=options)
+    assert found.nearly_fitting
+    for near in found.nearly_fitting:
+        assert near.missing_bytes == near.gpu_bytes - found.room_bytes > 0
+        assert (near.step_seconds or 0) < (found.layouts[0].step_seconds or 0)
+        assert " in place of " in near.change
+
+
+def test_goodput_weighs_tokens_by_what_saves_and_failures_leave() -> None:
+    training = BATCH | {"global_batch_size": 256}
+    blocks = {"storage": RATES, "reliability": {"mtbf_seconds": "8h"}}
+    found = search("llama-3.1-70b", 64, training=training, **blocks, asked={"objective": "goodput", "max_layouts": 5})
+    for layout in found.layouts:
+        assert 0 < (layout.effective_tokens_per_second or 0) < (layout.tokens_per_second or 0)
+
+
+@pytest.mark.parametrize(
+    ("objective", "blocks", "field"),
+    [
+        ("step-time", {}, "training.global_batch_size is required"),
+        ("goodput", {"training": BATCH | {"global_batch_size": 256}}, "storage and reliability are required"),
+    ],
+)
+def test_an_objective_of_time_says_what_it_needs(objective: str, blocks: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput, match=field):
+        search("llama-3.1-8b", 64, **blocks, asked={"objective": objective})
+
+
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_layouts_are_ranked_by_the_objective_and_then_by_the_stated_rule(objective: Any) -> None:
     training = BATCH | {"global_batch_size": 1536}
-    saved = {"checkpoint": {"format": "megatron"}, "storage": RATES}
+    saved = {"checkpoint": {"format": "megatron"}, "storage": RATES, "reliability": {"mtbf_seconds": "8h"}}
     found = search("gpt3-175b", 1536, training=training, **saved, asked={"objective": objective})
     figures = [OBJECTIVES[objective](layout) for layout in found.layouts]
     order = [
@@ -134,11 +243,12 @@ def test_layouts_are_ranked_by_the_objective_and_then_by_the_stated_rule(objecti
 
 
 def test_recomputation_is_the_least_that_fits_unless_it_is_given() -> None:
-    chosen = search("llama-3.1-70b", 64, training=BATCH)
+    batch = BATCH | {"attention": "eager"}
+    chosen = search("llama-3.1-70b", 64, training=batch)
     assert {layout.recomputation for layout in chosen.layouts} > {"selective", "full"}
     for layout in chosen.layouts:
         if layout.recomputation == "full":
-            selective = scenario_from(question("llama-3.1-70b", 64, training=BATCH))
+            selective = scenario_from(question("llama-3.1-70b", 64, training=batch))
             memory = answer(scenario_with(selective, layout.parallelism, "selective")).training
             assert (memory.total_bytes or 0) > chosen.room_bytes
     given = search("llama-3.1-70b", 64, training=BATCH | {"recomputation": "full"})
@@ -152,7 +262,10 @@ def test_frameworks_search_their_own_sharding() -> None:
     given = search("llama-3.1-8b", 16, training={"framework": "deepspeed"}, parallelism={"zero_stage": 2})
     assert {layout.parallelism.zero_stage for layout in given.layouts} == {2}
     shards = search("llama-3.1-8b", 16, training={"framework": "fsdp2"})
-    assert [layout.parallelism.shard_group for layout in shards.layouts] == [2, 4, 8, 16]
+    alone = [each.parallelism for each in shards.layouts if each.parallelism.model_parallel_size == 1]
+    assert [degrees.shard_group for degrees in alone] == [2, 4, 8, 16]
+    assert {each.parallelism.tensor for each in shards.layouts} == {1, 2, 4, 8}
+    assert {each.parallelism.pipeline for each in shards.layouts} == {1, 2, 4, 8, 16}
 
 
 def test_context_degrees_are_searched_where_asked() -> None:
@@ -197,7 +310,7 @@ def test_where_nothing_fits_the_least_need_is_said() -> None:
     assert (found.min_memory.parallelism.tensor, found.min_memory.parallelism.pipeline) == (8, 8)
     nearest = question("megatron-1t", 64, parallelism={"tensor": 8, "pipeline": 8})
     assert found.min_memory.gpu_bytes == answer(scenario_from(nearest)).training.gpu_state_bytes
-    assert any("No layout fits: tensor 8, pipeline 8 is the nearest and needs 287.1 GB" in w for w in found.warnings)
+    assert any("NOTHING FITS 64 GPUs: the nearest, tensor 8, pipeline 8, needs 287.1 GB" in w for w in found.warnings)
 
 
 def test_contexts_that_do_not_divide_the_gpus_leave_nothing() -> None:

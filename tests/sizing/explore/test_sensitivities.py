@@ -15,6 +15,7 @@ from sizing.guesses.fields import with_field
 from sizing.guesses.guess import InputSwing
 from sizing.report import answer
 from sizing.scenario import REFERENCE_SCENARIO
+from sizing.summary.sensitivities import sensitivity_summary
 from tests.sizing.guesses.scenarios import documents, with_rates_in_profile
 from tests.sizing.guesses.test_guesses import figure
 
@@ -47,7 +48,7 @@ def test_inputs_go_a_fifth_down_and_up_the_largest_swing_first() -> None:
     assert failures.given == 0.0065
     assert [failures.low, failures.high] == pytest.approx([0.0052, 0.0078])
     assert failures.headline_low < report.headline.value < failures.headline_high
-    assert failures.source == "20.0 % less and more than given"
+    assert failures.source == "20.0 % down and up: no range of it is published"
     spans = [found.span(report.headline.value) for found in report.inputs]
     assert spans == sorted(spans, reverse=True)
     assert {found.field for found in report.inputs} >= {
@@ -62,10 +63,33 @@ def test_inputs_go_a_fifth_down_and_up_the_largest_swing_first() -> None:
 def test_an_input_within_its_published_range_is_varied_over_that_range() -> None:
     interval = swing(asked(), "checkpoint.interval_seconds")
     assert (interval.low, interval.high) == (3600, 14_400)
+    assert interval.source.startswith("plausible range: ")
     assert "BLOOM" in interval.source
     scenario = with_field(REFERENCE_SCENARIO, "checkpoint.interval_seconds", 600)
     outside = swing(sensitivity(scenario), "checkpoint.interval_seconds")
     assert [outside.low, outside.high] == pytest.approx([480, 720])
+    assert outside.source == "20.0 % down and up: it lies outside the plausible range"
+
+
+def test_a_budget_of_host_memory_is_varied_too() -> None:
+    scenario = {
+        "model": {"num_parameters": 447e9},
+        "training": {"framework": "fsdp2"},
+        "parallelism": {"data": 64},
+        "cluster": {"node": "dgx-gb200"},
+        "checkpoint": {"mode": "async", "staging_bytes": "8 GiB"},
+        "storage": {"profile": {"write_bytes_per_second": "41.2 GB/s", "device_to_host_bytes_per_second": "6.44 GB/s"}},
+    }
+    staged = swing(sensitivity(scenario), "checkpoint.staging_bytes")
+    assert [staged.low, staged.high] == pytest.approx([0.8 * 2**33, 1.2 * 2**33])
+    assert staged.headline_low > staged.headline_high
+
+
+def test_the_table_says_why_an_input_is_varied_so_far() -> None:
+    (grid,) = sensitivity_summary(asked()).grids
+    assert grid.columns[-1] == "why so far"
+    why = ("20.0 % down and up", "plausible range")
+    assert {row[-1].partition(":")[0] for row in grid.rows} >= set(why)
 
 
 def test_a_range_of_ones_own_has_the_units_of_its_field() -> None:

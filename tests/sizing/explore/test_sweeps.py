@@ -248,7 +248,7 @@ BILLION = {"from": 1, "to": 1e6, "num": 1_000_000}
         (document(), "the scenario must have a list or a range somewhere"),
         (document(checkpoint__interval_seconds=[]), "checkpoint.interval_seconds must have 1 to 1,000,000 values"),
         (document(checkpoint__interval_seconds=["1h", "x"]), "checkpoint.interval_seconds.1 is not a duration"),
-        (document(checkpoint__interval_seconds=[1, 0]), "checkpoint.interval_seconds.1 must be at least 0.001"),
+        (document(checkpoint__interval_seconds=[1, 0]), "checkpoint.interval_seconds.1 must be at least 1 ms"),
         (document(checkpoint__interval_seconds={"from": 1, "to": 2}), "checkpoint.interval_seconds.num is required"),
         (document(checkpoint__interval_seconds={"from": 1, "to": 2, "num": 1e9}), "num must be at most 1000000"),
         (

@@ -83,8 +83,9 @@ def llama_405b(**parallelism: Any) -> SizingReport:
 def test_llama_3_405b_is_answered_and_what_counts_as_a_layer_is_said() -> None:
     report = llama_405b()
     classes = report.layout.rank_classes
-    assert [(c.stages, c.num_layers) for c in classes] == [("0", 7), ("1-14", 8), ("15", 7)]
-    assert classes[1].bytes_per_rank == 8 * BYTES_OF_A_LAYER // 1024
+    assert _layers(report) == {"0": 7, "1-14": 8, "15": 7}
+    of_the_middle = sum(c.num_ranks * c.bytes_per_rank for c in classes if c.stages == "1-14")
+    assert of_the_middle == 14 * 8 * BYTES_OF_A_LAYER
     assert report.checkpoint.total_bytes == 14 * 405_853_388_800
     assumed = {a.field: a.value for a in report.assumptions if "counts_as_layer" in a.field}
     assert assumed == {f"parallelism.{name}": True for name in BOTH}
@@ -103,8 +104,12 @@ def test_what_is_stated_is_not_assumed_and_gives_the_same() -> None:
 def test_ends_with_fewer_layers_are_uneven_stages_without_virtual_ones() -> None:
     counted = llama_405b(virtual_pipeline=1, **BOTH)
     ends = llama_405b(virtual_pipeline=1, first_stage_layers=7, last_stage_layers=7)
-    assert [(c.stages, c.num_layers) for c in ends.layout.rank_classes] == [("0", 7), ("1-14", 8), ("15", 7)]
+    assert _layers(ends) == {"0": 7, "1-14": 8, "15": 7}
     assert counted.layout == ends.layout
+
+
+def _layers(report: SizingReport) -> dict[str, int]:
+    return {ranks.stages: ranks.num_layers for ranks in report.layout.rank_classes}
 
 
 def test_dense_layers_at_the_start_of_a_mixture_stand_on_the_stages_of_their_chunks() -> None:
@@ -171,6 +176,10 @@ UNEQUAL = "parallelism.virtual_pipeline must cut num_layers"
             {"virtual_pipeline": 3},
             f"{UNEQUAL} 126 over pipeline 16 into equal chunks, got 3: with embedding_counts_as_layer and "
             "loss_counts_as_layer the nearest valid degrees are 2 and 4",
+        ),
+        (
+            {"pipeline": 1, "virtual_pipeline": 2},
+            "parallelism.virtual_pipeline must be 1 with pipeline 1, got 2: give a pipeline degree of 2 or more",
         ),
         ({"pipeline": 127, "virtual_pipeline": 1}, "parallelism.pipeline must be at most num_layers 126, got 127"),
         (

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import itertools
 import pkgutil
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, get_args
 
 import pytest
@@ -16,16 +17,22 @@ from hypothesis import strategies as st
 
 from sizing.errors import InvalidInput
 from sizing.layout import formats
+from sizing.layout.cells import rank_shards
+from sizing.layout.files import written_files
 from sizing.layout.formats import FORMATS, CheckpointFormat, Mode
 from sizing.layout.formats.base import FormatField
 from sizing.layout.formats.registry import by_name
 from sizing.layout.framework_defaults import FORMAT_OF_FRAMEWORK
-from sizing.layout.saving_ranks import saving_ranks
-from sizing.layout.size import METADATA, group_bytes
+from sizing.layout.saving_ranks import SavingRank, saving_ranks
+from sizing.layout.size import METADATA, PartSize, group_bytes
 from sizing.report import answer
 from sizing.run.demands.readings import STRATEGIES
+from sizing.run.evaluation import evaluate
+from sizing.run.restore.restore import RestoredPart
 from sizing.scenario import scenario_from
 from sizing.sized import manifest_of, saved_by_rank_of, sized
+from sizing.state import StatePart
+from sizing.state.saved_state import PartName
 from sizing.state.training import Framework
 from tests.sizing.layout.toy_format import STAGE_FILES
 from tests.sizing.layout.worlds import degrees, document, documents
@@ -52,7 +59,8 @@ def _a_format_of_somebody_else() -> Iterator[None]:
 def test_writers_write_the_total_to_the_byte(
     saved_as: CheckpointFormat, framework: Framework, data: st.DataObject
 ) -> None:
-    report = answer(scenario_from(data.draw(documents(saved_as, framework))))
+    scenario = scenario_from(data.draw(documents(saved_as, framework)))
+    report, saved_as = answer(scenario), sized(scenario).laid_out.saved_as
     size, layout = report.checkpoint, report.layout
     assert sum(c.num_ranks * c.bytes_per_rank for c in layout.rank_classes) == size.total_bytes
     assert sum(c.num_ranks for c in layout.rank_classes) == layout.num_writers
@@ -60,7 +68,7 @@ def test_writers_write_the_total_to_the_byte(
     assert size.num_files == sum(c.num_ranks * f.count for c in layout.rank_classes for f in c.files)
     assert size.total_bytes == size.logical_bytes + size.replicated_bytes
     assert sum(part.total_bytes for part in size.parts.values()) == size.total_bytes
-    assert (METADATA in size.small_state_bytes) == saved_as.has_metadata
+    assert (METADATA in size.small_state_bytes) == (saved_as.planning is not None)
     assert (report.host_memory.gathered_bytes > 0) == bool(set(saved_as.gathered_parts) & set(size.parts))
 
 
@@ -73,7 +81,7 @@ def test_the_tensors_that_stand_in_several_files_make_what_is_replicated(
     """With Adam: factored statistics of a cut tensor take more than those of the whole, wherever they stand."""
     question = data.draw(documents(saved_as, framework))
     question["training"]["optimizer"] = "adam"
-    size = answer(scenario_from(question)).checkpoint
+    size = sized(scenario_from(question)).laid_out.size
     assert sum(row.replicated_bytes for row in size.replicated) == size.replicated_bytes
 
 
@@ -84,9 +92,9 @@ def test_every_file_has_a_name_of_its_own_and_all_together_the_total(
     saved_as: CheckpointFormat, framework: Framework, data: st.DataObject
 ) -> None:
     scenario = scenario_from(data.draw(documents(saved_as, framework)))
-    report, rows = answer(scenario), list(manifest_of(scenario))
-    assert sum(row.bytes for row in rows) == report.checkpoint.total_bytes
-    assert len(rows) == len({row.file for row in rows}) == report.checkpoint.num_files
+    size, rows = sized(scenario).laid_out.size, list(manifest_of(scenario))
+    assert sum(row.bytes for row in rows) == size.total_bytes
+    assert len(rows) == len({row.file for row in rows}) == size.num_files
     assert not any(re.search(r"[A-Z\[\]]", row.file) for row in rows)
 
 
@@ -97,7 +105,8 @@ def test_writers_stand_on_the_nodes_that_a_walk_over_them_finds(
     saved_as: CheckpointFormat, framework: Framework, data: st.DataObject
 ) -> None:
     scenario = scenario_from(data.draw(documents(saved_as, framework)))
-    layout, writers = answer(scenario).layout, sized(scenario).laid_out.writers
+    laid_out = sized(scenario).laid_out
+    layout, writers = laid_out.layout, laid_out.writers
     standing = list(saving_ranks(writers, scenario.parallelism, gpus_per_node=layout.gpus_per_node))
     assert len({saving.rank for saving in standing}) == len(standing) == layout.num_writers
     nodes = Counter(saving.node for saving in standing)
@@ -110,13 +119,23 @@ def test_writers_stand_on_the_nodes_that_a_walk_over_them_finds(
 def test_more_data_parallel_replicas_save_the_same_bytes(
     saved_as: CheckpointFormat, framework: Framework, data: st.DataObject, factor: int
 ) -> None:
-    """With Adam: FSDP's shards of factored statistics grow with their number, as their tensors are cut again."""
+    """With Adam: FSDP's shards of factored statistics grow with their number, as their tensors are cut again.
+
+    A file that repeats the share of a data rank repeats less where the shares are smaller.
+    """
     question = data.draw(documents(saved_as, framework))
     question["training"]["optimizer"] = "adam"
-    once = answer(scenario_from(question)).checkpoint
+    once, repeated_once = sized(scenario_from(question)).laid_out.size, repeated_bytes(question)
     question["parallelism"]["data"] *= factor
-    more = answer(scenario_from(question)).checkpoint
-    assert (more.logical_bytes, more.total_bytes) == (once.logical_bytes, once.total_bytes)
+    more, repeated_more = sized(scenario_from(question)).laid_out.size, repeated_bytes(question)
+    assert more.logical_bytes == once.logical_bytes
+    assert more.total_bytes - repeated_more == once.total_bytes - repeated_once
+    assert repeated_more <= repeated_once
+
+
+def repeated_bytes(question: dict[str, Any]) -> int:
+    writers = sized(scenario_from(question)).laid_out.writers
+    return sum(n * file.repeated_bytes for n, file in written_files(writers))
 
 
 @each_framework
@@ -127,10 +146,10 @@ def test_a_restore_reads_each_part_at_least_once(
 ) -> None:
     question = data.draw(documents(saved_as, framework))
     question["checkpoint"]["restore"] = strategy
-    report = answer(scenario_from(question))
-    for name, part in report.checkpoint.parts.items():
-        assert report.restore.parts[name].read_bytes >= part.total_bytes, name
-    assert (METADATA in report.restore.parts) == saved_as.has_metadata
+    saved, read = parts_of(question)
+    for name, part in saved.items():
+        assert read[name].read_bytes >= part.total_bytes, name
+    assert (METADATA in read) == (saved_as.planning is not None)
 
 
 @each_framework
@@ -152,10 +171,31 @@ def test_all_ranks_together_save_every_tensor_as_often_as_the_format_says(
     for part in by_value:
         for group in asked.model.inventory:
             name = "flat" if (part.name, "flat") in found else group.name
-            copies = saved_as.num_copies(group, part.name, scenario.parallelism)
+            copies = asked.laid_out.saved_as.num_copies(group, part.name, scenario.parallelism)
             expected[part.name, name] += copies * group_bytes(group, part)
+    expected.update(repeated(saved.ranks, by_value, set(found)))
     names = {part.name for part in by_value}
     assert {key: num_bytes for key, num_bytes in found.items() if key[0] in names} == expected
+
+
+def repeated(
+    ranks: Iterable[SavingRank], parts: list[StatePart], found: Collection[tuple[str, str]]
+) -> Counter[tuple[str, str]]:
+    """What files say that they repeat, by part and tensor."""
+    again = Counter[tuple[str, str]]()
+    for saving, part in itertools.product(ranks, parts):
+        sides = rank_shards(saving.writer.span, saving.parallelism, saving.inner)
+        for file in saving.writer.files:
+            held = (file.dense, file.repeats_dense), (file.expert, file.repeats_expert)
+            for shards, (part_bytes, repeats) in zip(sides, held, strict=True):
+                if part.name not in repeats or not part_bytes:
+                    continue
+                if (part.name, "flat") in found:
+                    again[part.name, "flat"] += part_bytes[part.name]
+                else:
+                    for shard in shards:
+                        again[part.name, shard.name] += shard.parameters * (part.bytes_per_parameter or 0)
+    return again
 
 
 @each_framework
@@ -163,7 +203,7 @@ def test_all_ranks_together_save_every_tensor_as_often_as_the_format_says(
 def test_a_format_is_saved_in_its_modes_alone(saved_as: CheckpointFormat, framework: Framework, mode: Mode) -> None:
     question = document(saved_as, framework, {"data": 4}, checkpoint={"format": saved_as.name, "mode": mode})
     if mode in saved_as.modes:
-        assert answer(scenario_from(question)).checkpoint.format == saved_as.name
+        assert sized(scenario_from(question)).laid_out.size.format == saved_as.name
     else:
         refused(question, f"checkpoint.mode must be {' or '.join(saved_as.modes)} with format {saved_as.name}")
 
@@ -173,7 +213,7 @@ def test_a_format_is_saved_in_its_modes_alone(saved_as: CheckpointFormat, framew
 def test_a_format_belongs_to_its_frameworks_alone(saved_as: CheckpointFormat, framework: Framework) -> None:
     question = document(saved_as, framework, {})
     if framework in saved_as.frameworks:
-        assert answer(scenario_from(question)).checkpoint.total_bytes > 0
+        assert sized(scenario_from(question)).laid_out.size.total_bytes > 0
     else:
         refused(question, f"checkpoint.format must be one of .* with framework {framework}")
 
@@ -183,11 +223,15 @@ OWN_FIELDS: dict[FormatField, dict[str, Any]] = {
     "pipeline": {"parallelism": {"pipeline": 2}},
     "virtual_pipeline": {"parallelism": {"virtual_pipeline": 7}},
     "expert": {"parallelism": {"expert": 2, "data": 2}},
-    "expert_tensor": {"parallelism": {"expert_tensor": 2, "data": 2}},
+    "expert_tensor": {"parallelism": {"tensor": 2, "expert_tensor": 1}},
     "zero_stage": {"parallelism": {"zero_stage": 2}},
     "shard_group": {"parallelism": {"shard_group": 2, "data": 4}},
     "files_per_rank": {"checkpoint": {"files_per_rank": 2}},
     "distributed_optimizer": {"training": {"distributed_optimizer": True}},
+    "optimizer_sharding": {
+        "training": {"distributed_optimizer": True},
+        "checkpoint": {"optimizer_sharding": "fully-reshardable"},
+    },
 }
 
 
@@ -197,13 +241,24 @@ def test_a_field_that_a_format_does_not_take_is_refused(
     saved_as: CheckpointFormat, framework: Framework, field: FormatField
 ) -> None:
     given_fields = OWN_FIELDS[field]
+    if field == "expert_tensor" and "tensor" in saved_as.takes:
+        given_fields = {"parallelism": {"tensor": 2, "expert_tensor": 1, "data": 2}}
+    if field == "virtual_pipeline" and "pipeline" in saved_as.takes:
+        given_fields = {"parallelism": {"virtual_pipeline": 4, "pipeline": 2, "loss_counts_as_layer": True}}
     checkpoint = {"format": saved_as.name} | given_fields.get("checkpoint", {})
     question = document(saved_as, framework, given_fields.get("parallelism", {}), checkpoint=checkpoint)
     question["training"] |= given_fields.get("training", {})
     if field in saved_as.takes:
-        assert answer(scenario_from(question)).checkpoint.total_bytes > 0
+        assert sized(scenario_from(question)).laid_out.size.total_bytes > 0
     else:
-        refused(question, rf"\.{field} (must|is a field of)")
+        refused(question, rf"\.{field} (must .* with format {saved_as.name}|is a field of format).*: remove it")
+
+
+def parts_of(question: dict[str, Any]) -> tuple[dict[PartName, PartSize], dict[str, RestoredPart]]:
+    """The parts of a checkpoint, and of what a restart reads, without all that an answer has beside them."""
+    scenario = scenario_from(question)
+    asked = sized(scenario)
+    return asked.laid_out.size.parts, evaluate(asked.demands, scenario.run_inputs).report.restore.parts
 
 
 @each_framework
@@ -215,9 +270,9 @@ def test_a_checkpoint_is_read_into_another_layout_as_far_as_its_format_reshards(
     saved, other = data.draw(degrees(saved_as)), data.draw(degrees(saved_as))
     more_replicas = saved | {"data": 2 * saved["data"]}
     into = {"everything": other, "replicas": more_replicas, "nothing": saved}[saved_as.reshards]
-    report = answer(scenario_from(restored(saved_as, framework, saved, into)))
-    for name, part in report.checkpoint.parts.items():
-        assert report.restore.parts[name].read_bytes >= part.logical_bytes
+    parts, read = parts_of(restored(saved_as, framework, saved, into))
+    for name, part in parts.items():
+        assert read[name].read_bytes >= part.logical_bytes
     if saved_as.reshards != "everything" and other["tensor"] != saved["tensor"]:
         refused(restored(saved_as, framework, saved, other), "checkpoint.restore_parallelism.tensor must equal")
     if saved_as.reshards == "nothing":
@@ -244,7 +299,7 @@ def test_two_formats_of_one_name_are_refused() -> None:
 
 @each_format
 def test_a_format_says_in_words_what_its_files_its_writers_and_its_source_are(saved_as: CheckpointFormat) -> None:
-    assert re.search(r"\.(pt|distcp|safetensors)\b|\bone file\b", saved_as.files), (
+    assert re.search(r"\.(pt|distcp|safetensors|ocdbt)\b|\bone file\b", saved_as.files), (
         "the name of its files, or that it is one"
     )
     assert re.search(r"\branks?\b", saved_as.writers), "which ranks write"

@@ -10,8 +10,8 @@ from sizing.errors import InvalidInput
 from sizing.layout.formats import FORMATS, formats_of
 from sizing.report import SizingReport, answer
 from sizing.scenario import scenario_from
-from sizing.sized import manifest_of
-from tests.sizing.layout.worlds import MIXTURE, degrees
+from sizing.sized import demands_anew, manifest_of, sized
+from tests.sizing.layout.worlds import MIXTURE, TIED, degrees
 from tests.sizing.layout.worlds import training as trained
 
 
@@ -29,7 +29,7 @@ def report_of(name: str, model: dict[str, Any], training: dict[str, Any] | None 
     )
 
 
-@pytest.mark.parametrize("name", [each.name for each in formats_of("megatron")])
+@pytest.mark.parametrize("name", [each.name for each in formats_of("megatron") if each.name != "fsdp-dtensor"])
 @given(data=st.data())
 @settings(max_examples=25)
 def test_with_megatron_the_logical_bytes_are_14_per_parameter(name: str, data: st.DataObject) -> None:
@@ -37,7 +37,7 @@ def test_with_megatron_the_logical_bytes_are_14_per_parameter(name: str, data: s
     assert report.checkpoint.logical_bytes == 14 * report.model.num_parameters
 
 
-@pytest.mark.parametrize("name", ["fsdp-sharded", "full"])
+@pytest.mark.parametrize("name", ["fsdp-sharded", "full", "fsdp-dtensor"])
 @given(data=st.data())
 @settings(max_examples=25)
 def test_with_fsdp_the_logical_bytes_are_12_per_parameter(name: str, data: st.DataObject) -> None:
@@ -77,29 +77,33 @@ def test_llama_405b_with_a_distributed_optimizer_reads_weights_again_and_the_opt
     assert classic.restore.read_bytes == pytest.approx(727e12, rel=1e-3)
 
 
-@pytest.mark.parametrize(("is_distributed", "readings"), [(False, 128), (True, 1)])
-def test_whether_the_optimizer_is_distributed_changes_who_reads_torch_dist_and_no_byte_of_it(
-    is_distributed: bool, readings: int
+@pytest.mark.parametrize(
+    ("is_distributed", "sharding", "readings"),
+    [(False, None, 128), (True, "fully-reshardable", 128), (True, "dp-reshardable", 1), (True, None, 1)],
+)
+def test_the_shares_of_a_distributed_optimizer_are_read_once_and_whole_tensors_by_each_replica(
+    is_distributed: bool, sharding: str | None, readings: int
 ) -> None:
-    """Fully parallel save deals what replicas hold alike as it deals shards; each replica then reads all of it."""
+    """A gathered optimizer is dealt as one that is not distributed; each replica then reads all of it."""
     degrees: dict[str, Any] = {"tensor": 8, "pipeline": 16, "data": 128}
     model = {"preset": "llama-3.1-405b"}
-    report = report_of("torch-dist", model, {"distributed_optimizer": is_distributed}, **degrees)
-    plain = report_of("torch-dist", model, **degrees)
-    assert report.checkpoint.model_dump() == plain.checkpoint.model_dump()
-    assert report.layout == plain.layout
+    training = {"distributed_optimizer": is_distributed}
+    report = torch_dist(model, training, {"optimizer_sharding": sharding}, **degrees)
+    plain = torch_dist(model, {}, {}, **degrees)
+    assert (report.layout == plain.layout) == (readings == 128)
+    assert report.checkpoint.logical_bytes == plain.checkpoint.logical_bytes
     parts = report.restore.parts
     found = {name: parts[name].num_readings for name in ("weights", "master", "moments")}
     assert found == {"weights": 128, "master": readings, "moments": readings}
     parameters = 405_853_388_800
-    optimizer = 128 * 12 * parameters if not is_distributed else 12 * parameters
+    optimizer = readings * 12 * parameters
     read = sum(parts[name].read_bytes for name in found)
     assert read == pytest.approx(128 * 2 * parameters + optimizer, rel=1e-3)
     state = 6 + 12 / (128 if is_distributed else 1)
     assert report.training.gpu_state_bytes == pytest.approx(state * parameters / 128, rel=0.1)
 
 
-@pytest.mark.parametrize("name", [each.name for each in formats_of("megatron")])
+@pytest.mark.parametrize("name", [each.name for each in formats_of("megatron") if each.name != "fsdp-dtensor"])
 def test_whether_the_optimizer_is_distributed_never_follows_from_the_format(name: str) -> None:
     saved_as = FORMATS[name]
     report = report_of(name, {"preset": "llama-3.1-8b"}, data=8)
@@ -110,12 +114,97 @@ def test_whether_the_optimizer_is_distributed_never_follows_from_the_format(name
     assert [row.value for row in unsaid] == ([] if shards or name == "megatron" else [False])
 
 
-def test_in_a_distributed_checkpoint_every_rank_writes_an_equal_share_of_its_stage() -> None:
+def torch_dist(
+    model: dict[str, Any], training: dict[str, Any], checkpoint: dict[str, Any], **degrees: Any
+) -> SizingReport:
+    blocks = {"model": model, "training": training, "parallelism": degrees}
+    return answer(scenario_from(blocks | {"checkpoint": {"format": "torch-dist"} | checkpoint}))
+
+
+def test_in_a_distributed_checkpoint_every_rank_writes_what_its_stage_deals_it() -> None:
     report = report_of("torch-dist", {"preset": "llama-3.1-70b"}, tensor=4, pipeline=4, data=8)
     layout = report.layout
     assert layout.num_writers == layout.num_gpus == 128
     assert layout.num_writing_nodes == 16
     assert layout.largest_over_mean < 1.1
+
+
+DISTRIBUTED = {"distributed_optimizer": True}
+
+
+def test_tied_embeddings_keep_the_optimizer_on_both_end_stages_in_shares_alone() -> None:
+    """The weights stand once; the shares are of buffers that each end stage has. Of norms each tensor rank has one."""
+    model = {"architecture": TIED}
+    for sharding, copies in (("fully-reshardable", 1), ("dp-reshardable", 2)):
+        size = torch_dist(model, DISTRIBUTED, {"optimizer_sharding": sharding}, pipeline=2, data=3).checkpoint
+        assert size.parts["weights"].replicated_bytes == 0
+        assert size.parts["master"].replicated_bytes == (copies - 1) * 4 * 101 * 48
+        assert size.parts["moments"].replicated_bytes == (copies - 1) * 8 * 101 * 48
+    norms = torch_dist(model, DISTRIBUTED, {}, tensor=4, data=2).checkpoint.replicated
+    assert {row.tensors: row.replicated_bytes for row in norms}["norm"] == 3 * 12 * 48 * 2 * 7
+
+
+def test_the_bytes_of_a_bare_count_are_shared_evenly() -> None:
+    layout = torch_dist({"num_parameters": 10**9}, {}, {}, tensor=2, data=8).layout
+    assert {ranks.bytes_per_rank for ranks in layout.rank_classes} == {14 * 10**9 // 16}
+
+
+def test_ranks_that_are_dealt_nothing_write_no_file() -> None:
+    """Without momentum a layer has 2 x 5 shards on each of 4 tensor ranks, and 2 x 2 norms on the first of them."""
+    layout = torch_dist({"architecture": TIED}, {"optimizer": "sgd"}, {}, tensor=4, pipeline=7, data=16).layout
+    writers = {stages: sum(c.num_ranks for c in layout.rank_classes if c.stages == stages) for stages in ("1-5",)}
+    assert writers == {"1-5": 5 * (3 * 10 + 14)}
+
+
+def test_shares_are_read_into_other_replicas_alone_and_whole_tensors_into_any_layout() -> None:
+    degrees = {"tensor": 2, "pipeline": 2, "data": 4}
+    model = {"preset": "llama-3.1-8b"}
+    for into in ({"tensor": 2, "pipeline": 2, "data": 16}, {"tensor": 4, "data": 1}):
+        checkpoint = {"restore_parallelism": into, "optimizer_sharding": "fully-reshardable"}
+        assert torch_dist(model, DISTRIBUTED, checkpoint, **degrees).restore.read_bytes > 0
+    torch_dist(model, DISTRIBUTED, {"restore_parallelism": degrees | {"data": 16}}, **degrees)
+    with pytest.raises(InvalidInput, match="whose files cannot be resharded") as caught:
+        torch_dist(model, DISTRIBUTED, {"restore_parallelism": degrees | {"tensor": 4}}, **degrees)
+    assert "fully-reshardable" in str(caught.value)
+
+
+def test_how_an_optimizer_is_sharded_is_refused_where_it_is_not() -> None:
+    with pytest.raises(InvalidInput, match=r"checkpoint\.optimizer_sharding is how a distributed optimizer is saved"):
+        torch_dist({"preset": "gpt2"}, {}, {"optimizer_sharding": "dp-reshardable"}, data=2)
+
+
+@pytest.mark.parametrize(
+    ("degrees", "files"),
+    [
+        ({"tensor": 2, "expert": 2, "expert_tensor": 1, "data": 4}, {"00_000", "01_001"}),
+        ({"tensor": 2, "expert": 4, "expert_tensor": 1, "data": 4}, {"00_000", "00_002", "01_001", "01_003"}),
+        ({"tensor": 4, "expert": 2, "expert_tensor": 1, "data": 2}, {"00_000", "01_001", "02_000", "03_001"}),
+    ],
+)
+def test_legacy_files_are_of_tensor_and_expert_ranks_that_stand_together(
+    degrees: dict[str, int], files: set[str]
+) -> None:
+    """As Megatron-Core 0.16.1 names them, seen in real saves."""
+    document = {
+        "model": {"preset": "mixtral-8x7b"},
+        "parallelism": degrees,
+        "checkpoint": {"format": "megatron"},
+    }
+    found = {row.file for row in manifest_of(scenario_from(document))}
+    assert found == {f"mp_rank_{each}/model_optim_rng.pt" for each in files}
+
+
+@pytest.mark.parametrize(
+    "degrees", [{"tensor": 1, "expert_tensor": 2, "data": 2}, {"tensor": 6, "expert_tensor": 1, "expert": 8, "data": 8}]
+)
+def test_legacy_files_that_two_ranks_would_overwrite_are_refused(degrees: dict[str, int]) -> None:
+    document = {
+        "model": {"architecture": MIXTURE | {"num_attention_heads": 12}},
+        "parallelism": degrees,
+        "checkpoint": {"format": "megatron"},
+    }
+    with pytest.raises(InvalidInput, match=r"parallelism\.expert_tensor must be at most tensor"):
+        answer(scenario_from(document))
 
 
 def test_older_megatron_wrote_two_files_per_rank() -> None:
@@ -135,6 +224,17 @@ def test_deepspeed_writes_a_file_of_weights_and_an_optimizer_file_per_rank(
     report = report_of("deepspeed", {"preset": "gpt2"}, data=4, zero_stage=zero_stage)
     assert report.checkpoint.num_files == files
     assert report.layout.num_writers == optimizer_writers
+
+
+def test_zero_3_has_fragments_of_frozen_weights_beside_the_optimizer() -> None:
+    """Each of four ranks a quarter of GPT-2's 50,257 x 768 bf16 token embeddings, in the file that is else empty."""
+    report = report_of("deepspeed", {"preset": "gpt2"}, {"frozen": ["embedding"]}, data=4, zero_stage=3)
+    frozen = 50_257 * 768
+    for ranks in report.layout.rank_classes:
+        assert {file.name: file.num_bytes for file in ranks.files} == {
+            "zero_pp_rank_D_mp_rank_MM_model_states.pt": 2 * frozen // 4,
+            "bf16_zero_pp_rank_D_mp_rank_MM_optim_states.pt": 12 * (124_439_808 - frozen) // 4,
+        }
 
 
 @pytest.mark.parametrize(
@@ -162,10 +262,22 @@ def test_zero_1_and_2_save_fp32_weights_twice(zero_stage: int, bytes_of_part: di
     assert optimizer_bytes == (sum(bytes_of_part.values()) - whole) * report.model.num_parameters
 
 
+def test_a_bf16_pipeline_divides_the_optimizer_without_zero_too() -> None:
+    """A real save of DeepSpeed 0.19.8: 16,640 parameters on each of 2 stages, 2 data ranks, 103,621 bytes a file."""
+    report = report_of("deepspeed", {"num_parameters": 2 * 16_640}, pipeline=2, data=2, zero_stage=0)
+    found = {
+        file.num_bytes for ranks in report.layout.rank_classes for file in ranks.files if "optim_states" in file.name
+    }
+    assert found == {99_840}
+    assert found.pop() == pytest.approx(103_621, rel=0.04)
+    whole = report_of("deepspeed", {"num_parameters": 2 * 16_640}, data=2, zero_stage=0)
+    assert whole.layout.num_writers == 1
+
+
 def test_without_zero_the_ranks_of_experts_write_in_stages_with_experts_alone() -> None:
     """Seven stages of a layer, two of them dense: 2 tensor ranks write there, and 2 x 4 expert ranks on each other."""
     degrees: dict[str, Any] = {"tensor": 2, "pipeline": 7, "expert": 4, "data": 8, "zero_stage": 0}
-    layout = report_of("deepspeed", {"architecture": MIXTURE}, **degrees).layout
+    layout = report_of("deepspeed", {"architecture": MIXTURE}, {"precision": "fp16-mixed"}, **degrees).layout
     assert layout.num_writers == 2 * 2 + 5 * 8
     assert (layout.num_writing_nodes, layout.max_writers_per_node) == (7, 8)
     assert {ranks.copies for ranks in layout.rank_classes if ranks.stages in {"0", "1"}} == {"0"}
@@ -173,17 +285,22 @@ def test_without_zero_the_ranks_of_experts_write_in_stages_with_experts_alone() 
 
 @pytest.mark.parametrize("pipeline", [1, 2, 3, 7])
 def test_every_expert_of_every_layer_has_its_file(pipeline: int) -> None:
-    """Five layers with experts after two dense ones, and the module behind them: eight experts each."""
+    """Five layers with experts after two dense ones, and the module behind them: eight experts each.
+
+    DeepSpeed numbers the modules of experts that a stage has, from 0.
+    """
     document = {
         "model": {"architecture": MIXTURE},
         "training": {"framework": "deepspeed"},
         "parallelism": {"pipeline": pipeline, "expert": 2, "data": 2},
     }
     files = {row.file for row in manifest_of(scenario_from(document)) if "_expert_" in row.file}
-    wanted = {(layer, expert) for layer in (2, 3, 4, 5, 6, 7) for expert in range(8)}
+    stages = [_stage_of(layer, pipeline) for layer in (2, 3, 4, 5, 6, 7)]
+    wanted = {(stages[:layer].count(stage), stage) for layer, stage in enumerate(stages)}
     assert files == {
-        f"layer_{layer}_expert_{expert}_mp_rank_{_stage_of(layer, pipeline):02d}_model_states.pt"
-        for layer, expert in wanted
+        f"layer_{layer}_expert_{expert}_mp_rank_{stage:02d}_model_states.pt"
+        for layer, stage in wanted
+        for expert in range(8)
     }
 
 
@@ -192,15 +309,86 @@ def _stage_of(layer: int, pipeline: int) -> int:
     return stages[min(layer, 6)]
 
 
-def test_a_stage_without_layers_has_no_layer_files() -> None:
+@pytest.mark.parametrize(("model", "numbers"), [(TIED, range(9)), (MIXTURE, range(0))])
+def test_each_layer_of_a_pipeline_has_a_file_where_its_stage_has_no_experts(
+    model: dict[str, Any], numbers: range
+) -> None:
+    """Before the seven layers stands the embedding, behind them the norm and the head; a stage may have none of them."""
     document = {
-        "model": {"architecture": MIXTURE},
+        "model": {"architecture": model},
         "training": {"framework": "deepspeed"},
-        "parallelism": {"pipeline": 3, "layers_per_stage": [4, 0, 3]},
+        "parallelism": {"pipeline": 3, "layers_per_stage": [4, 0, 3], "tensor": 2},
     }
     files = [row.file for row in manifest_of(scenario_from(document))]
     assert len(set(files)) == len(files)
-    assert sum(file.startswith("layer_") and "expert" not in file for file in files) == 7
+    of_layers = {file for file in files if file.startswith("layer_") and "expert" not in file}
+    assert of_layers == {f"layer_{n:02d}-model_{t:02d}-model_states.pt" for n in numbers for t in range(2)}
+
+
+def test_files_of_a_pipeline_in_bf16_without_zero_are_those_of_a_real_save() -> None:
+    """DeepSpeed 0.19.8 on 2 x 2 ranks: bytes on disk. Data rank 0's share of the optimizer stands twice."""
+    found = with_containers(SMALL, "bf16-mixed", data=2, pipeline=2, zero_stage=0)
+    layers = {f"layer_{layer:02d}-model_states.pt": 1_479_643 for layer in range(1, 5)}
+    shares = {f"bf16_zero_pp_rank_{rank}_mp_rank_00_optim_states.pt": 21_146_117 for rank in range(2)}
+    assert found == pytest.approx(
+        {
+            "layer_00-model_states.pt": 4_097_739,
+            **layers,
+            "layer_05-model_states.pt": 4_098_517,
+            "mp_rank_00_model_states.pt": 21_145_277,
+            "mp_rank_01_model_states.pt": 21_147_901,
+            **shares,
+            **{file.replace("mp_rank_00", "mp_rank_01"): 21_147_717 for file in shares},
+        },
+        rel=0.001,
+    )
+
+
+@pytest.mark.parametrize("precision", ["bf16-mixed", "fp16-mixed"])
+def test_files_of_experts_without_zero_are_those_of_a_real_save(precision: str) -> None:
+    """DeepSpeed 0.19.8 on 4 ranks, 2 of them expert ranks, bytes on disk: each writes its whole optimizer once more."""
+    mixture = SMALL | {"family": "mixtral", "num_layers": 2, "num_experts": 8, "num_experts_per_token": 2}
+    found = with_containers(mixture, precision, data=4, expert=2, zero_stage=0)
+    of_experts = {f"layer_{n}_expert_{e}_mp_rank_00_model_states.pt": 1_084_042 for n in range(2) for e in range(8)}
+    assert found == pytest.approx(
+        {
+            "mp_rank_00_model_states.pt": 114_883_269,
+            "expp_rank_0_mp_rank_00_optim_states.pt": 105_889_807,
+            "expp_rank_1_mp_rank_00_optim_states.pt": 105_889_807,
+            **of_experts,
+        },
+        rel=0.001,
+    )
+
+
+SMALL = {
+    "family": "llama",
+    "hidden_size": 256,
+    "num_layers": 4,
+    "num_attention_heads": 8,
+    "num_kv_heads": 4,
+    "ffn_hidden_size": 704,
+    "vocab_size": 8000,
+    "tied_embeddings": False,
+}
+
+
+def with_containers(architecture: dict[str, Any], precision: str, **degrees: int) -> dict[str, int]:
+    """Every file that DeepSpeed writes, with its headers."""
+    document = {
+        "model": {"architecture": architecture},
+        "training": {"framework": "deepspeed", "precision": precision},
+        "parallelism": degrees,
+    }
+    scenario = scenario_from(document)
+    headers = [
+        file.container_bytes // file.count
+        for ranks in answer(scenario).layout.rank_classes
+        for _ in range(ranks.num_ranks)
+        for file in ranks.files
+        for _ in range(file.count)
+    ]
+    return {row.file: row.bytes + header for row, header in zip(manifest_of(scenario), headers, strict=True)}
 
 
 def test_fsdp_shards_rows_and_the_copies_of_a_shard_share_its_writing() -> None:
@@ -255,6 +443,32 @@ def test_the_fullest_node_decides_where_nodes_limit(
     assert write.seconds == pytest.approx(14 * 12 / 2 * busiest_over_mean)
 
 
+@pytest.mark.parametrize("is_distributed", [False, True])
+@pytest.mark.parametrize(
+    ("preset", "degrees"),
+    [
+        ("llama-3.1-405b", {"tensor": 8, "pipeline": 16, "data": 64}),
+        ("gpt2", {"tensor": 4, "pipeline": 3, "data": 5}),
+        ("deepseek-v3", {"tensor": 2, "pipeline": 4, "data": 64, "expert": 32}),
+        ("mixtral-8x7b", {"tensor": 4, "data": 8, "expert": 8, "expert_tensor": 1}),
+    ],
+)
+def test_variants_share_evenly_what_is_dealt_whole(
+    preset: str, degrees: dict[str, int], *, is_distributed: bool
+) -> None:
+    training = {"distributed_optimizer": is_distributed}
+    scenario = scenario_from({"model": {"preset": preset}, "parallelism": degrees, "training": training})
+    dealt, even = sized(scenario).demands, demands_anew(scenario)
+    assert even.written_bytes == dealt.written_bytes
+    assert even.write.num_streams == dealt.write.num_streams
+
+
+def test_each_writer_of_a_node_gathers_its_own_file() -> None:
+    tensor_ranks = report_of("megatron-distributed-optimizer", {"preset": "llama-3.1-8b"}, tensor=8, data=2)
+    assert tensor_ranks.layout.max_writers_per_node == 8
+    assert tensor_ranks.host_memory.gathered_bytes == pytest.approx(12 * 8_030_261_248, rel=0.001)
+
+
 def test_gathering_more_than_the_host_has_is_warned_about() -> None:
     report = report_of("full", {"preset": "llama-3.1-405b"}, data=64)
     assert report.host_memory.gathered_bytes == 12 * 405_853_388_800
@@ -301,8 +515,12 @@ def test_fsdp_ranks_without_rows_of_a_small_tensor_write_less() -> None:
             "checkpoint.format must be one of fsdp-sharded, full with framework fsdp2, got 'megatron'",
         ),
         (
-            {"training": {"framework": "fsdp2"}, "parallelism": {"tensor": 2}},
-            "parallelism.tensor must be 1 with format fsdp-sharded, got 2",
+            {
+                "training": {"framework": "fsdp2"},
+                "parallelism": {"pipeline": 2},
+                "checkpoint": {"format": "full"},
+            },
+            "parallelism.pipeline must be 1 with format full, got 2: remove it, or use format fsdp-sharded",
         ),
         ({"parallelism": {"zero_stage": 2}}, "parallelism.zero_stage is a field of format deepspeed, got 2"),
         (
@@ -311,20 +529,37 @@ def test_fsdp_ranks_without_rows_of_a_small_tensor_write_less() -> None:
         ),
         (
             {"checkpoint": {"format": "megatron-distributed-optimizer"}},
-            "training.distributed_optimizer must be true with format megatron-distributed-optimizer, got False: "
-            "set it, or use format megatron or torch-dist",
+            "training.distributed_optimizer must be true with format megatron-distributed-optimizer, and the default is "
+            "no: set it (`--distributed-optimizer yes`), or use format megatron or torch-dist.",
+        ),
+        (
+            {"checkpoint": {"format": "fsdp-dtensor"}, "training": {"distributed_optimizer": False}},
+            "training.distributed_optimizer must be true with format fsdp-dtensor, got False: set it "
+            "(`--distributed-optimizer yes`), or use",
         ),
         (
             {"checkpoint": {"format": "megatron"}, "training": {"distributed_optimizer": True}},
-            "training.distributed_optimizer is a field of format megatron-distributed-optimizer or torch-dist, "
-            "got True: remove it, or use format megatron-distributed-optimizer or torch-dist",
+            "training.distributed_optimizer is a field of format megatron-distributed-optimizer or torch-dist or "
+            "fsdp-dtensor, got True: remove it, or use format megatron-distributed-optimizer or torch-dist or fsdp-dtensor",
         ),
         (
             {"training": {"framework": "fsdp2", "distributed_optimizer": True}},
-            "training.distributed_optimizer is a field of format megatron-distributed-optimizer or torch-dist, "
-            "got True: remove it, or change training.framework",
+            "training.distributed_optimizer is a field of format megatron-distributed-optimizer or torch-dist or "
+            "fsdp-dtensor, got True: remove it, or change training.framework",
         ),
-        ({"parallelism": {"shard_group": 2, "data": 4}}, "parallelism.shard_group is a field of format fsdp-sharded"),
+        (
+            {"parallelism": {"shard_group": 2, "data": 4}},
+            "parallelism.shard_group is a field of format fsdp-dtensor or fsdp-sharded",
+        ),
+        (
+            {
+                "training": {"distributed_optimizer": True},
+                "parallelism": {"virtual_pipeline": 5},
+                "checkpoint": {"format": "fsdp-dtensor"},
+            },
+            "parallelism.virtual_pipeline must be 1 with format fsdp-dtensor, got 5: remove it, or use format "
+            "megatron or megatron-distributed-optimizer or torch-dist",
+        ),
         ({"parallelism": {"shard_group": 3, "data": 4}}, "does not divide data x context = 4"),
         ({"parallelism": {"expert": 3, "data": 4}}, "does not divide tensor x context x data = 4"),
         ({"parallelism": {"expert": 2, "data": 4}}, "parallelism.expert must be 1 for a model without num_experts"),
@@ -336,9 +571,9 @@ def test_fsdp_ranks_without_rows_of_a_small_tensor_write_less() -> None:
             {
                 "model": {"preset": "mixtral-8x7b"},
                 "parallelism": {"tensor": 2, "expert": 2, "expert_tensor": 1, "data": 4},
-                "checkpoint": {"format": "megatron"},
+                "training": {"framework": "deepspeed"},
             },
-            "parallelism.expert_tensor must equal tensor 2 with format megatron, got 1",
+            "parallelism.expert_tensor must equal tensor 2 with format deepspeed, got 1",
         ),
         (
             {"parallelism": {"pipeline": 4, "virtual_pipeline": 2}},

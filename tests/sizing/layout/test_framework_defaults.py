@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
+from sizing.errors import InvalidInput
 from sizing.layout.framework_defaults import FORMAT_OF_FRAMEWORK, MEGATRON_DISTRIBUTED_OPTIMIZER
 from sizing.published import published
 from sizing.report import SizingReport, answer
 from sizing.state.saved_state import PartName
+from tests.sizing.layout.worlds import HYBRID
 
 LAYOUT = {"tensor": 2, "pipeline": 2, "data": 4}
 
@@ -89,3 +91,50 @@ def test_an_optimizer_shard_of_zero_holds_fp32_weights_and_moments(
     ]
     assert sum(file.num_bytes for file in shards) == 12 * report.model.num_parameters
     assert report.checkpoint.parts[part].bytes_per_parameter == 4
+
+
+def assumed(framework: str, **blocks: Any) -> dict[str, Any]:
+    report = default_report(framework, **blocks)
+    return {row.field: row.value for row in report.assumptions if f"default of {framework}" in row.reason}
+
+
+def test_torchtitan_is_fsdp2_with_the_defaults_that_it_ships() -> None:
+    """Each is named among the assumptions, and none where the scenario says something else."""
+    taken = assumed("torchtitan")
+    assert taken["retention.keep_last"] == shipped("torchtitan", "checkpoint.keep_latest_k")
+    assert taken["checkpoint.mode"] == "sync"
+    assert (taken["training.precision"], taken["training.optimizer"]) == ("bf16-mixed", "adamw")
+    assert taken["parallelism.embedding_counts_as_layer"] is taken["parallelism.loss_counts_as_layer"] is True
+    assert default_report("torchtitan").checkpoint.format == "fsdp-sharded"
+    stated = {"parallelism": LAYOUT | {"layers_per_stage": [17, 15]}, "retention": {"keep_last": 2}}
+    assert not {field for field in assumed("torchtitan", **stated) if field.startswith(("parallelism", "retention"))}
+
+
+def test_what_torchtitan_saves_is_what_fsdp2_saves() -> None:
+    ends = {"embedding_counts_as_layer": True, "loss_counts_as_layer": True}
+    ours, plain = default_report("torchtitan"), default_report("fsdp2", parallelism=LAYOUT | ends)
+    assert ours.checkpoint == plain.checkpoint
+    assert ours.layout == plain.layout
+    assert ours.training == plain.training
+    assert ours.capacity.num_checkpoints == 11
+
+
+@pytest.mark.parametrize("framework", ["fsdp2", "torchtitan"])
+def test_dtensor_does_not_repeat_heads_of_keys_and_values(framework: str) -> None:
+    """Llama 3.1 8B has 8 of them: of 16 ranks each would have half a head, which attention cannot read."""
+    with pytest.raises(InvalidInput, match=r"parallelism\.tensor must be at most the 8 heads of keys and values with"):
+        default_report(framework, parallelism={"tensor": 16})
+    assert default_report(framework, parallelism={"tensor": 8}).layout.num_gpus == 8
+    assert default_report("megatron", parallelism={"tensor": 16}).layout.num_gpus == 16
+    with pytest.raises(InvalidInput, match="must be at most the 2 heads of keys and values"):
+        default_report(framework, model={"huggingface_config": HYBRID}, parallelism={"tensor": 4})
+
+
+def test_what_torchtitan_ships_and_no_field_can_take_is_said_while_that_field_is_open() -> None:
+    said = {row.field: row.value for row in default_report("torchtitan").assumptions}
+    assert said["torchtitan checkpoint.interval"] == f"{shipped('torchtitan', 'checkpoint.interval')} steps"
+    assert said["torchtitan checkpoint.export_dtype"] == shipped("torchtitan", "checkpoint.export_dtype")
+    assert shipped("torchtitan", "checkpoint.last_save_model_only") is True
+    given = default_report("torchtitan", checkpoint={"interval_seconds": 600}).assumptions
+    assert "torchtitan checkpoint.interval" not in {row.field for row in given}
+    assert not any(row.field.startswith("torchtitan") for row in default_report("fsdp2").assumptions)

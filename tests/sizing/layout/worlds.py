@@ -7,6 +7,7 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 
 from sizing.layout.formats import CheckpointFormat
+from sizing.layout.framework_defaults import KEEPS_HEADS_ONCE
 from sizing.state.optimizers import Optimizer
 from sizing.state.training import Framework
 
@@ -105,16 +106,20 @@ def documents(draw: st.DrawFn, saved_as: CheckpointFormat, framework: Framework)
     checkpoint: dict[str, Any] = {"format": saved_as.name}
     if "files_per_rank" in saved_as.takes:
         checkpoint["files_per_rank"] = draw(st.sampled_from([None, 1, 2]))
+    few_heads = model != {"architecture": MIXTURE} and framework in KEEPS_HEADS_ONCE
+    is_distributed = "distributed_optimizer" in saved_as.takes and draw(st.booleans())
+    if "optimizer_sharding" in saved_as.takes and is_distributed:
+        checkpoint["optimizer_sharding"] = draw(st.sampled_from([None, "dp-reshardable", "fully-reshardable"]))
     return document(
         saved_as,
         framework,
-        draw(degrees(saved_as, has_experts=model != {"architecture": TIED})),
+        draw(degrees(saved_as, has_experts=model != {"architecture": TIED}, max_tensor=2 if few_heads else 4)),
         model=model,
         training=training(
             saved_as,
             framework,
             optimizer=draw(st.sampled_from(OPTIMIZERS)),
-            distributed_optimizer="distributed_optimizer" in saved_as.takes and draw(st.booleans()),
+            distributed_optimizer=is_distributed,
         ),
         checkpoint=checkpoint,
         cluster={"node": None, "node_spec": {"gpus_per_node": draw(st.sampled_from([1, 3, 4, 8]))}},
@@ -122,10 +127,12 @@ def documents(draw: st.DrawFn, saved_as: CheckpointFormat, framework: Framework)
 
 
 @st.composite
-def degrees(draw: st.DrawFn, saved_as: CheckpointFormat, *, has_experts: bool = True) -> dict[str, Any]:
+def degrees(
+    draw: st.DrawFn, saved_as: CheckpointFormat, *, has_experts: bool = True, max_tensor: int = 4
+) -> dict[str, Any]:
     """Degrees that the format takes, of 168 stages x ranks at most."""
     takes = saved_as.takes
-    tensor = draw(st.sampled_from([1, 2, 4])) if "tensor" in takes else 1
+    tensor = draw(st.sampled_from([n for n in (1, 2, 4) if n <= max_tensor])) if "tensor" in takes else 1
     expert = draw(st.sampled_from([1, 2, 4, 8])) if "expert" in takes and has_experts else 1
     found: dict[str, Any] = {
         "tensor": tensor,
@@ -141,6 +148,7 @@ def degrees(draw: st.DrawFn, saved_as: CheckpointFormat, *, has_experts: bool = 
     if "zero_stage" in takes:
         found["zero_stage"] = draw(st.sampled_from([None, 0, 1, 2, 3]))
     if "shard_group" in takes:
-        replicas = found["data"] * found["context"]
-        found["shard_group"] = draw(st.sampled_from([None, *(n for n in DIVISORS if replicas % n == 0)]))
+        replicas, of_experts = found["data"] * found["context"], expert * found.get("expert_tensor", tensor)
+        groups = [n for n in DIVISORS if replicas % n == 0 == tensor * n % of_experts]
+        found["shard_group"] = draw(st.sampled_from([None, *groups]))
     return found

@@ -12,6 +12,7 @@ from sizing.errors import InvalidInput
 from sizing.model import Architecture, num_parameters
 from sizing.model.huggingface import config_classes, model_from
 from sizing.model.inventory import inventory_of
+from sizing.report import answer
 
 MODEL_TYPES = sorted(config_classes().keys() - {"kimi_k2"})
 """Those that transformers knows; kimi_k2 is a deepseek_v3 under another name."""
@@ -25,6 +26,18 @@ LLAMA: dict[str, Any] = {
     "intermediate_size": 96,
     "vocab_size": 100,
 }
+
+
+def test_a_config_without_a_name_is_called_by_its_type() -> None:
+    assert answer({"model": {"huggingface_config": LLAMA}}).model.name == "llama"
+    assert answer({"model": {"huggingface_config": LLAMA | {"_name_or_path": "mine"}}}).model.name == "mine"
+
+
+@pytest.mark.parametrize(("modules", "is_said"), [(0, False), (1, True)])
+def test_prediction_modules_that_are_not_counted_are_said(modules: int, is_said: bool) -> None:
+    report = answer({"model": {"huggingface_config": LLAMA | {"num_nextn_predict_layers": modules}}})
+    said = [row.value for row in report.assumptions if row.field.endswith("num_nextn_predict_layers")]
+    assert said == [modules] * is_said
 
 
 def counted(config: dict[str, Any]) -> int:
@@ -158,12 +171,13 @@ def test_what_a_config_leaves_out_takes_the_default_of_its_class(model_type: str
             {"model_type": "phi3small"},
             "huggingface_config.model_type must be a model_type that is counted here, got 'phi3small': "
             "the nearest of 131 are phi3; "
-            "give model.architecture, or model.num_parameters where only a count is known.",
+            "list its tensors with `ckpt-size tensors --hf-config config.json --output model.json` on a machine with the "
+            "extra hf, or give model.architecture, or model.num_parameters where only a count is known.",
         ),
-        ({"model_type": "zzz"}, "got 'zzz': none of 131 is like it; give model.architecture"),
+        ({"model_type": "zzz"}, "got 'zzz': none of 131 is like it; list its tensors with `ckpt-size tensors"),
         (
             {"model_type": "rwkv"},
-            "got 'rwkv': its models have recurrent cells; give model.architecture, or model.num_parameters",
+            "got 'rwkv': its models have recurrent cells; list its tensors with `ckpt-size tensors --hf-config config.json",
         ),
         ({"model_type": None}, "huggingface_config.model_type must be text: give the whole config.json"),
         ({"architectures": ["LlamaForSequenceClassification"]}, "must be ['LlamaForCausalLM']"),

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import random
+import re
 from itertools import groupby
 from typing import Any
 
@@ -15,13 +16,27 @@ from hypothesis import strategies as st
 from sizing.errors import InvalidInput
 from sizing.layout import Parallelism
 from sizing.layout.stages import stage_spans
-from sizing.model import Architecture, num_parameters
-from sizing.model.composed import Composition, composed_types, uncounted_types
+from sizing.model import Architecture, from_module, num_parameters
+from sizing.model.composed import Composition, uncounted_types
 from sizing.model.composed.expressions import evaluated
 from sizing.model.composed.model_types import defaults
 from sizing.model.huggingface import known_model_types, model_from
 from sizing.model.inventory import Inventory, inventory_of
-from tests.sizing.model.transformers_oracle import GOLDEN, built, causal_types, config_of, defaults_of
+from sizing.model.model import resolve
+from tests.sizing.model.transformers_oracle import (
+    GOLDEN,
+    TENSORS,
+    UNBUILT,
+    buildable_types,
+    built,
+    causal_types,
+    config_of,
+    defaults_of,
+    module_of,
+    num_parameters_of,
+    tensors_of,
+    types_with_defaults,
+)
 
 RECORDED: dict[str, Any] = json.loads(GOLDEN.read_text(encoding="utf-8"))["types"]
 
@@ -59,6 +74,13 @@ def layers_of(inventory: Inventory) -> list[int]:
     return [int(parameters) for parameters in found]
 
 
+@pytest.mark.parametrize("model_type", RECORDED)
+def test_parts_have_names_in_one_style(model_type: str) -> None:
+    config = RECORDED[model_type]["config"] | ({"use_bias": True} if model_type == "mamba2" else {})
+    found = {group.name for group in inventory_from(config)}
+    assert {name for name in found if not re.fullmatch(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*", name)} == set()
+
+
 def composed(model_type: str, **fields: Any) -> Composition:
     found = model_from(RECORDED[model_type]["config"] | fields)
     assert isinstance(found, Composition)
@@ -90,6 +112,35 @@ def test_a_text_config_is_counted_as_the_language_model(model_type: str) -> None
     assert num_parameters(inventory_from(config.to_dict())) == built(config).num_parameters
 
 
+GEMMA_3_4B = {"hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34, "sliding_window": 1024}
+GEMMA_3_27B = {
+    "head_dim": 128,
+    "hidden_size": 5376,
+    "intermediate_size": 21504,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 62,
+    "num_key_value_heads": 16,
+}
+
+
+@pytest.mark.parametrize(
+    ("whole", "model_type", "text"),
+    [
+        ("gemma3", "gemma3_text", GEMMA_3_4B),
+        ("gemma3", "gemma3_text", GEMMA_3_27B),
+        ("llava", "llama", {"vocab_size": 32064}),
+        ("llava", "bloom", {"num_hidden_layers": 3, "vocab_size": 64}),
+        ("llava", "mixtral", {"num_hidden_layers": 2}),
+    ],
+)
+def test_what_a_text_config_leaves_out_is_what_transformers_takes(
+    whole: str, model_type: str, text: dict[str, Any]
+) -> None:
+    """Of gemma-3-4b-it and gemma-3-27b-it, llava-1.5-7b-hf, and types whose config has two names for a size."""
+    published = {"model_type": whole, "text_config": {"model_type": model_type} | text}
+    assert num_parameters(inventory_from(published)) == built(config_of(model_type, **text)).num_parameters
+
+
 @pytest.mark.parametrize(("model_type", "fields"), VARIED, ids=lambda each: each if isinstance(each, str) else "")
 def test_patterns_of_layers_and_switches_count_what_transformers_builds(
     model_type: str, fields: dict[str, Any]
@@ -106,7 +157,8 @@ def test_patterns_of_layers_and_switches_count_what_transformers_builds(
 
 
 def test_defaults_are_those_of_the_configuration_classes() -> None:
-    for model_type in composed_types():
+    assert list(defaults()) == types_with_defaults()
+    for model_type in types_with_defaults():
         assert defaults()[model_type].model_dump(mode="json") == defaults_of(model_type), model_type
 
 
@@ -201,12 +253,29 @@ def _counts_a_change(model_type: str, drawn: random.Random) -> bool:
     other = not value if isinstance(value, bool) else drawn.choice([2 * value, max(1, value // 2)])
     try:
         changed = config_of(model_type, **{name: other})
-        whole = built(changed).num_parameters
+        module = module_of(changed)
+    except Exception:  # noqa: BLE001 - not every value is allowed in transformers
+        return False
+    whole = num_parameters_of(module)
+    assert resolve(from_module(module)).num_parameters == whole, f"the list of {model_type}: {name} {other}"
+    try:
         inventory = inventory_from(changed.to_dict())
-    except Exception:  # noqa: BLE001 - not every value is allowed, in transformers or here
+    except InvalidInput:
         return False
     assert num_parameters(inventory) == whole, f"{model_type}: {name} {other}"
     return True
+
+
+@pytest.mark.long(minutes=4)
+def test_transformers_builds_the_recorded_lists_of_all_its_types() -> None:
+    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # transformers has no type for it
+    recorded = json.loads(TENSORS.read_text(encoding="utf-8"))["types"]
+    assert list(recorded) == buildable_types()
+    for model_type in recorded:
+        assert json.loads(json.dumps(tensors_of(model_type))) == recorded[model_type], model_type
+    for model_type in UNBUILT:
+        with pytest.raises(Exception):  # noqa: B017, PT011 - each class has a reason of its own
+            module_of(config_of(model_type))
 
 
 JSON = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)

@@ -73,9 +73,11 @@ def test_expert_ranks_share_the_experts_of_a_count() -> None:
         ({"preset": "gpt2", "num_experts": 2}, "remove num_experts: the model's own description says it"),
         (
             KIMI | {"num_active_parameters": "20B"},
-            "give 20833333334 to 1000000000000, or another num_experts_per_token",
+            "has num_active_parameters 20B, which 8 of 384 experts do not allow: "
+            "give num_experts_per_token, here at most 7, or num_active_parameters of 20.84B or more",
         ),
-        (KIMI | {"num_active_parameters": "2T"}, "which 8 of 384 experts do not allow"),
+        (KIMI | {"num_active_parameters": "2T"}, "which 8 of 384 experts do not allow: give at most num_parameters 1T"),
+        (KIMI | {"num_active_parameters": "2B"}, "do not allow: give num_active_parameters of 20.84B or more"),
         (
             KIMI | {"num_experts_per_token": 385},
             "has num_experts_per_token 385 of num_experts 384",
@@ -117,9 +119,64 @@ def test_what_a_config_describes_beside_the_counted_model_is_said() -> None:
     (said,) = [a for a in report.assumptions if a.field == "model.huggingface_config"]
     assert said.value == "gemma3_text"
     assert said.reason == "the language model of text_config alone; vision_config not counted"
+    text = {"model_type": "llama", "vocab_size": 32064, "num_key_value_heads": None}
+    fields = assumed(report_of({"huggingface_config": {"model_type": "llava", "text_config": text}}))
+    filled = {name.rpartition(".")[2]: value for name, value in fields.items() if ".text_config." in name}
+    assert filled == {
+        "hidden_size": 4096,
+        "intermediate_size": 11008,
+        "num_attention_heads": 32,
+        "num_hidden_layers": 32,
+    }
     modules = RECORDED["minimax_m2"]["config"] | {"num_mtp_modules": 3}
     (said,) = [a for a in report_of({"huggingface_config": modules}).assumptions if a.field.endswith("num_mtp_modules")]
     assert said.reason.startswith("multi-token-prediction modules are not counted, as transformers leaves them out")
+
+
+@pytest.mark.parametrize(("modules", "are"), [(None, "are not counted"), (0, "are not counted"), (2, "are counted, ")])
+def test_an_architecture_says_whether_modules_that_predict_further_tokens_are_in(modules: int | None, are: str) -> None:
+    described = catalog()["deepseek-v3"].architecture
+    assert described is not None
+    document = described.model_dump(exclude_none=True) | ({} if modules is None else {"num_mtp_layers": modules})
+    report, plain = report_of({"architecture": document}), report_of({"preset": "deepseek-v3"})
+    (said,) = [row for row in report.assumptions if row.field == "model.architecture.num_mtp_layers"]
+    assert said.value == (modules or 0)
+    more = report.model.num_parameters - plain.model.num_parameters
+    assert are in said.reason
+    assert (f"{more:,} parameters" in said.reason) == (more > 0) == bool(modules)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({}, "not counted; give their number to count them"),
+        ({"num_nextn_predict_layers": 0}, "not counted, as their number is given as 0"),
+    ],
+)
+def test_a_config_that_says_that_it_has_no_such_modules_is_not_asked_for_them(
+    fields: dict[str, int], reason: str
+) -> None:
+    config = RECORDED["deepseek_v3"]["config"] | {"model_type": "kimi_k2"} | fields
+    report = report_of({"huggingface_config": config})
+    (said,) = [row for row in report.assumptions if row.field == "model.architecture.num_mtp_layers"]
+    assert (said.value, said.reason) == (0, f"multi-token-prediction modules are {reason}")
+    assert report.model.num_parameters == RECORDED["deepseek_v3"]["num_parameters"]
+
+
+def test_a_config_that_counts_such_modules_is_said_to_once() -> None:
+    config = RECORDED["deepseek_v3"]["config"] | {"model_type": "kimi_k2", "num_nextn_predict_layers": 1}
+    said = [row for row in report_of({"huggingface_config": config}).assumptions if "prediction" in row.reason]
+    assert [row.field for row in said] == ["model.huggingface_config.num_nextn_predict_layers"]
+
+
+@pytest.mark.parametrize(("model_type", "is_said"), [("qwen3_next", True), ("qwen3_5_text", False)])
+def test_a_module_that_no_field_of_the_config_counts_is_said_to_be_left_out(model_type: str, is_said: bool) -> None:
+    report = report_of({"huggingface_config": RECORDED[model_type]["config"]})
+    said = [row.reason for row in report.assumptions if row.field == "model.huggingface_config.model_type"]
+    assert said == is_said * [
+        "the module for multi-token prediction of the published models (`mtp.` in their files) is not counted, "
+        "as transformers leaves it out"
+    ]
 
 
 def test_tensor_ranks_cut_what_divides_and_repeat_groups_of_keys() -> None:
@@ -149,10 +206,13 @@ def test_a_padded_vocabulary_pads_the_embedding() -> None:
 
 
 def test_activations_of_composed_models_follow_the_same_formulas() -> None:
-    """GPT-OSS-20B: 4 of its experts, gated, 64 heads of 64 in 8 groups, without sequence or tensor parallelism."""
+    """GPT-OSS-20B: 4 of its experts, gated, 64 heads of 64 in 8 groups, without sequence or tensor parallelism.
+
+    Megatron-LM weighs an expert's result in its activation, so that each keeps its input and three tensors within.
+    """
     batch = {"micro_batch_size": 1, "sequence_length": 1024, "recomputation": "selective"}
     report = report_of({"preset": "gpt-oss-20b"}, training=batch)
-    values = 4 * 2880 + 2 * 64 * (64 + 8) + 4 * (3 * 2880 + 2 * 2880)
+    values = 4 * 2880 + 2 * 64 * (64 + 8) + 4 * (3 * 2880 + 2880)
     head = 2 * 2 * 2880 + 4 * 201_088
     assert report.training.activation_bytes == 1024 * (24 * 2 * values + head)
 

@@ -14,28 +14,37 @@ import pytest
 
 from sizing.explore.comparisons.comparison import compare
 from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
+from sizing.explore.decisions.decision import decide
+from sizing.explore.decisions.decision_request import REFERENCE_DECISION
 from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH
 from sizing.explore.layouts.ranking import find_layouts
+from sizing.explore.rematerializations.rematerialization import rematerialization
+from sizing.explore.rematerializations.rematerialization_request import REFERENCE_REMATERIALIZATION
 from sizing.explore.requirements.solver import requirements_of
 from sizing.explore.scenario_simulation import REFERENCE_SIMULATION, ScenarioSimulation, simulated
 from sizing.explore.sensitivities.sensitivity import sensitivity
 from sizing.explore.sensitivities.sensitivity_request import REFERENCE_SENSITIVITY
+from sizing.explore.stages.stages import stages
+from sizing.explore.stages.stages_request import REFERENCE_STAGES
 from sizing.explore.sweeps.sweep import sweep
 from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
-from sizing.report import answer
+from sizing.report import answer, laid_out
 from sizing.reports.document import (
     Document,
     cluster_document,
     comparison_document,
+    decision_document,
     layouts_document,
+    rematerialization_document,
     requirements_document,
     sensitivity_document,
     simulation_document,
     sizing_document,
+    stages_document,
     sweep_document,
 )
 from sizing.reports.page import html, pdf
-from sizing.scenario import scenario_from
+from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from sizing.storage.calibration import calibrate
 from sizing.summary.inputs import inputs
 from tests.sizing.charts.gallery import cluster
@@ -50,14 +59,17 @@ PAGE_WIDTH_PIXELS = 912
 
 ANSWERS: dict[str, Callable[[], Document]] = {
     "comparison": lambda: comparison_document(compare(REFERENCE_COMPARISON)),
+    "decision": lambda: decision_document(decide(REFERENCE_DECISION)),
     "requirements": lambda: requirements_document(requirements_of(scenario_from(SCENARIOS["two short limits"]))),
     "layouts": lambda: layouts_document(find_layouts(REFERENCE_SEARCH)),
+    "stages": lambda: stages_document(stages(REFERENCE_STAGES)),
+    "rematerialization": lambda: rematerialization_document(rematerialization(REFERENCE_REMATERIALIZATION)),
     "cluster": lambda: cluster_document(cluster()),
     "sensitivity": lambda: sensitivity_document(sensitivity(REFERENCE_SENSITIVITY)),
     "simulation": lambda: simulation_document(simulated(ScenarioSimulation.model_validate(REFERENCE_SIMULATION))),
     "sweep": lambda: sweep_document(sweep(REFERENCE_SWEEP)),
 }
-UNDRAWN = {"requirements", "simulation"}
+UNDRAWN = {"rematerialization", "requirements", "simulation"}
 """Answers without a chart."""
 
 
@@ -77,6 +89,12 @@ def page_of(name: str) -> Page:
 NAMES = [*SCENARIOS, *ANSWERS]
 
 
+def test_a_page_says_when_it_was_made() -> None:
+    scenario = scenario_from(REFERENCE_SCENARIO)
+    made = html(sizing_document(scenario, answer(scenario)), made_at=datetime(2026, 11, 22, 9, 30, tzinfo=UTC))
+    assert "2026-11-22 09:30" in made
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_no_heading_and_no_label_is_a_field_name(name: str) -> None:
     headings = page_of(name).headings
@@ -94,10 +112,11 @@ def test_the_words_of_a_field_are_told_from_its_name() -> None:
 def test_verdict_figures_and_warnings_come_first_in_that_order(name: str) -> None:
     document, said = document_of(name), page_of(name).words
     first = document.first_page
-    order = [first.verdict, *(row.meaning for row in first.figures), *first.warnings]
+    leading = [grid.title for grid in document.grids if grid.leads]
+    order = [first.verdict, *(row.meaning for row in first.figures), *leading, *first.warnings]
     places = [said.index(" ".join(text.split())) for text in order]
     assert places == sorted(places)
-    first_table = next((grid.title for grid in document.grids if grid.title), "")
+    first_table = next((grid.title for grid in document.grids if grid.title and not grid.leads), "")
     assert not places or places[-1] <= said.rindex(first_table)
 
 
@@ -113,6 +132,14 @@ def test_page_1_of_the_pdf_has_the_first_screen(name: str) -> None:
 
 def test_money_is_on_page_1_and_its_parts_beside_it() -> None:
     assert {"Cost", "To buy: capacity"} <= {row.label for row in document_of("tiers and prices").first_page.figures}
+
+
+def test_degrees_that_were_found_are_not_called_asked_and_an_empty_block_is_no_input() -> None:
+    found = laid_out({"model": {"preset": "gpt2"}, "training": {}, "cluster": {"num_gpus": 8}})
+    rows = {name: value for name, value, *_ in inputs(found.scenario, found.assumed).rows}
+    assert rows["parallelism: data"] == "8 (of the layout found)"
+    assert rows["cluster: GPUs"] == "8"
+    assert "training" not in rows
 
 
 def test_inputs_have_names_in_words_and_values_with_units() -> None:
@@ -143,6 +170,26 @@ def test_the_page_fits_a_phone_and_loads_nothing(name: str) -> None:
     assert not [tag for tag, _ in page.tags if tag in ("script", "link", "iframe")]
     sources = [attributes.get("src") or attributes.get("href") for _, attributes in page.tags]
     assert all(source.startswith("data:image/svg+xml;base64,") for source in sources if source)
+
+
+def test_on_a_phone_a_wide_table_of_words_is_a_list_whose_lines_name_their_columns() -> None:
+    page, text = page_of("two short limits"), html(document_of("two short limits"), made_at=NOW)
+    named = {attributes.get("data-label") for tag, attributes in page.tags if tag == "td"}
+    assert {"assumed", "may be", "source"} <= named
+    assert re.search(r"\.stacked td\S*::before \{ content: attr\(data-label\)", text)
+
+
+def test_on_a_phone_so_is_one_of_which_a_column_holds_sentences() -> None:
+    """What the targets need has six columns, the last of them a reason."""
+    asked = REFERENCE_SCENARIO | {"targets": {"min_goodput_fraction": 0.95, "max_stall_seconds": 60}}
+    text = html(requirements_document(requirements_of(scenario_from(asked))), made_at=NOW)
+    assert re.search(r'<table class="stacked">\s*<thead><tr><th scope="col">input</th>', text)
+
+
+def test_the_rows_of_the_targets_stand_before_the_charts_and_all_other_tables_behind_them() -> None:
+    text = html(document_of("two short limits"), made_at=NOW)
+    order = [text.index(words) for words in ("<h2>Targets</h2>", "<figure>", "<h2>Checkpoint</h2>")]
+    assert order == sorted(order)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in UNDRAWN])

@@ -11,7 +11,12 @@ ASYNC: dict[str, Any] = {
     "model": {"preset": "llama-3.1-405b"},
     "training": {"distributed_optimizer": True},
     "parallelism": {"tensor": 8, "pipeline": 16, "data": 128},
-    "checkpoint": {"format": "torch-dist", "mode": "async", "interval_seconds": "10min"},
+    "checkpoint": {
+        "format": "torch-dist",
+        "optimizer_sharding": "fully-reshardable",
+        "mode": "async",
+        "interval_seconds": "10min",
+    },
     "cluster": {"node": "dgx-h100"},
     "storage": {
         "profile": {

@@ -62,3 +62,15 @@ def test_a_price_of_something_unknown_leaves_the_total_unknown() -> None:
 def test_prices_are_checked(costs: dict[str, Any], rule: str) -> None:
     with pytest.raises(InvalidInput, match=rule):
         cost(costs)
+
+
+def test_the_total_holds_what_tiers_store() -> None:
+    """An object store behind 405B: 60 daily checkpoints and the one on its way at 250 per TB, by hand."""
+    rates = {"profile": {"write_bytes_per_second": "10 GB/s", "read_bytes_per_second": "10 GB/s"}}
+    archive = {"kind": "object-store", "interval_seconds": "1d", "keep": 60, "storage": rates, "cost_per_terabyte": 250}
+    document = copy.deepcopy(REFERENCE_SCENARIO) | {"costs": {"per_terabyte": 20}}
+    document["checkpoint"]["tiers"] = [archive]
+    found = answer(scenario_from(document)).cost
+    assert found is not None
+    assert found.tiers == pytest.approx(61 * 13.8 * 250)
+    assert found.total == pytest.approx(61 * 13.8 * 250 + 2 * 13.8 * 20)

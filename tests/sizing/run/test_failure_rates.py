@@ -97,7 +97,7 @@ def test_a_rate_of_large_jobs_is_doubted_for_a_small_one_with_what_was_measured(
     (told,) = [warning for warning in answered("rsc-1", 1024).warnings if "reliability.preset" in warning]
     assert "is the rate of jobs from 16,384 GPUs on, and this one has 1,024" in told
     assert "at 1,024 GPUs once in 7.90 h, where the rate gives 28.85 h" in told
-    assert "at 8 GPUs once in 47.7 days, where the rate gives 153.8 days" in told
+    assert "at 8 GPUs once in 47.7 days, where the rate gives 154 days" in told
 
 
 @pytest.mark.parametrize(

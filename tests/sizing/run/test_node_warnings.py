@@ -153,6 +153,46 @@ def test_one_writer_is_held_against_what_a_whole_node_gives() -> None:
     assert warning.startswith("Each writer would have to write 9.000 GB/s, 9.000 GB/s per node; the most that VAST")
 
 
+def test_one_writer_of_an_export_is_held_against_them_by_itself() -> None:
+    slow = storage(write_bytes_per_second="40 GB/s", read_bytes_per_second="40 GB/s")
+    assert warnings(storage=slow) == []
+    (warning,) = warnings(storage=slow, checkpoint={"export": {"every": 1, "written_by": "rank-0"}})
+    assert warning.startswith("The export: Each writer would have to write 40.00 GB/s, 40.00 GB/s per node; the most")
+    both = warnings(storage=slow | {"io": "direct"}, checkpoint={"export": {"every": 1, "written_by": "afterwards"}})
+    assert [text.partition(" GB/s")[0] for text in both] == ["The export: Each writer would have to write 2.353"]
+    fast = warnings(checkpoint={"export": {"every": 1, "written_by": "rank-0"}})[-1]
+    assert fast.startswith("The export: Each writing node would send 5.000 TB/s, more than the 600.0 GB/s of all its")
+    bounded = slow["profile"] | {"writer_write_bytes_per_second": "1 GB/s"}
+    assert warnings(storage={"profile": bounded}, checkpoint={"export": {"every": 1, "written_by": "rank-0"}}) == []
+
+
+def test_an_export_by_every_rank_repeats_nothing() -> None:
+    own = warnings(checkpoint={"export": {"every": 1, "written_by": "every-rank"}})
+    assert own[:2] == warnings()
+    assert len(set(own)) == len(own)
+
+
+def test_a_conversion_is_held_against_what_one_node_does() -> None:
+    asked = warnings(
+        training={"framework": "deepspeed"},
+        parallelism={"tensor": 8, "pipeline": 1, "data": 8, "zero_stage": 1},
+        checkpoint={"format": "deepspeed", "export": {"every": 1, "format": "deepspeed-universal"}},
+        storage=storage(write_bytes_per_second="60 GB/s", read_bytes_per_second="60 GB/s"),
+    )
+    own = [text for text in asked if text.startswith("The export: ")]
+    assert [text.split()[3] for text in own] == ["writer", "reader"]
+    assert all(", 60.00 GB/s per node; the most" in text for text in own)
+
+
+def test_a_publication_over_storage_is_held_against_them_and_none_over_the_network() -> None:
+    sent = {"interval_seconds": 60, "over": "storage", "num_replicas": 1}
+    slow = storage(write_bytes_per_second="60 GB/s", read_bytes_per_second="60 GB/s")
+    (warning,) = warnings(training={"reinforcement": {"publication": sent}}, storage=slow)
+    assert warning.startswith("The publication: Each reader would have to read 7.500 GB/s, 60.00 GB/s per node")
+    over_network = {"reinforcement": {"publication": sent | {"over": "network"}}}
+    assert warnings(training=over_network, storage=slow) == []
+
+
 def test_rates_that_targets_need_are_compared_as_well() -> None:
     tight = {"max_stall_seconds": 0.7, "recovery_seconds": 1}
     sentence = "To meet the targets, each writing node would send 1.015 TB/s, more than the 600.0 GB/s of all its"

@@ -15,7 +15,7 @@ from sizing.scenario import REFERENCE_SCENARIO
 from tests.sizing.run.scenarios import ASYNC, document, report
 
 FACTS = published("vast_checkpoint_example")["one_trillion"]
-GATHERED = {"checkpoint": {"format": "megatron-distributed-optimizer", "mode": "sync"}}
+GATHERED = {"checkpoint": {"format": "megatron-distributed-optimizer", "optimizer_sharding": None, "mode": "sync"}}
 PARAMETERS = 405_853_388_800
 
 
@@ -131,12 +131,11 @@ def test_overlapping_shards_are_counted(saved: int, restored: int) -> None:
 RESHARDED = {"restore_parallelism": {"tensor": 4, "pipeline": 8, "data": 64}}
 
 
-def test_another_layout_reads_its_weights_as_often_as_it_has_replicas() -> None:
+def test_another_layout_reads_weights_and_optimizer_as_often_as_it_has_replicas() -> None:
     same, other = report(ASYNC).restore, report(ASYNC, checkpoint=RESHARDED).restore
     assert other.num_gpus == 2048
     assert same.parts["weights"].num_readings == 128
-    assert other.parts["weights"].num_readings == 64
-    assert other.parts["master"].num_readings == 1
+    assert other.parts["weights"].num_readings == other.parts["master"].num_readings == 64
     assert other.parts[".metadata"].num_readings == 2048
 
 
@@ -157,6 +156,7 @@ def test_shards_that_do_not_line_up_are_read_more_than_once() -> None:
                 "training": {"distributed_optimizer": False},
                 "checkpoint": {
                     "format": "megatron",
+                    "optimizer_sharding": None,
                     "mode": "sync",
                     "restore_parallelism": {"tensor": 4, "pipeline": 16},
                 },
@@ -176,7 +176,9 @@ def test_a_layout_that_the_files_cannot_be_read_into_is_refused(blocks: dict[str
 
 
 def test_replicas_may_change_in_every_megatron_format() -> None:
-    classic = document(ASYNC, training={"distributed_optimizer": False}, checkpoint={"format": "megatron"})
+    classic = document(
+        ASYNC, training={"distributed_optimizer": False}, checkpoint={"format": "megatron", "optimizer_sharding": None}
+    )
     checkpoint = {"mode": "sync", "restore_parallelism": {"tensor": 8, "pipeline": 16, "data": 4}}
     more = report(classic, checkpoint=checkpoint)
     assert {part.num_readings for part in more.restore.parts.values()} == {4}

@@ -124,7 +124,9 @@ def test_eight_bit_adam_with_mixed_precision_saves_the_published_recipe() -> Non
 
 
 def test_a_precision_that_a_framework_does_not_have_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="must be one of bf16-mixed, fp16-mixed, fp32 with framework megatron"):
+    with pytest.raises(
+        InvalidInput, match="must be one of bf16-mixed, fp16-mixed, fp8-mixed, fp32 with framework megatron"
+    ):
         saved_parts(Training(precision="bf16"))
 
 

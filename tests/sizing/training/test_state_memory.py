@@ -15,8 +15,8 @@ from sizing.report import answer
 from sizing.scenario import scenario_from
 from sizing.state import Training
 from sizing.state.training import Framework
-from sizing.training.gathered import gathered_by_fsdp
-from sizing.training.state_memory import StateRule
+from sizing.training.memory.gathered import gathered_by_fsdp
+from sizing.training.memory.state_memory import StateRule
 
 OF_MEGATRON = published("zero_model_state_memory")["megatron_bytes_per_parameter"]
 PARAMETER, NOTHING = Content(1, 1, {}, {}), Content(0, 0, {}, {})
@@ -91,36 +91,68 @@ def test_the_state_is_that_of_one_gpu() -> None:
     }
     memory = answer(scenario_from({"model": {"preset": "deepseek-v3"}} | blocks)).training
     assert memory.total_bytes is not None
-    assert memory.gpu_state_bytes <= memory.total_bytes < 1.01 * memory.gpu_state_bytes
+    assert memory.working_bytes is not None
+    resident = memory.total_bytes - memory.working_bytes
+    assert memory.gpu_state_bytes <= resident < 1.01 * memory.gpu_state_bytes
 
 
 FSDP: dict[str, Any] = {
     "model": {"preset": "llama-3.1-405b"},
     "training": {"framework": "fsdp2", "sequence_length": 8192, "micro_batch_size": 1, "recomputation": "full"},
 }
+ROOT_OF_LLAMA_405B = 16_384 * (2 * 128_256 + 1)
 LAYER_OF_LLAMA_405B = 16_384 * (2 * 16_384 + 2 * 1_024 + 3 * 53_248 + 2)
 
 
-def test_what_fsdp_gathers_is_said_where_it_is_too_much() -> None:
+def test_a_stage_of_fsdp_keeps_weights_and_gradients_whole_between_its_microbatches() -> None:
+    """Per parameter of a tensor rank: weights and moments (4 + 8) / 8 ranks, gradients 4, and 2 of weights gathered."""
+    both = {"embedding_counts_as_layer": True, "loss_counts_as_layer": True}
+    degrees = {"tensor": 8, "pipeline": 8, "data": 8} | both
+    memory = answer(scenario_from(FSDP | {"parallelism": degrees})).training
+    parameters = 16 * (LAYER_OF_LLAMA_405B + 7 * 2 * 16_384) // 8
+    assert memory.gpu_state_bytes == pytest.approx(parameters * (12 / 8 + 4 + 2), rel=1e-6)
+
+
+FSDP_WITHOUT_BATCH = FSDP | {"training": {"framework": "fsdp2"}}
+
+
+def test_what_fsdp_gathers_is_said_where_it_is_too_much_and_no_batch_tells_when() -> None:
     gathered = 3 * 2 * LAYER_OF_LLAMA_405B / 1e9
-    tight, roomy = (answer(scenario_from(FSDP | {"parallelism": {"data": data}})) for data in (256, 2048))
-    assert tight.training.fits
+    tight, roomy = (answer(scenario_from(FSDP_WITHOUT_BATCH | {"parallelism": {"data": data}})) for data in (92, 2048))
+    assert tight.training.state_fits
     [warning] = [warning for warning in tight.warnings if "FSDP gathers" in warning]
     assert f"{gathered:.2f} GB that are not counted" in warning
     assert not any("FSDP gathers" in warning for warning in roomy.warnings)
 
 
 def test_a_headroom_too_small_for_what_fsdp_gathers_is_said() -> None:
-    question = {"scenario": FSDP | {"cluster": {"num_gpus": 512}}}
-    [warning] = find_layouts(question).warnings
+    question = {"scenario": FSDP_WITHOUT_BATCH | {"cluster": {"num_gpus": 512}}}
+    [_, warning] = find_layouts(question).warnings
     assert warning.endswith("exceeds the headroom of 8.000 GB. Give a headroom_fraction of 0.24")
-    assert find_layouts(question | {"headroom_fraction": 0.24}).warnings == []
+    [left_out] = find_layouts(question | {"headroom_fraction": 0.24}).warnings
+    assert left_out.startswith("Activations not counted")
+
+
+def test_with_a_batch_what_fsdp_gathers_and_reduces_counts_at_the_moment_that_it_is_there() -> None:
+    """One token: when the backward pass ends, weights and gradients of embedding and head are whole, and in fp32 too."""
+    training = FSDP["training"] | {"sequence_length": 1, "recomputation": "none"}
+    memory = answer(scenario_from(FSDP | {"training": training, "parallelism": {"data": 2048}})).training
+    in_layer = 2 * (ROOT_OF_LLAMA_405B + 2 * LAYER_OF_LLAMA_405B) + 2 * ROOT_OF_LLAMA_405B + 6 * LAYER_OF_LLAMA_405B
+    assert in_layer > 8 * ROOT_OF_LLAMA_405B
+    assert memory.working_bytes == pytest.approx(in_layer, rel=1e-3)
+    assert memory.total_bytes is not None
+    assert memory.reserved_bytes is not None
+    assert memory.reserved_bytes[0] == memory.total_bytes
+    assert memory.total_bytes / memory.reserved_bytes[1] == pytest.approx(1 - 0.33)
 
 
 def test_experts_are_gathered_with_their_layer() -> None:
     """DeepSeek-V3 has 256 experts of 3 x 7,168 x 2,048 in a layer."""
-    inventory = catalog()["deepseek-v3"].inventory
-    assert gathered_by_fsdp(inventory, value_bytes=2).num_bytes == pytest.approx(6 * 256 * 3 * 7_168 * 2_048, rel=0.03)
+    inventory, of_a_layer = catalog()["deepseek-v3"].inventory, 6 * 256 * 3 * 7_168 * 2_048
+    gathered = gathered_by_fsdp(inventory, Parallelism(), value_bytes=2)
+    over_experts = gathered_by_fsdp(inventory, Parallelism(data=2, expert=2), value_bytes=2)
+    assert gathered.num_bytes == pytest.approx(of_a_layer, rel=0.03)
+    assert gathered.num_bytes - over_experts.num_bytes == pytest.approx(of_a_layer / 2, rel=1e-9)
 
 
 EMBEDDING_OF_LLAMA_405B = 128_256 * 16_384
@@ -151,7 +183,10 @@ def test_the_layout_search_says_what_zero_3_gathers_in_a_layout_that_fits() -> N
 
 @pytest.mark.parametrize(
     ("name", "saved"),
-    [("torch-dist", ""), ("megatron", "checkpoint.format megatron-distributed-optimizer or torch-dist")],
+    [
+        ("torch-dist", ""),
+        ("megatron", "checkpoint.format megatron-distributed-optimizer or torch-dist or fsdp-dtensor"),
+    ],
 )
 def test_a_distributed_optimizer_is_named_where_it_would_do(name: str, saved: str) -> None:
     blocks = {"model": {"preset": "llama-3.1-70b"}, "parallelism": {"tensor": 8, "data": 16}}

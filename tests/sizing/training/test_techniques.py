@@ -7,7 +7,8 @@ import pytest
 
 from sizing.published import published
 from sizing.scenario import scenario_from
-from sizing.training.techniques import Technique, techniques
+from sizing.schema_versions import with_values
+from sizing.training.techniques.catalog import Technique, techniques
 
 FACTS = published("training_techniques")
 
@@ -22,7 +23,12 @@ def test_every_published_row_is_listed_with_its_source() -> None:
 
 def test_a_schedule_has_its_published_formulas() -> None:
     (found,) = [technique for technique in techniques() if technique.name == "zb-h2"]
-    assert (found.bubble, found.in_flight, found.weight_versions, found.scenario) == ("0", "2 p", "1", None)
+    assert (found.bubble, found.in_flight, found.weight_versions, found.scenario) == (
+        "0",
+        "2 p",
+        "1",
+        "training.schedule: zb-h2",
+    )
 
 
 @pytest.mark.parametrize("technique", [t for t in techniques() if t.scenario], ids=lambda technique: technique.name)
@@ -30,5 +36,5 @@ def test_what_a_scenario_is_told_to_ask_for_is_a_field_with_such_a_value(techniq
     training: dict[str, Any] = {"sequence_length": 8, "micro_batch_size": 1, "global_batch_size": 8}
     for setting in (technique.scenario or "").removeprefix("training.").split(", "):
         field, value = setting.split(": ")
-        training[field] = {"true": True, "false": False}.get(value, value)
+        training = with_values(training, {field: {"true": True, "false": False}.get(value, value)})
     assert scenario_from({"model": {"preset": "gpt2"}, "training": training})

@@ -1,0 +1,90 @@
+"""How a question is asked: by who waits for its answer, or as a job (RFC 7240, `Prefer: respond-async`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Header, Request
+from starlette.responses import Response
+
+from service.access.client import client_of
+from service.compute.jobs import SECONDS_BETWEEN_BEATS, Jobs
+from service.compute.pool import ClientCompute, Compute
+from service.http.problems import Responses
+from service.reports.forms import report_response
+from service_client.documents import ReportForm
+
+RESPOND_ASYNC = "respond-async"
+PATH = "/v1/jobs"
+RETRY_AFTER = f"{SECONDS_BETWEEN_BEATS:.0f}"
+"""Seconds until who asks for the state of a job may ask again."""
+
+
+def _header(description: str) -> dict[str, object]:
+    return {"description": description, "schema": {"type": "string"}}
+
+
+ACCEPTED: Responses = {
+    202: {
+        "description": "It is a job now, as asked with Prefer: respond-async",
+        "headers": {
+            "Location": _header("Path of the job."),
+            "Preference-Applied": _header("The preference that was followed: respond-async."),
+            "Retry-After": _header("Seconds until its state may be asked for."),
+        },
+    }
+}
+
+
+def is_preferred(preference: str, headers: list[str]) -> bool:
+    """Whether Prefer headers name a preference; what else they say is ignored (RFC 7240, section 2).
+
+    >>> [is_preferred("respond-async", [header]) for header in ("return=minimal, Respond-Async; wait=10", "wait=10")]
+    [True, False]
+    """
+    named = (part.partition(";")[0].partition("=")[0] for header in headers for part in header.split(","))
+    return preference in {name.strip().lower() for name in named}
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A question of a client: answered in its turn, or accepted as a job."""
+
+    compute: ClientCompute
+    jobs: Jobs
+    request: Request
+    is_job: bool
+
+    async def answered(self, form: ReportForm, function: Callable[..., bytes], *arguments: object) -> Response:
+        """What a function of `service.answers.heavy` answers in a form, or where the job is found that it becomes.
+
+        Raises as `ClientCompute.run`.
+        """
+        if self.is_job:
+            return await self.accepted(form, function, *arguments)
+        return report_response(form, await self.compute.run(function, *arguments))
+
+    async def accepted(self, form: ReportForm, function: Callable[..., bytes], *arguments: object) -> Response:
+        """Where the job is found. Raises Busy where too many of the client wait."""
+        kind = self.request.scope["route"].path.rpartition("/")[2]
+        row = await self.jobs.submit(client_of(self.request.scope), kind, form, function, *arguments)
+        headers = {"Location": f"{PATH}/{row.id}", "Preference-Applied": RESPOND_ASYNC, "Retry-After": RETRY_AFTER}
+        return Response(status_code=202, headers={**headers, "Vary": "Accept, Prefer"})
+
+
+async def _asking(
+    request: Request,
+    compute: Compute,
+    prefer: Annotated[
+        str | None,
+        Header(description="Preference respond-async (RFC 7240): answer 202 at once with the Location of a job."),
+    ] = None,
+) -> Asking:
+    del prefer  # described as one text, as generated clients send no list of headers; a client may send several
+    is_job = is_preferred(RESPOND_ASYNC, request.headers.getlist("prefer"))
+    return Asking(compute, request.app.state.jobs, request, is_job)
+
+
+AskedSoonOrLater = Annotated[Asking, Depends(_asking)]

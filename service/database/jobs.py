@@ -1,0 +1,179 @@
+"""Questions that are answered later: their state and, for a while, their results. Any worker answers for all of them.
+
+The worker that answers a job says so every few seconds (`heartbeat_at`). Where it no longer does, it is gone, and
+whichever worker looks next says that the job was interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, cast
+from uuid import UUID, uuid4
+
+from sqlalchemy import CursorResult, delete, func, select, update
+from sqlalchemy.orm import Session
+
+from service.database.connection import Database
+from service.database.tables import JobResultRow, JobRow, now
+from service.errors import NotFound
+from service_client.documents import JobState, ReportForm
+from sizing import __version__
+from sizing.errors import InvalidInput, Problem
+
+KEPT = timedelta(days=1)
+"""Since its end: who asked comes back on the same day."""
+MAX_ENDED_JOBS = 1000
+MAX_KEPT_BYTES = 256 * 1024**2
+"""Of all results together; the oldest go first. Reports are some 100 KB, sweeps some MB."""
+MAX_RESULT_BYTES = 64 * 1024**2
+"""Of one, so that it does not drive out all others."""
+HEARTBEAT_MISSED = timedelta(seconds=30)
+"""Longer than a worker waits for a locked database, many times as long as between two heartbeats."""
+
+_ACTIVE: tuple[JobState, ...] = ("queued", "running")
+_INTERRUPTED = Problem("the job", "was interrupted, as the process that answered it has ended", "", "ask it again")
+
+
+def add_job(database: Database, kind: str, form: ReportForm, *, max_seconds: float) -> JobRow:
+    """A new job, queued. What is too old or too much goes: see KEPT and what follows it."""
+    moment = now()
+    row = JobRow(
+        id=uuid4(),  # none of its 122 random bits can be guessed from a time, as in others' ids
+        kind=kind,
+        form=form,
+        state="queued",
+        code_version=__version__,
+        created_at=moment,
+        heartbeat_at=moment,
+        max_seconds=max_seconds,
+    )
+    with database.writing() as session:
+        _interrupt_abandoned(session)
+        _forget(session)
+        session.add(row)
+    return row
+
+
+def job_of_id(database: Database, job_id: UUID) -> JobRow:
+    """The job with that id. Raises NotFound."""
+    with database.reading() as session:
+        row = _found(session.get(JobRow, job_id), job_id)
+    if row.state not in _ACTIVE or row.heartbeat_at >= now() - HEARTBEAT_MISSED:
+        return row
+    with database.writing() as session:
+        _interrupt_abandoned(session)
+        return _found(session.get(JobRow, job_id), job_id)
+
+
+def result_of(database: Database, job_id: UUID) -> bytes:
+    """The result of a job that is done. Raises NotFound where it is kept no longer."""
+    with database.reading() as session:
+        row = session.get(JobResultRow, job_id)
+    if row is None:
+        raise no_job(job_id)
+    return row.content
+
+
+def begin_job(database: Database, job_id: UUID) -> bool:
+    """Say that a job's turn has come; False where it has been cancelled meanwhile."""
+    with database.writing() as session:
+        return _changed(session, [job_id], state="running", started_at=now(), heartbeat_at=now()) == 1
+
+
+def finish_job(database: Database, job_id: UUID, content: bytes) -> bool:
+    """Keep the result of a job; False where it has been cancelled meanwhile."""
+    with database.writing() as session:
+        done = _changed(session, [job_id], state="done", ended_at=now(), result_bytes=len(content)) == 1
+        if done:
+            session.add(JobResultRow(job_id=job_id, content=content))
+            session.flush()
+            _forget(session)
+    return done
+
+
+def fail_job(database: Database, job_id: UUID, code: str, problems: Collection[Problem]) -> bool:
+    """Say why a job has no result; False where it has been cancelled meanwhile."""
+    with database.writing() as session:
+        return _changed(session, [job_id], state="failed", **_ended(code, problems)) == 1
+
+
+def beat(database: Database, job_ids: Collection[UUID]) -> set[UUID]:
+    """Say that jobs are being answered; those that still are to be, for others may have cancelled some."""
+    with database.writing() as session:
+        _changed(session, job_ids, heartbeat_at=now())
+        return set(session.scalars(select(JobRow.id).where(JobRow.id.in_(job_ids), JobRow.state.in_(_ACTIVE))))
+
+
+def interrupt_jobs(database: Database, job_ids: Collection[UUID]) -> int:
+    """How many of these jobs were active: their worker stops."""
+    with database.writing() as session:
+        return _changed(session, job_ids, state="interrupted", **_ended("interrupted", [_INTERRUPTED]))
+
+
+def cancel_job(database: Database, job_id: UUID) -> bool:
+    """Cancel a job that has not ended: True. Forget one that has, with its result: False. Raises NotFound."""
+    with database.writing() as session:
+        if _changed(session, [job_id], state="cancelled", ended_at=now()):
+            return True
+        _found(session.get(JobRow, job_id), job_id)
+        _delete(session, [job_id])
+    return False
+
+
+def no_job(job_id: object) -> InvalidInput:
+    """The error for an id of nothing."""
+    remedy = f"ask again; a job is kept for {KEPT.total_seconds() / 3600:.0f} hours after its end at most"
+    return NotFound.of("id", "must be the id of a job that is kept", value=job_id, remedy=remedy)
+
+
+def _found(row: JobRow | None, job_id: UUID) -> JobRow:
+    if row is None or (row.ended_at is not None and row.ended_at < now() - KEPT):
+        raise no_job(job_id)
+    return row
+
+
+def _ended(code: str, problems: Collection[Problem]) -> dict[str, Any]:
+    said = [[problem.field, problem.rule, problem.value, problem.remedy] for problem in problems]
+    return {"ended_at": now(), "problem_code": code, "problems": said}
+
+
+def _changed(session: Session, job_ids: Collection[UUID], **values: object) -> int:
+    """How many of these jobs had not ended; they get these values."""
+    return _update(session, JobRow.id.in_(job_ids), **values)
+
+
+def _interrupt_abandoned(session: Session) -> None:
+    """Say of the jobs whose worker is gone that they were interrupted."""
+    ended = _ended("interrupted", [_INTERRUPTED])
+    _update(session, JobRow.heartbeat_at < now() - HEARTBEAT_MISSED, state="interrupted", **ended)
+
+
+def _update(session: Session, which: Any, **values: object) -> int:
+    statement = update(JobRow).where(which, JobRow.state.in_(_ACTIVE)).values(**values)
+    done = session.execute(statement.execution_options(synchronize_session=False))
+    return cast("CursorResult[Any]", done).rowcount
+
+
+def _forget(session: Session) -> None:
+    """Delete the jobs that are kept no longer."""
+    columns = (JobRow.id, JobRow.ended_at, func.coalesce(JobRow.result_bytes, 0))
+    ended = session.execute(
+        select(*columns).where(JobRow.state.not_in(_ACTIVE)).order_by(JobRow.ended_at.desc(), JobRow.id)
+    )
+    _delete(session, list(_too_many([(row[0], row[1], row[2]) for row in ended])))
+
+
+def _too_many(ended: Sequence[tuple[UUID, datetime | None, int]]) -> Iterator[UUID]:
+    """Of ended jobs, the newest first: those that are too old, beyond the number, or beyond the bytes."""
+    oldest, total = now() - KEPT, 0
+    for place, (job_id, ended_at, num_bytes) in enumerate(ended):
+        total += num_bytes
+        if place >= MAX_ENDED_JOBS or total > MAX_KEPT_BYTES or ended_at is None or ended_at < oldest:
+            yield job_id
+
+
+def _delete(session: Session, job_ids: Collection[UUID]) -> None:
+    if job_ids:
+        session.execute(delete(JobResultRow).where(JobResultRow.job_id.in_(job_ids)))
+        session.execute(delete(JobRow).where(JobRow.id.in_(job_ids)))

@@ -1,0 +1,127 @@
+// The page: a change asks REST, the latest answer is shown, the address holds both.
+
+import { byId, element } from "./dom.js";
+import * as form from "./form.js";
+import * as offers from "./offers.js";
+import { packed, unpacked } from "./link.js";
+import { presented } from "./presentation.js";
+import { QUESTIONS } from "./questions.js";
+import { Problems, ask, constant, file } from "./rest.js";
+import { showProblems } from "./row.js";
+import { remember } from "./state.js";
+
+const MILLISECONDS_BETWEEN_KEYS = 80;
+
+let state = {};
+let reference = {};
+let under_way;
+let later;
+
+remember();
+start().catch(showProblem);
+
+async function start() {
+  const [scenarios, decisions] = await Promise.all(["scenario", "decision"].map((name) => constant(`v1/schemas/${name}`)));
+  const { workloads, ...purchase } = decisions.examples[0];
+  reference = { question: "answer", scenario: scenarios.examples[0], purchase };
+  form.build(scenarios, (scenario) => change({ scenario }, MILLISECONDS_BETWEEN_KEYS));
+  offers.build(decisions, (changed) => change({ purchase: changed }, MILLISECONDS_BETWEEN_KEYS));
+  byId("start-again").addEventListener("click", () => change({ ...reference, question: state.question }));
+  byId("copy-link").addEventListener("click", copyLink);
+  window.addEventListener("hashchange", fromAddress);
+  byId("questions").append(...Object.entries(QUESTIONS).map(([name, { label }]) => tab(name, label)));
+  await fromAddress();
+}
+
+async function fromAddress() {
+  const given = location.hash.length > 1 ? await unpacked(location.hash.slice(1)) : undefined;
+  const isState = given?.question in QUESTIONS && isBlock(given.scenario) && Array.isArray(given.purchase?.offers);
+  byId("said").textContent = location.hash.length > 1 && !isState ? "The link is not whole: this is the first example." : "";
+  change(isState ? given : reference);
+}
+
+function isBlock(value) {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function change(part, milliseconds = 0) {
+  state = { ...state, ...part };
+  form.show(state.scenario);
+  offers.show(state.purchase);
+  byId("offers").hidden = state.question !== "offers";
+  for (const [name, button] of Object.entries(tabs())) {
+    if (name === state.question) button.setAttribute("aria-current", "page");
+    else button.removeAttribute("aria-current");
+  }
+  clearTimeout(later);
+  later = setTimeout(asked, milliseconds);
+}
+
+async function asked() {
+  under_way?.abort();
+  under_way = new AbortController();
+  const { signal } = under_way;
+  const { path, of } = QUESTIONS[state.question];
+  byId("answer").setAttribute("aria-busy", "true");
+  history.replaceState(null, "", `#${await packed(state)}`);
+  try {
+    const answer = await ask(path, of(state.scenario, state.purchase), signal);
+    if (!signal.aborted) showAnswer(answer);
+  } catch (error) {
+    if (!signal.aborted) showProblem(error);
+  }
+}
+
+function showAnswer(answer) {
+  showProblems([]);
+  byId("problems").replaceChildren();
+  byId("shown").replaceChildren(keep(), ...presented(answer));
+  ended("");
+}
+
+function showProblem(error) {
+  const left = showProblems(error instanceof Problems ? error.errors : []);
+  const texts = error instanceof Problems ? left.map((each) => each.sentence) : [`No answer: ${error.message}`];
+  byId("problems").replaceChildren(...texts.map((text) => element("p", { class: "problem" }, text)));
+  ended("stale");
+}
+
+function ended(kind) {
+  byId("shown").className = kind;
+  byId("answer").setAttribute("aria-busy", "false");
+}
+
+function tab(name, label) {
+  return element("li", {}, element("button", { type: "button", "data-question": name, onclick: () => change({ question: name }) }, label));
+}
+
+function tabs() {
+  return Object.fromEntries([...document.querySelectorAll("[data-question]")].map((button) => [button.dataset.question, button]));
+}
+
+function keep() {
+  const kinds = { PDF: "application/pdf", HTML: "text/html", JSON: "application/json" };
+  const buttons = Object.entries(kinds).map(([kind, type]) => element("button", { type: "button", onclick: () => keepAs(kind, type) }, kind));
+  return element("p", { class: "keep" }, "Keep it as ", buttons);
+}
+
+async function keepAs(kind, mediaType) {
+  const { path, of } = QUESTIONS[state.question];
+  byId("said").textContent = `The ${kind} is being made.`;
+  try {
+    const content = await file(path, of(state.scenario, state.purchase), mediaType);
+    element("a", { href: URL.createObjectURL(content), download: `checkpoint-sizing.${kind.toLowerCase()}` }).click();
+    byId("said").textContent = `The ${kind} is saved.`;
+  } catch (error) {
+    byId("said").textContent = `No ${kind}: ${error.message}`;
+  }
+}
+
+async function copyLink() {
+  try {
+    await navigator.clipboard.writeText(location.href);
+    byId("said").textContent = "The link is copied.";
+  } catch {
+    byId("said").textContent = "The address of this page is the link.";
+  }
+}

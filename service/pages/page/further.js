@@ -1,0 +1,73 @@
+// The further pages: which one the address names, and whose token this tab has.
+
+import { byId, element } from "./dom.js";
+import { Problems } from "./rest.js";
+import { forget, holder, keep } from "./token.js";
+
+const PAGES = ["storage-systems", "scenarios", "comparison", "techniques", "catalogs", "validation"];
+
+const name = PAGES.find((each) => location.pathname.endsWith(`/${each}`));
+const page = await import(`./page-${name}.js`);
+let shown = 0;
+
+document.title = `${page.TITLE} - checkpoint-sizing`;
+document.querySelector(`.pages a[href="${name}"]`).setAttribute("aria-current", "page");
+window.addEventListener("hashchange", show);
+byId("token").addEventListener("submit", take);
+byId("bearer").value = "";
+await tellHolder();
+await show();
+
+/** Show the page again, as the address and what is stored have it now. The latest call wins. */
+async function show() {
+  const turn = ++shown;
+  byId("answer").setAttribute("aria-busy", "true");
+  try {
+    const content = await page.content(decodeURIComponent(location.hash.slice(1)), { again: show, said, attempt });
+    if (turn !== shown) return;
+    byId("answer").replaceChildren(...content.filter(Boolean));
+    byId("problems").replaceChildren();
+  } catch (error) {
+    if (turn === shown) tell(error);
+  }
+  if (turn === shown) byId("answer").setAttribute("aria-busy", "false");
+}
+
+/** Do something that may be refused, and say why where it is. */
+async function attempt(action) {
+  byId("problems").replaceChildren();
+  try {
+    return await action();
+  } catch (error) {
+    tell(error);
+    return undefined;
+  }
+}
+
+function said(text) {
+  byId("said").textContent = text;
+}
+
+function tell(error) {
+  const texts = error instanceof Problems ? error.errors.map((each) => each.sentence) : [`No answer: ${error.message}`];
+  byId("problems").replaceChildren(...texts.map((text) => element("p", { class: "problem" }, text)));
+  if (error.status === 401) byId("bearer").focus();
+}
+
+async function take(event) {
+  event.preventDefault();
+  keep(byId("bearer").value.trim());
+  byId("bearer").value = "";
+  await tellHolder();
+  await show();
+}
+
+async function tellHolder() {
+  try {
+    const found = await holder();
+    byId("holder").textContent = found === undefined ? "" : `This tab has the token ${found.name}, scope ${found.scope}.`;
+  } catch (error) {
+    forget();
+    byId("holder").textContent = error.message;
+  }
+}

@@ -1,0 +1,66 @@
+// One field of a form: its label, its input, what it is, and what is wrong with it.
+
+import { byId, element } from "./dom.js";
+import { described } from "./fields.js";
+
+const NUMBER = /^-?\d+(\.\d+)?(e-?\d+)?$/i;
+
+/** The row of a field `{path, label, list, hint}` of a schema; `take` gets what is typed, as a value. */
+export function row(field, schema, take) {
+  const { description, choices, placeholder } = described(schema, field.path);
+  const about = {
+    id: field.path,
+    "data-field": true,
+    "aria-describedby": `${field.path}-about ${field.path}-problem`,
+    oninput: (event) => take(valueOf(event.target.value)),
+  };
+  const hint = field.hint && !placeholder ? `For example: ${field.hint}.` : "";
+  return element(
+    "div",
+    { class: "field" },
+    element("label", { for: field.path }, field.label),
+    choices.length ? choice(about, choices, placeholder) : line(about, field, placeholder),
+    element("p", { id: `${field.path}-about`, class: "about" }, `${description} ${hint}`.trim()),
+    element("p", { id: `${field.path}-problem`, class: "problem", "aria-live": "polite" }),
+  );
+}
+
+/** Show what is wrong beside the fields it is about; returns what belongs to none of them. */
+export function showProblems(errors) {
+  const left = [...errors];
+  for (const input of document.querySelectorAll("[data-field]")) {
+    const own = left.filter((error) => belongs(error.field, input.id));
+    own.forEach((error) => left.splice(left.indexOf(error), 1));
+    if (own.length) input.setAttribute("aria-invalid", "true");
+    else input.removeAttribute("aria-invalid");
+    byId(`${input.id}-problem`).textContent = own.map((error) => error.sentence).join(" ");
+  }
+  return left;
+}
+
+/** Whether a problem's field is that of an input. The model is one input, whatever holds it. */
+function belongs(field, id) {
+  const named = field.replace(/^(workloads\.0\.)?scenario\./, "");
+  return named === id || (id === "model" && named.startsWith("model"));
+}
+
+function valueOf(typed) {
+  const text = typed.trim();
+  if (text === "") return undefined;
+  return NUMBER.test(text) ? Number(text) : text;
+}
+
+function choice(about, choices, placeholder) {
+  const open = element("option", { value: "" }, placeholder === "" ? "not given" : `${placeholder} (default)`);
+  return element("select", about, open, choices.map((each) => element("option", { value: each }, each)));
+}
+
+function line(about, field, placeholder) {
+  return element("input", {
+    ...about,
+    list: field.list ? `list-${field.list}` : undefined,
+    placeholder: placeholder || field.hint || "",
+    autocomplete: "off",
+    spellcheck: "false",
+  });
+}

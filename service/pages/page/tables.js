@@ -1,0 +1,28 @@
+// Tables of text.
+
+import { element, unbroken } from "./dom.js";
+
+/** A table of text under its title. */
+export function table({ title, columns, rows, stressed, is_figures }) {
+  const head = columns.map((column) => element("th", { scope: "col" }, column));
+  const body = rows.map((cells, index) =>
+    element(
+      "tr",
+      { class: stressed.includes(index) ? "stressed" : undefined },
+      cells.map((text) => cell(text, is_figures ? "figure" : undefined)),
+    ),
+  );
+  const made = element("table", {}, head.length ? element("thead", {}, element("tr", {}, head)) : "", element("tbody", {}, body));
+  return titled(title, made);
+}
+
+/** What is shown under its title; what is wider than the page scrolls by itself. */
+export function titled(title, shown) {
+  const scrolled = element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": title || "Table" }, shown);
+  return element("section", {}, title ? element("h3", {}, title) : "", scrolled);
+}
+
+/** A cell of a table. */
+export function cell(text, kind) {
+  return element("td", { class: kind }, unbroken(text));
+}

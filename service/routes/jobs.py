@@ -1,0 +1,73 @@
+"""Jobs: questions that are answered later. Who has the id of one, which nobody can guess, reads and cancels it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Path, Request, Response
+
+from service.access.scopes import OpenDatabase
+from service.compute.asking import PATH, RETRY_AFTER
+from service.compute.jobs import Jobs
+from service.database import jobs
+from service.errors import Conflict
+from service.http.problems import kind_with, responses
+from service.reports.forms import VERSION_HEADER, contents_of, report_response
+from service_client.documents import Job
+
+_CONTENTS = contents_of() | {"application/json": {"schema": {"type": "object", "description": "Report."}}}
+
+router = APIRouter(prefix=PATH, tags=["jobs"])
+
+
+def id_in_path(
+    job_id: Annotated[str, Path(description="Last part of the Location with which the question was taken.")],
+) -> UUID:
+    """The id of a job. What is no id is that of nothing."""
+    try:
+        return UUID(job_id)
+    except ValueError:
+        raise jobs.no_job(job_id) from None
+
+
+JobId = Annotated[UUID, Depends(id_in_path)]
+
+
+@router.get("/{job_id}", responses=responses(404, 503), summary="State of a job")
+def get_job(asked_id: JobId, database: OpenDatabase, response: Response) -> Job:
+    """Its state and times, and why it has no result where it failed. `Retry-After` says when to ask again."""
+    job = Job.model_validate(jobs.job_of_id(database, asked_id))
+    response.headers["Cache-Control"] = "no-store"
+    if not job.has_ended:
+        response.headers["Retry-After"] = RETRY_AFTER
+    return job
+
+
+@router.get(
+    "/{job_id}/result",
+    response_class=Response,
+    responses={200: {"content": _CONTENTS}, **responses(404, 409, 422, 500, 501, 503)},
+    summary="Result of a job",
+)
+def get_job_result(asked_id: JobId, database: OpenDatabase) -> Response:
+    """The result in the form that was asked for with the question; of a job that failed, why, with that status.
+
+    A job that has not ended, was cancelled or interrupted has none (409).
+    """
+    row = jobs.job_of_id(database, asked_id)
+    if row.state == "failed":
+        return kind_with(row.problem_code).response(row.refused_for)
+    if row.state != "done":
+        again = "ask the question again" if row.ended_at else f"wait until it has ended, with GET {PATH}/{row.id}"
+        raise Conflict.of("the job", "must be done to have a result", value=row.state, remedy=again)
+    response = report_response(row.form, jobs.result_of(database, asked_id))
+    response.headers[VERSION_HEADER] = row.code_version
+    return response
+
+
+@router.delete("/{job_id}", status_code=204, responses=responses(404, 503, 507), summary="Cancel a job")
+async def cancel_job(asked_id: JobId, request: Request) -> None:
+    """Cancel a job, and end its computing; delete one that has ended, with its result."""
+    own: Jobs = request.app.state.jobs
+    await own.cancel(asked_id)

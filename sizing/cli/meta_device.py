@@ -1,0 +1,82 @@
+"""A model as transformers builds it from a config.json, on the meta device: names and shapes without memory.
+
+The one module of `sizing` that imports torch, and only for `ckpt-size tensors --hf-config`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from sizing.errors import InvalidInput, NotInstalled
+from sizing.model.listed import FlatTensor
+from sizing.model.listing import tensors_of_module
+
+FIELD = "--hf-config"
+_EXTRA = "install checkpoint-sizing with its extra hf, there or on another machine, and take the list from there"
+
+
+def tensors_on_meta_device(config: Mapping[str, Any], path: Path) -> list[FlatTensor]:
+    """The tensors of the model that a config.json describes.
+
+    Its class is the first that the config's `architectures` names, otherwise that of a causal language model, or of the
+    model without a head. No code beside transformers' own is run.
+    Raises NotInstalled without the extra `hf`, and InvalidInput where transformers cannot build the model.
+    """
+    with _without_collection():
+        return _tensors(config, path)
+
+
+@contextlib.contextmanager
+def _without_collection() -> Iterator[None]:
+    """No search for unused objects meanwhile: loading torch and transformers makes a million that stay."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _tensors(config: Mapping[str, Any], path: Path) -> list[FlatTensor]:
+    try:
+        import torch  # noqa: PLC0415 - takes seconds to load, and only this needs it
+        import transformers  # noqa: PLC0415 - the same
+        from transformers.initialization import no_init_weights  # noqa: PLC0415 - the same
+    except ModuleNotFoundError as error:
+        rule = f"needs {error.name}, which is not installed here"
+        raise NotInstalled.of(FIELD, rule, value=str(path), remedy=_EXTRA) from None
+    model_type = config.get("model_type")
+    if model_type not in transformers.CONFIG_MAPPING:
+        rule = f"must have a model_type of transformers {transformers.__version__}"
+        remedy = "install a newer transformers, or list the tensors of the module itself by sizing.model.from_module"
+        raise InvalidInput.of(FIELD, rule, value=model_type, remedy=remedy)
+    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # transformers has no type for it
+    try:
+        described = transformers.CONFIG_MAPPING[str(model_type)].from_dict(dict(config))
+        with torch.device("meta"), no_init_weights():
+            module = _model_class(transformers, described)(described)
+        module.tie_weights()
+    except Exception as error:  # noqa: BLE001 - whatever a config may do to a model's own code
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        rule = f"must be a config that transformers {transformers.__version__} builds ({reason})"
+        raise InvalidInput.of(FIELD, rule, value=str(path), remedy="correct the config") from None
+    dtype = getattr(described, "dtype", None)
+    return tensors_of_module(module.to(dtype) if dtype is not None else module)
+
+
+def _model_class(transformers: Any, config: Any) -> Any:
+    named = next(iter(config.architectures or ()), None)
+    found = getattr(transformers, str(named), None) if named else None
+    if found is not None:
+        return found
+    mapping = transformers.models.auto.modeling_auto
+    for classes in (mapping.MODEL_FOR_CAUSAL_LM_MAPPING, mapping.MODEL_MAPPING):
+        if type(config) in classes:
+            found = classes[type(config)]
+            return found[0] if isinstance(found, (tuple, list)) else found
+    raise ValueError(f"no model class for {type(config).__name__}")

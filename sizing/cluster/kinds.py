@@ -1,0 +1,102 @@
+"""Kinds of nodes in one cluster: how many of each, by a name of the catalog or by figures."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sizing.catalog_file import catalog_name
+from sizing.cluster.adapters import StorageNics
+from sizing.cluster.gpu import Flops, gpu_named
+from sizing.cluster.node import NodeSpec, node_catalog, node_named
+from sizing.errors import broken_rule
+
+MAX_KINDS = 16
+"""Runs of equal nodes in a list. HetPipe's cluster has four kinds; orders of stages may name a kind again."""
+MAX_NODES = 10_000_000
+"""Of a kind: more is a typing error, as with GPUs."""
+
+_AS_TEXT = re.compile(r"\s*(?P<count>[0-9]{1,8})\s*[xX*×]\s*(?P<node>[A-Za-z].*?)\s*", re.DOTALL)  # noqa: RUF001  as people type it
+
+
+def split_text(nodes: Any) -> Any:
+    """Kinds from text in which commas stand between them; anything else as it is.
+
+    >>> split_text("4 x dgx-a100, 4 x dgx-h100")
+    ['4 x dgx-a100', '4 x dgx-h100']
+    """
+    return [each.strip() for each in nodes.split(",")] if isinstance(nodes, str) else nodes
+
+
+class NodeKind(BaseModel):
+    """Nodes of one kind: how many, and what they are."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    count: Annotated[int, Field(ge=1, le=MAX_NODES)] | None = Field(
+        None,
+        description="How many nodes of this kind there are. Required with several kinds. "
+        "Default: as many as the degrees need.",
+    )
+    node: Annotated[str, Field(max_length=100), catalog_name(node_catalog)] | None = Field(
+        None, description="Name of a published node type; `ckpt-size nodes` lists them. Give it or node_spec."
+    )
+    node_spec: NodeSpec | None = Field(
+        None, description="GPUs, memory and links of a node that is not in the catalog. Give it or node."
+    )
+    name: Annotated[str, Field(min_length=1, max_length=100)] | None = Field(
+        None, description="What answers call the kind. Default: the name of its node, else kind-1 and so on."
+    )
+    bf16_flops_per_second: Flops | None = Field(
+        None,
+        description="Peak of one GPU in floating-point operations per second of dense 16-bit products, for a GPU that "
+        "is not in the catalog; node_spec.gpu then names the one that it resembles. Default: that of the GPU.",
+    )
+    storage_nics: StorageNics | None = Field(
+        None,
+        description="Adapters through which a node of this kind reaches the storage, also as text: 2 x 400 Gb/s. "
+        "Default: no bound.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_text(cls, value: Any) -> Any:
+        """Number and name from text such as "4 x dgx-a100"."""
+        if not isinstance(value, str):
+            return value
+        found = _AS_TEXT.fullmatch(value)
+        if found is None:
+            raise broken_rule("is not a number of nodes with the name of one", "write for example 4 x dgx-a100")
+        return {"count": int(found["count"]), "node": found["node"]}
+
+    @model_validator(mode="after")
+    def _is_one_node(self) -> Self:
+        if (self.node is None) == (self.node_spec is None):
+            raise broken_rule("must have node or node_spec, one of them", "name a node of the catalog, or describe one")
+        if self.bf16_flops_per_second is not None and self._gpu is None:
+            raise broken_rule(
+                "has bf16_flops_per_second and no GPU that it resembles",
+                "give node_spec.gpu, whose achieved fractions then count",
+            )
+        return self
+
+    @property
+    def _gpu(self) -> str | None:
+        return self.node_spec.gpu if self.node_spec else node_named(self.node or "").spec.gpu
+
+    @property
+    def flops_fraction(self) -> float:
+        """Peak of its GPUs over that of the GPU that it names, 1 without bf16_flops_per_second.
+
+        >>> NodeKind(count=1, node="dgx-a100", bf16_flops_per_second=156e12).flops_fraction
+        0.5
+        """
+        if self.bf16_flops_per_second is None or self._gpu is None:
+            return 1.0
+        return self.bf16_flops_per_second / gpu_named(self._gpu).bf16_flops_per_second
+
+
+NodeKinds = Annotated[tuple[NodeKind, ...], Field(min_length=1, max_length=MAX_KINDS)]
+"""Those of a cluster, in the order in which GPUs are numbered."""

@@ -1,0 +1,1 @@
+"""Which layers to put on which kind of node of an unlike cluster, and who writes what then."""

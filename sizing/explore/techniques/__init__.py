@@ -1,0 +1,1 @@
+"""What each published technique would change in a scenario."""

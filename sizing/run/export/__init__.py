@@ -1,0 +1,1 @@
+"""Weights in Hugging Face format beside the checkpoint: who writes them, how long that takes."""

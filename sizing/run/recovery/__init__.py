@@ -1,0 +1,1 @@
+"""What follows a failure: one object per strategy, in a registry."""

@@ -1,0 +1,227 @@
+"""Compressed gradients: what a data-parallel rank sends of a tensor's gradient, and what it keeps to correct it.
+
+One object per method; `METHODS` lists them.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sizing.spelling import AnySpelling
+from sizing.units import BITS_PER_BYTE, Fraction
+
+MethodName = Literal["top-k", "qsgd", "powersgd", "1-bit-adam"]
+
+Shape = tuple[int, ...]
+
+
+class GradientCompression(BaseModel):
+    """How data-parallel ranks compress the gradients that they exchange."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    method: AnySpelling[MethodName] = Field(
+        description="Method: the largest gradients alone (top-k), few bits (qsgd), low rank (powersgd), or signs of "
+        "the momentum (1-bit-adam)."
+    )
+    density: Annotated[Fraction, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
+        0.01,
+        description="Fraction of the gradients that top-k sends. Default: 0.01, as Aji and Heafield 2017 drop 99 %; "
+        "it counts with top-k alone.",
+    )
+    bits: Annotated[int, Field(ge=2, le=16)] = Field(
+        4,
+        description="Bits of a gradient with qsgd, its sign included. Default: 4, as in Alistarh et al. 2017; it "
+        "counts with qsgd alone.",
+    )
+    bucket_size: Annotated[int, Field(ge=1, le=1_000_000_000)] = Field(
+        512,
+        description="Gradients that share an fp32 norm with qsgd. Default: 512, as in Alistarh et al. 2017; it counts "
+        "with qsgd alone.",
+    )
+    rank: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        1,
+        description="Rank of the matrices that powersgd sends. Default: 1, matrix_approximation_rank of PyTorch; it "
+        "counts with powersgd alone.",
+    )
+    error_feedback: bool | None = Field(
+        None,
+        description="Whether each rank keeps what it did not send, to add it to its next gradient. Default: yes, but "
+        "not with qsgd, whose mean is right without.",
+    )
+    saves_errors: bool = Field(
+        True,
+        description="Whether every rank saves what it keeps, which differs from rank to rank. Default: yes; DeepSpeed "
+        "begins anew with 1-bit Adam when it loads.",
+    )
+
+
+INDEX_BYTES = 4
+"""Of the place of a value in its tensor. Source: Aji and Heafield 2017, arXiv 1704.05021, section 3."""
+NORM_BYTES = 4
+"""Of the fp32 norm of a bucket or the fp32 scale of a message. Source: as METHODS."""
+MIN_COMPRESSION_RATE = 2
+"""A tensor that low rank makes less than this smaller is sent whole. Source: PyTorch 2.13, powerSGD_hook.py."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Ranks that add up the gradient of a tensor, and bytes of one of its values."""
+
+    num_ranks: int
+    value_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(ABC):
+    """What a method sends and keeps of the gradient of one tensor.
+
+    `feeds_back`: whether it keeps errors where nobody says. `needs_shapes`: whether a number of parameters is not
+    enough. `optimizers`: those that it goes with, all where empty.
+    """
+
+    name: MethodName
+    feeds_back: bool
+    source: str
+    needs_shapes: bool = False
+    optimizers: tuple[str, ...] = ()
+
+    @abstractmethod
+    def sent_bytes(self, shape: Shape, given: GradientCompression, exchange: Exchange) -> float:
+        """Bytes of a rank's message for one tensor."""
+
+    @abstractmethod
+    def error_bytes(self, shape: Shape, exchange: Exchange) -> int:
+        """Bytes of what one rank keeps of a tensor with error feedback."""
+
+    def exchanged_bytes(self, shape: Shape, given: GradientCompression, exchange: Exchange) -> float:
+        """Bytes that are gathered in all: what every rank sends goes to every other, as sums of it have no place.
+
+        Source: Agarwal et al. 2022, arXiv 2103.00543, section 2: methods that are not all-reducible are all-gathered.
+        """
+        return exchange.num_ranks * self.sent_bytes(shape, given, exchange)
+
+    def warm_start_bytes(self, shape: Shape, given: GradientCompression, exchange: Exchange) -> int:
+        """Bytes that a rank keeps in any case: none with most methods."""
+        return 0
+
+    def kept_bytes(self, shape: Shape, given: GradientCompression, exchange: Exchange) -> int:
+        """Bytes that a rank keeps of one tensor from step to step."""
+        feeds_back = self.feeds_back if given.error_feedback is None else given.error_feedback
+        errors = self.error_bytes(shape, exchange) if feeds_back else 0
+        return errors + self.warm_start_bytes(shape, given, exchange)
+
+
+class TopK(Method):
+    """The largest values with their places; what is not sent is kept."""
+
+    def sent_bytes(self, shape: Shape, given: GradientCompression, exchange: Exchange) -> float:
+        """K (b + 4) of the k = max(1, density n) largest of n values of b bytes."""
+        return max(1, math.floor(given.density * math.prod(shape))) * (exchange.value_bytes + INDEX_BYTES)
+
+    def error_bytes(self, shape: Shape, exchange: Exchange) -> int:
+        """N b: a residual as large as the gradient."""
+        return math.prod(shape) * exchange.value_bytes
+
+
+class Quantised(Method):
+    """A sign and a few levels for each value, and a norm for each bucket."""
+
+    def sent_bytes(self, shape: Shape, given: GradientCompression, exchange: Exchange) -> float:
+        """N q/8 + 4 ceil(n/d), q bits of n values in buckets of d."""
+        parameters = math.prod(shape)
+        return parameters * given.bits / BITS_PER_BYTE + NORM_BYTES * -(-parameters // given.bucket_size)
+
+    def error_bytes(self, shape: Shape, exchange: Exchange) -> int:
+        """N b."""
+        return math.prod(shape) * exchange.value_bytes
+
+
+class LowRank(Method):
+    """Two thin matrices for each matrix that they make at least twice as small; what they miss is kept.
+
+    A tensor of more dimensions is the matrix of its first one by all others.
+    """
+
+    def sent_bytes(self, shape: Shape, given: GradientCompression, exchange: Exchange) -> float:
+        """(n + m) r b of a matrix n x m that is compressed, r at most n and m; else n m b."""
+        compressed = _low_rank_values(shape, given.rank)
+        return (math.prod(shape) if compressed is None else compressed) * exchange.value_bytes
+
+    def exchanged_bytes(self, shape: Shape, given: GradientCompression, exchange: Exchange) -> float:
+        """Twice what is sent: thin matrices are all-reduced, which is a reduce-scatter and an all-gather."""
+        return 2.0 * self.sent_bytes(shape, given, exchange)
+
+    def error_bytes(self, shape: Shape, exchange: Exchange) -> int:
+        """N m b of every tensor: PyTorch keeps the error of whole buckets, with what is sent whole in them."""
+        return math.prod(shape) * exchange.value_bytes
+
+    def warm_start_bytes(self, shape: Shape, given: GradientCompression, exchange: Exchange) -> int:
+        """(n + m) r b: the next step begins with the matrices of this one."""
+        return (_low_rank_values(shape, given.rank) or 0) * exchange.value_bytes
+
+
+def _low_rank_values(shape: Shape, rank: int) -> int | None:
+    """Values of both thin matrices; None where the tensor is sent whole."""
+    if len(shape) < 2:
+        return None
+    rows, columns = shape[0], math.prod(shape[1:])
+    if (rows + columns) * rank * MIN_COMPRESSION_RATE >= rows * columns:
+        return None
+    return (rows + columns) * min(rows, columns, rank)
+
+
+class OneBit(Method):
+    """The sign of each value, sent to the rank that adds up its part, and back; both keep what they missed, in fp32."""
+
+    def sent_bytes(self, shape: Shape, given: GradientCompression, exchange: Exchange) -> float:
+        """c/8 + 4 of c padded values to those that add them up, and c/(8 N) + 4 of the own part to all N ranks."""
+        padded, ranks = _padded(shape, exchange.num_ranks), exchange.num_ranks
+        return (padded + padded / ranks) / BITS_PER_BYTE + 2 * NORM_BYTES
+
+    def exchanged_bytes(self, shape: Shape, given: GradientCompression, exchange: Exchange) -> float:
+        """c/8 + 4 N out to those that add up, and the same gathered."""
+        padded = _padded(shape, exchange.num_ranks)
+        return 2.0 * (padded / BITS_PER_BYTE + NORM_BYTES * exchange.num_ranks)
+
+    def error_bytes(self, shape: Shape, exchange: Exchange) -> int:
+        """4 c + 4 c/N: the errors of a worker, and of the part that it adds up."""
+        padded = _padded(shape, exchange.num_ranks)
+        return NORM_BYTES * (padded + padded // exchange.num_ranks)
+
+
+def _padded(shape: Shape, num_ranks: int) -> int:
+    """Values of a tensor, padded so that each rank's part is whole bytes of signs.
+
+    Source: DeepSpeed 0.16.9, runtime/fp16/onebit/adam.py, corrected_tensor_size.
+    """
+    unit = num_ranks * (num_ranks * BITS_PER_BYTE // math.gcd(num_ranks, BITS_PER_BYTE))
+    return -(-math.prod(shape) // unit) * unit
+
+
+METHODS: dict[MethodName, Method] = {
+    method.name: method
+    for method in (
+        TopK(name="top-k", feeds_back=True, source="Aji and Heafield 2017, arXiv 1704.05021, section 3"),
+        Quantised(name="qsgd", feeds_back=False, source="Alistarh et al. 2017, arXiv 1610.02132, section 3"),
+        LowRank(
+            name="powersgd",
+            feeds_back=True,
+            needs_shapes=True,
+            source="Vogels et al. 2019, arXiv 1905.13727; PyTorch 2.13, ddp_comm_hooks/powerSGD_hook.py",
+        ),
+        OneBit(
+            name="1-bit-adam",
+            feeds_back=True,
+            optimizers=("adam", "adamw"),
+            source="Tang et al. 2021, arXiv 2102.02888; DeepSpeed 0.16.9, runtime/fp16/onebit/adam.py, "
+            "runtime/comm/nccl.py",
+        ),
+    )
+}
+"""Each method by its name."""

@@ -1,0 +1,92 @@
+"""The `training.reinforcement` block of a Scenario: the models of RL post-training, and what goes to inference."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from sizing.errors import broken_rule
+from sizing.ranges import plausible_choice
+from sizing.spelling import AnySpelling
+from sizing.state.optimizers import Dtype
+from sizing.state.scaled_dtypes import ScaledDtype
+from sizing.units import BytesPerSecond, Fraction, PositiveSeconds, parse_count
+
+Content = Literal["full", "delta"]
+Way = Literal["network", "storage"]
+
+_Parameters = Annotated[int, BeforeValidator(parse_count), Field(ge=1, le=10**16)]
+
+_DELTA = plausible_choice("training.reinforcement.publication.delta_fraction")
+
+
+class Publication(BaseModel):
+    """How the policy's weights come to the inference engines that make the samples."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    interval_seconds: PositiveSeconds = Field(
+        description="Seconds from one publication to the next: an RL step, where each is published."
+    )
+    content: AnySpelling[Content] = Field(
+        "full", description="What is sent. With full all weights, with delta the values that have changed."
+    )
+    delta_fraction: Annotated[Fraction, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
+        _DELTA.midpoint,
+        json_schema_extra={"source": _DELTA.reason},
+        description="Fraction of the weights' bytes that a delta has, positions included. "
+        f"Default: {_DELTA.midpoint:g}, midpoint of published ones; it counts with content delta alone.",
+    )
+    dtype: Dtype | ScaledDtype = Field(
+        "bf16", description="Dtype in which inference takes the weights. fp8-block and the MX formats count scales."
+    )
+    over: AnySpelling[Way] = Field(
+        "network",
+        description="The way to inference. Over the network each engine receives at the rate of a node; over storage "
+        "trainers write once, and each engine reads.",
+    )
+    num_replicas: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        1, description="Inference engines that receive the weights."
+    )
+    nodes_per_replica: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        1, description="Nodes of one inference engine, which receive its weights together."
+    )
+    replica_bytes_per_second: BytesPerSecond | None = Field(
+        None,
+        description="Measured rate at which one inference engine receives weights, in bytes per second. "
+        "Default: the compute network of its nodes, or the storage's read rates.",
+    )
+
+
+class Reinforcement(BaseModel):
+    """Models beside the policy, which `model` describes.
+
+    A checkpoint holds policy and critic, each with its optimizer. Reference and reward model are frozen, and come from
+    where they were taken at the start.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    critic_parameters: _Parameters | None = Field(
+        None,
+        description="Parameters of the critic (value model), which is trained and saved with an optimizer of its own. "
+        "Default: there is none, as in GRPO.",
+    )
+    saved_frozen_parameters: _Parameters | None = Field(
+        None,
+        description="Parameters of frozen models (reference, reward) whose weights are saved in each checkpoint. "
+        "Default: none are, as they do not change.",
+    )
+    publication: Publication | None = Field(
+        None, description="How weights go to inference. Default: what that takes is not computed."
+    )
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not self.model_fields_set:
+            raise broken_rule(
+                "must have critic_parameters, saved_frozen_parameters or publication",
+                "give one of them, or remove reinforcement",
+            )
+        return self

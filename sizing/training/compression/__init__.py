@@ -1,0 +1,1 @@
+"""Compressed gradients: what ranks send, keep and save."""

@@ -1,0 +1,1 @@
+"""Published training techniques, and what each changes."""

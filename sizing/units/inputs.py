@@ -1,0 +1,74 @@
+"""Types of the fields that hold quantities: numbers in base units, or text with a unit, within bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+
+from sizing.errors import broken_rule
+from sizing.units.reading import parse_bytes, parse_bytes_per_second, parse_fraction, parse_seconds
+from sizing.units.scale import SECONDS_PER_DAY
+
+MAX_BYTES = 10**21
+"""A zettabyte: more than any site stores, so a number above is a typing error."""
+MAX_SECONDS = 100.0 * 366 * SECONDS_PER_DAY
+"""A century: no run lasts so long, so a number above is a typing error."""
+
+
+def _between(least: float, least_text: str, most: float, most_text: str) -> Callable[[float], float]:
+    """A validator of a quantity, whose error names the bounds with their unit."""
+
+    def within(value: float) -> float:
+        if value < least:
+            raise broken_rule(f"must be at least {least_text}", f"give {least_text} or more")
+        if value > most:
+            raise broken_rule(f"must be at most {most_text}", f"give {most_text} or less")
+        return value
+
+    return within
+
+
+def _schema(base: str, example: str, *, least: float, most: float) -> WithJsonSchema:
+    number = {"type": base, "minimum": least, "maximum": most}
+    return WithJsonSchema({"anyOf": [number, {"type": "string"}], "examples": [example]})
+
+
+Fraction = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(parse_fraction)]
+"""Input: a fraction of 1, also as text in percent. Its field says from where to where."""
+
+ByteCount = Annotated[
+    int,
+    BeforeValidator(parse_bytes),
+    AfterValidator(_between(1, "1 byte", MAX_BYTES, "1 ZB")),
+    _schema("integer", "13.8 TB", least=1, most=MAX_BYTES),
+]
+"""Input: a number of bytes, at least 1."""
+
+BytesPerSecond = Annotated[
+    float,
+    BeforeValidator(parse_bytes_per_second),
+    Field(allow_inf_nan=False),
+    AfterValidator(_between(1, "1 B/s", MAX_BYTES, "1 ZB/s")),
+    _schema("number", "273 GB/s", least=1, most=float(MAX_BYTES)),
+]
+"""Input: bytes per second, at least 1."""
+
+Seconds = Annotated[
+    float,
+    BeforeValidator(parse_seconds),
+    Field(allow_inf_nan=False),
+    AfterValidator(_between(0, "0 s", MAX_SECONDS, "100 years")),
+    _schema("number", "90 s", least=0, most=MAX_SECONDS),
+]
+"""Input: a duration in seconds, 0 or more."""
+
+PositiveSeconds = Annotated[
+    float,
+    BeforeValidator(parse_seconds),
+    Field(allow_inf_nan=False),
+    AfterValidator(_between(1e-3, "1 ms", MAX_SECONDS, "100 years")),
+    _schema("number", "4h", least=1e-3, most=MAX_SECONDS),
+]
+"""Input: a duration in seconds, at least a millisecond."""

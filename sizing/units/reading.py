@@ -1,0 +1,192 @@
+"""Quantities as people write them: text with a unit, in base units.
+
+A unit may be typed in any case: gb is bytes, for where nothing is a capital a small b says nothing of bits.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from sizing.errors import broken_rule
+from sizing.units.scale import BINARY, DECIMAL, SECONDS_PER_DAY, SECONDS_PER_HOUR, SECONDS_PER_YEAR
+from sizing.units.writing import rate_text
+
+_BYTES_PER_UNIT = {f"{prefix}B": Decimal(factor) for prefix, factor in (DECIMAL.factors | BINARY.factors).items()}
+_BYTES_PER_LOWERCASE_UNIT = {unit.lower(): factor for unit, factor in _BYTES_PER_UNIT.items()}
+_BITS_PER_UNIT = {f"{prefix}b": Decimal(factor) for prefix, factor in DECIMAL.factors.items()} | {
+    f"{prefix}{bit}".lower(): Decimal(factor) for prefix, factor in DECIMAL.factors.items() for bit in ("bit", "bits")
+}
+_SECONDS_PER_UNIT = {
+    "us": Decimal("1e-6"),
+    "ms": Decimal("0.001"),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), Decimal(1)),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), Decimal(60)),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), Decimal(SECONDS_PER_HOUR)),
+    **dict.fromkeys(("d", "day", "days"), Decimal(SECONDS_PER_DAY)),
+    **dict.fromkeys(("w", "week", "weeks"), Decimal(7 * SECONDS_PER_DAY)),
+    **dict.fromkeys(("y", "yr", "yrs", "year", "years"), Decimal(SECONDS_PER_YEAR)),
+}
+_OF_A_COUNT = {
+    "": Decimal(1),
+    **dict.fromkeys(("k", "thousand"), Decimal(10**3)),
+    **dict.fromkeys(("m", "million"), Decimal(10**6)),
+    **dict.fromkeys(("b", "bn", "billion"), Decimal(10**9)),
+    **dict.fromkeys(("t", "tn", "trillion"), Decimal(10**12)),
+}
+"""What stands behind a number of parameters, in small letters."""
+_TERM = re.compile(r"\s*([0-9][0-9_,]*\.?[0-9]*(?:[eE][+-]?[0-9]{1,3})?|\.[0-9]+)\s*([A-Za-z]*)\s*")
+_RATE = re.compile(r"(?P<amount>.*?)\s*(?P<ending>/\s*(?:s|sec|second)|ps)?\s*", re.IGNORECASE | re.DOTALL)
+_RATE_IN_SMALL_LETTERS = re.compile(r"\s*[0-9][0-9,_]*\.?[0-9]*\s*[kmgtpe]i?b\s*/\s*s(?:ec(?:ond)?)?\s*")
+_PERCENT = re.compile(r"\s*([0-9]*\.?[0-9]+|[0-9]+\.)\s*%\s*")
+_MAX_CHARACTERS = 64
+"""Of a number with its unit; a text without end takes time to match."""
+
+
+def parse_bytes(value: Any) -> Any:
+    """Bytes from a whole number or from text with a unit; anything else is passed on as it is.
+
+    >>> parse_bytes("13.8 TB"), parse_bytes("2 TiB"), parse_bytes("4GiB"), parse_bytes(512)
+    (13800000000000, 2199023255552, 4294967296, 512)
+
+    Raises PydanticCustomError for text that is not a number of bytes.
+    """
+    if isinstance(value, bool):
+        raise broken_rule("must be a number of bytes", "give bytes as a number or as text: 13.8 TB")
+    if isinstance(value, float):
+        return _whole(value)
+    if not isinstance(value, str):
+        return value
+    number, unit = _number_and_unit(value, "a size", "13.8 TB or 2 TiB")
+    if _bits_per_unit(unit) is not None:
+        raise broken_rule("must be bytes, not bits", "write B for bytes: 13.8 TB or 2 TiB")
+    factor = _bytes_per_unit(unit or "B")
+    if factor is None:
+        raise broken_rule("has an unknown unit of size", "use B, kB to EB or KiB to EiB: 13.8 TB")
+    return round(number * factor)
+
+
+def parse_bytes_per_second(value: Any) -> Any:
+    """Bytes per second from a number or from text such as "273 GB/s" or "400 Gb/s".
+
+    >>> parse_bytes_per_second("273 GB/s"), parse_bytes_per_second("500 gb/s"), parse_bytes_per_second("400 Gbit/s")
+    (273000000000.0, 500000000000.0, 50000000000.0)
+
+    Raises PydanticCustomError for text that is not a rate, has no unit, or could be bits as well as bytes.
+    """
+    if isinstance(value, bool):
+        raise broken_rule("must be a rate", "give bytes per second or text: 273 GB/s")
+    if not isinstance(value, str):
+        return value
+    parts = _RATE.fullmatch(value[: _MAX_CHARACTERS + 1])
+    amount, ending = (parts["amount"], parts["ending"]) if parts else (value, None)
+    number, unit = _number_and_unit(amount, "a rate", "273 GB/s or 400 Gb/s")
+    if not unit:
+        raise broken_rule("is a rate without a unit", f"write the unit too, for example {amount.strip()} GB/s")
+    if ending and ending.lower() == "ps" and (unit.islower() or ending.isupper()):
+        raise broken_rule("could be bits or bytes", "write GB/s for bytes or Gb/s for bits")
+    bits = _bits_per_unit(unit)
+    factor = _bytes_per_unit(unit) if bits is None else bits / 8
+    if factor is None or not ending:
+        raise broken_rule("has an unknown unit of rate", "use GB/s or GiB/s (bytes) or Gb/s (bits): 273 GB/s")
+    return float(number * factor)
+
+
+def parse_seconds(value: Any) -> Any:
+    """Seconds from a number or from text such as "4h", "90 s" or "1h 30min".
+
+    >>> parse_seconds("4h"), parse_seconds("1hr 30 min"), parse_seconds(50.5)
+    (14400.0, 5400.0, 50.5)
+
+    Raises PydanticCustomError for text that is not a duration.
+    """
+    if isinstance(value, bool):
+        raise broken_rule("must be a duration", "give seconds or text: 4h")
+    if not isinstance(value, str):
+        return value
+    if len(value) > _MAX_CHARACTERS:
+        raise broken_rule(f"must have at most {_MAX_CHARACTERS} characters", "write it shorter: 1h 30min")
+    terms, rest = [], value
+    while match := _TERM.match(rest):
+        # Of single letters M could also mean months.
+        terms.append((match[1], match[2] if match[2] == "M" else match[2].lower()))
+        rest = rest[match.end() :]
+    unitless_sum = len(terms) > 1 and any(not unit for _, unit in terms)
+    if rest or not terms or unitless_sum:
+        raise broken_rule("is not a duration", "write for example 4h, 90 s or 1h 30min")
+    if any(unit not in _SECONDS_PER_UNIT for _, unit in terms if unit):
+        raise broken_rule("has an unknown unit of time", "use ms, s, min, h, d, w or y: 4h")
+    return float(sum(_decimal(number) * _SECONDS_PER_UNIT[unit or "s"] for number, unit in terms))
+
+
+def parse_count(value: Any) -> Any:
+    """A whole number from text such as "400B", "1e12" or "70_000"; anything else is passed on as it is.
+
+    >>> parse_count("400B"), parse_count("1.5 billion"), parse_count("1e12"), parse_count(7)
+    (400000000000, 1500000000, 1000000000000, 7)
+
+    Raises PydanticCustomError for text that is not a number, or has a unit.
+    """
+    if isinstance(value, bool):
+        raise broken_rule("must be a whole number", "give a whole number")
+    if isinstance(value, str):
+        number, unit = _number_and_unit(value, "a whole number", "400B or 1e12")
+        factor = _OF_A_COUNT.get(unit.lower())
+        if factor is None:
+            raise broken_rule("is not a whole number", "write k, M, B or T behind it at most: 400B")
+        return _whole(float(number * factor))
+    return _whole(value) if isinstance(value, float) else value
+
+
+def parse_fraction(value: Any) -> Any:
+    """A fraction of 1 from text in percent; anything else is passed on as it is.
+
+    >>> parse_fraction("5%"), parse_fraction("7.5 %"), parse_fraction("0.05")
+    (0.05, 0.075, '0.05')
+    """
+    percent = _PERCENT.fullmatch(value) if isinstance(value, str) and len(value) <= _MAX_CHARACTERS else None
+    return float(_decimal(percent[1]) / 100) if percent else value
+
+
+def rate_as_read(text: str) -> str | None:
+    """How a rate in small letters, which says nothing of bits, was read; None for anything else.
+
+    >>> rate_as_read("500 gb/s"), rate_as_read("500 Gb/s"), rate_as_read("500 gbps")
+    ('500.0 GB/s', None, None)
+    """
+    if len(text) > _MAX_CHARACTERS or _RATE_IN_SMALL_LETTERS.fullmatch(text) is None:
+        return None
+    return rate_text(parse_bytes_per_second(text))
+
+
+def _number_and_unit(text: str, what: str, example: str) -> tuple[Decimal, str]:
+    match = _TERM.fullmatch(text) if len(text) <= _MAX_CHARACTERS else None
+    if match is None:
+        raise broken_rule(f"is not {what}", f"write for example {example}")
+    return _decimal(match[1]), match[2]
+
+
+def _bits_per_unit(unit: str) -> Decimal | None:
+    """Bits of a unit: kb, Mb, Gb as written, or in any case where bit is spelled out."""
+    return _BITS_PER_UNIT.get(unit.lower() if "bit" in unit.lower() else unit)
+
+
+def _bytes_per_unit(unit: str) -> Decimal | None:
+    """Bytes of a unit in any case, but for a small b beside a capital, which means bits."""
+    return _BYTES_PER_LOWERCASE_UNIT.get(unit.lower()) if unit.endswith("B") or unit.islower() else None
+
+
+def _decimal(text: str) -> Decimal:
+    try:
+        return Decimal(text.replace(",", "").replace("_", ""))
+    except InvalidOperation:
+        raise broken_rule("is not a number", "write digits, for example 13.8") from None
+
+
+def _whole(value: float) -> float | int:
+    """A float as the whole number it stands for (JSON writes 13.8e12 as a float)."""
+    if math.isfinite(value) and value.is_integer():
+        return int(value)
+    return value

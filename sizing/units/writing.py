@@ -1,0 +1,198 @@
+"""Quantities as people compare them: a few digits and the unit that fits."""
+
+from __future__ import annotations
+
+import math
+
+from sizing.units.scale import BINARY, DECIMAL, SECONDS_PER_DAY, SECONDS_PER_HOUR, Prefixes
+
+_DIGITS = 4
+"""Of sizes and rates: more than any measurement has."""
+_MAX_SECONDS_SHOWN = 300
+_MAX_MINUTES_SHOWN = 120
+_MAX_HOURS_SHOWN = 72
+_MAX_TENTHS_OF_DAYS_SHOWN = 100
+"""Of a duration, below which it is written in that unit; from 100 days on a tenth of one says nothing."""
+_STEPS = (
+    (1.0, 1e-4),
+    (_MAX_SECONDS_SHOWN, 0.01),
+    (_MAX_MINUTES_SHOWN * 60, 6.0),
+    (_MAX_HOURS_SHOWN * SECONDS_PER_HOUR, 36.0),
+    (_MAX_TENTHS_OF_DAYS_SHOWN * SECONDS_PER_DAY, 0.1 * SECONDS_PER_DAY),
+    (math.inf, SECONDS_PER_DAY),
+)
+"""Up to which seconds a duration is written in which steps."""
+_COUNT_UNITS = ("", "k", "M", "B", "T")
+_MIN_PERCENT = 1e-4
+"""Below, digits of a share say nothing."""
+
+
+def decimal_bytes_text(num_bytes: float) -> str:
+    """Bytes in powers of 1000.
+
+    >>> decimal_bytes_text(14112542617600), decimal_bytes_text(999)
+    ('14.11 TB', '999 B')
+    """
+    return _scaled(num_bytes, DECIMAL) + "B"
+
+
+def binary_bytes_text(num_bytes: float) -> str:
+    """Bytes in powers of 1024.
+
+    >>> binary_bytes_text(14112542617600)
+    '12.84 TiB'
+    """
+    return _scaled(num_bytes, BINARY) + "B"
+
+
+def bytes_text(num_bytes: float) -> str:
+    """Bytes both ways, for where confusing the two costs money.
+
+    >>> bytes_text(13_800_000_000_000)
+    '13.80 TB (12.55 TiB)'
+    """
+    return f"{decimal_bytes_text(num_bytes)} ({binary_bytes_text(num_bytes)})"
+
+
+def rate_text(bytes_per_second: float) -> str:
+    """A rate in powers of 1000 per second.
+
+    >>> rate_text(4.266e9), rate_text(999.96e6), rate_text(0.019)
+    ('4.266 GB/s', '1.000 GB/s', 'below 1 B/s')
+    """
+    return f"{_scaled(bytes_per_second, DECIMAL)}B/s"
+
+
+def min_rate_text(bytes_per_second: float) -> str:
+    """A rate that is a min, rounded up: who buys what is written has enough.
+
+    >>> min_rate_text(175.4512e9), min_rate_text(100e9)
+    ('175.5 GB/s', '100.0 GB/s')
+    """
+    return rate_text(_up_to(bytes_per_second, 10.0 ** (math.floor(math.log10(bytes_per_second)) - _DIGITS + 1)))
+
+
+def min_seconds_text(seconds: float) -> str:
+    """A duration that is a min, rounded up in the unit in which it is written.
+
+    >>> min_seconds_text(2290.2), min_seconds_text(60.0)
+    ('38.2 min', '60.00 s')
+    """
+    return seconds_text(_up_to(seconds, next(step for end, step in _STEPS if seconds < end)))
+
+
+def bit_rate_text(bytes_per_second: float) -> str:
+    """A line rate in gigabits per second, as network adapters are called.
+
+    >>> bit_rate_text(50e9), bit_rate_text(1.25e9)
+    ('400 Gb/s', '10 Gb/s')
+    """
+    return f"{bytes_per_second * 8 / 1e9:g} Gb/s"
+
+
+def seconds_text(seconds: float) -> str:
+    """A duration in the unit that people would use.
+
+    >>> seconds_text(50.549), seconds_text(1887.6), seconds_text(34615), seconds_text(0.012), seconds_text(0)
+    ('50.55 s', '31.5 min', '9.62 h', '12.0 ms', '0 s')
+    >>> seconds_text(0.00692), seconds_text(0.99999), seconds_text(299.999), seconds_text(7199.9)
+    ('6.92 ms', '1.00 s', '5.0 min', '2.00 h')
+    >>> seconds_text(54 * 86400), seconds_text(99.97 * 86400), seconds_text(365.25 * 86400)
+    ('54.0 days', '100 days', '365 days')
+    """
+    if round(seconds, 4) < 1:
+        return f"{_milliseconds(seconds * 1000)} ms" if seconds else "0 s"
+    if round(seconds, 2) < _MAX_SECONDS_SHOWN:
+        return f"{seconds:.2f} s"
+    if round(seconds / 60, 1) < _MAX_MINUTES_SHOWN:
+        return f"{seconds / 60:.1f} min"
+    if round(seconds / SECONDS_PER_HOUR, 2) < _MAX_HOURS_SHOWN:
+        return f"{seconds / SECONDS_PER_HOUR:.2f} h"
+    days = seconds / SECONDS_PER_DAY
+    return f"{days:.1f} days" if round(days, 1) < _MAX_TENTHS_OF_DAYS_SHOWN else f"{days:,.0f} days"
+
+
+def _milliseconds(number: float) -> str:
+    """With one decimal, or three digits where that would be less."""
+    return f"{number:.1f}" if round(number, 1) >= 10 else f"{number:#.3g}"
+
+
+def percent_text(fraction: float) -> str:
+    """A fraction of 1 as percent, three significant digits, or four where three would make it all.
+
+    >>> percent_text(0.00351), percent_text(0.1964), percent_text(0.9999), percent_text(1.0), percent_text(1e-9)
+    ('0.351 %', '19.6 %', '99.99 %', '100 %', 'below 0.0001 %')
+    """
+    percent = fraction * 100
+    if 0 < percent < _MIN_PERCENT:
+        return f"below {_MIN_PERCENT:.4f} %"
+    if percent < 99.95:
+        return f"{percent:#.3g} %"
+    return f"{percent:.2f} %" if percent < 99.995 else f"{percent:,.0f} %"
+
+
+def share_of_interval_text(fraction: float) -> str:
+    """What saves take of the interval between them: in percent, and where they take longer than it, as a multiple.
+
+    >>> share_of_interval_text(0.0351), share_of_interval_text(2.74), share_of_interval_text(327.4)
+    ('3.51 %', '2.74 x the interval', '327 x the interval')
+    """
+    return percent_text(fraction) if fraction <= 1 else f"{fraction:,.3g} x the interval"
+
+
+def counted_text(number: float, noun: str) -> str:
+    """A number of things.
+
+    >>> counted_text(1, "GPU"), counted_text(3072, "GPU"), counted_text(11.5, "microbatch")
+    ('1 GPU', '3,072 GPUs', '11.5 microbatches')
+    """
+    text = f"{number:,}" if isinstance(number, int) else f"{number:,.3g}"
+    if number == 1:
+        return f"{text} {noun}"
+    return f"{text} {noun}{'es' if noun.endswith('ch') else 's'}"
+
+
+def count_text(count: int) -> str:
+    """A count as `parse_count` reads it, to four digits.
+
+    >>> count_text(47_000_000_000), count_text(20_833_333_334), count_text(999_990_000), count_text(7)
+    ('47B', '20.83B', '1B', '7')
+    """
+    power = 0
+    value = float(f"{count:.{_DIGITS}g}")
+    while value >= DECIMAL.base and power < len(_COUNT_UNITS) - 1:
+        value, power = value / DECIMAL.base, power + 1
+    return f"{value:.{_DIGITS}g}{_COUNT_UNITS[power]}"
+
+
+def min_count_text(count: int) -> str:
+    """A count that is a min, rounded up to the digits in which it is written.
+
+    >>> min_count_text(20_833_333_334), min_count_text(47_000_000_000)
+    ('20.84B', '47B')
+    """
+    step = 10 ** max(0, len(str(count)) - _DIGITS)
+    return count_text(-(-count // step) * step)
+
+
+def _scaled(value: float, prefixes: Prefixes) -> str:
+    """A number with a prefix: below the base also when it is rounded."""
+    if 0 < value < 1:
+        return "below 1 "
+    power = 0
+    while float(text := _rounded(value, is_whole=power == 0)) >= prefixes.base and power < len(prefixes.names) - 1:
+        value /= prefixes.base
+        power += 1
+    return f"{text} {prefixes.names[power]}"
+
+
+def _rounded(value: float, *, is_whole: bool) -> str:
+    if is_whole and float(value).is_integer():
+        return f"{value:.0f}"
+    shown = float(f"{value:.{_DIGITS}g}")
+    return f"{value:.{max(0, _DIGITS - len(str(int(abs(shown)))))}f}"
+
+
+def _up_to(value: float, step: float) -> float:
+    """The next multiple of a step; a value that is one but for the error of a float stays."""
+    return math.ceil(value / step * (1 - 1e-12)) * step

@@ -1,0 +1,144 @@
+"""Published training runs that measured memory or time, as scenarios."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sizing.model import catalog
+from sizing.published import published
+
+TORCHTITAN_SEQUENCE = 8192
+"""Tokens where a table does not say: seq_len of the configurations at the commits that the tables name."""
+
+Row = dict[str, Any]
+
+
+def torchtitan_rows() -> list[Row]:
+    """Runs of torchtitan on H100, those on H200 and Blackwell after them."""
+    facts = published("measured_gpu_memory")
+    return [*facts["torchtitan_llama31_h100"]["rows"], *facts["torchtitan_other"]["rows"]]
+
+
+def simumax_rows() -> list[Row]:
+    """Runs of Megatron-LM on B200, models cut to some layers."""
+    rows: list[Row] = published("measured_gpu_memory")["simumax_b200"]["rows"]
+    return rows
+
+
+def case_name(row: Row) -> str:
+    """A run of SimuMax: model, layers kept, degrees, microbatches."""
+    return str(row["case"]).removesuffix("_cef").replace("_", " ")
+
+
+def torchtitan_scenario(row: Row) -> Row:
+    """The scenario of a row of torchtitan's tables.
+
+    A pipeline has as many microbatches as stages (torchtitan 9dec370, pipeline_parallel_microbatches). The loss is not
+    compiled there (train.py), half a year later it is (e7c0cae, components/loss.py).
+    """
+    stages = row.get("pipeline", 1)
+    training = {
+        "framework": "torchtitan",
+        "precision": "bf16-mixed" if row["linear_precision"].startswith("bf16") else "fp8-mixed",
+        "sequence_length": row.get("sequence_length_tokens") or TORCHTITAN_SEQUENCE,
+        "micro_batch_size": row["local_batch_sequences"] // stages,
+        "global_batch_size": row["local_batch_sequences"] * row["fsdp"],
+        "recomputation": row.get("activation_checkpointing", "selective"),
+        "compile": row["torch_compile"],
+    }
+    if "activation_checkpointing" in row:
+        training["loss"] = "eager"
+    degrees = {name: row.get(name, 1) for name in ("tensor", "pipeline", "context")}
+    return {
+        "model": {"preset": row["model"]},
+        "training": training,
+        "parallelism": degrees | {"data": row["fsdp"]},
+        "cluster": {"node": _torchtitan_node(row)},
+    }
+
+
+def _torchtitan_node(row: Row) -> str:
+    """Of a GPU that is not named, one whose memory is that of which the table gives percentages."""
+    if row.get("gpu", "").startswith("H200"):
+        return "dgx-h200"
+    return "dgx-h100" if "activation_checkpointing" in row else "dgx-b200"
+
+
+def simumax_scenario(row: Row) -> Row:
+    """The scenario of a row of SimuMax: what its tables have in common stands in `simumax_b200.common`."""
+    architecture = catalog()[row["model"]].architecture
+    assert architecture is not None  # noqa: S101  all of its models are described layer by layer
+    shape = architecture.model_dump(exclude_unset=True) | {"num_layers": row["layers_kept"]}
+    if row["model"].startswith("deepseek"):
+        shape |= {"first_dense_layers": 1, "num_mtp_layers": None}
+    training = {
+        "distributed_optimizer": True,
+        "sequence_length": row["sequence_length_tokens"],
+        "micro_batch_size": 1,
+        "global_batch_size": row["micro_batches"] * row["data"],
+        "recomputation": "none",
+        "loss": "fused",
+    }
+    degrees = {name: row[name] for name in ("tensor", "pipeline", "context", "expert", "data")}
+    cluster = {"node": "dgx-b200"}
+    return {"model": {"architecture": shape}, "training": training, "parallelism": degrees, "cluster": cluster}
+
+
+def megatron_table_scenario(row: Row) -> Row:
+    """The scenario of a row of Narayanan et al. 2021, table 1: fp16, full recomputation, no sequence parallelism."""
+    shape = {name: row[name] for name in ("hidden_size", "num_layers", "num_attention_heads")}
+    training = {
+        "precision": "fp16-mixed",
+        "sequence_length": 2048,
+        "micro_batch_size": 1,
+        "global_batch_size": row["global_batch_size"],
+        "recomputation": "full",
+        "attention": "eager",
+        "sequence_parallel": False,
+    }
+    degrees = {name: row[f"{name}_parallel"] for name in ("tensor", "pipeline", "data")}
+    return {
+        "model": {"architecture": {"family": "gpt2", "vocab_size": 51_200, "max_positions": 2048} | shape},
+        "training": training,
+        "parallelism": degrees,
+        "cluster": {"node": "dgx-a100"},
+    }
+
+
+def megatron_table_seconds(row: Row) -> float:
+    """F/(n X): F = 96 B s l h^2 (1 + s/(6 h) + V/(16 l h)) operations of a step, n GPUs of X each.
+
+    Source: Narayanan et al. 2021, arXiv 2104.04473, equation 3, with recomputation.
+
+    >>> from sizing.published import published
+    >>> round(megatron_table_seconds(published("megatron_table1")["rows"][-1]), 1)
+    102.6
+    """
+    layers, hidden, sequence, vocabulary = row["num_layers"], row["hidden_size"], 2048, 51_200
+    further = 1 + sequence / (6 * hidden) + vocabulary / (16 * layers * hidden)
+    operations = 96 * row["global_batch_size"] * sequence * layers * hidden**2 * further
+    return float(operations / (row["num_gpus"] * row["achieved_teraflops_per_gpu"] * 1e12))
+
+
+def megascale_rows() -> list[Row]:
+    """MegaScale's baseline: its own rows change the model and the optimizer."""
+    rows = published("measured_gpu_memory")["megascale_175b"]["rows"]
+    return [row for row in rows if row.get("system") == "Megatron-LM"]
+
+
+def megascale_scenario(row: Row) -> Row:
+    """GPT-3 with a vocabulary of 64,000, tensor 8, pipeline 8 of 6 chunks; selective recomputation is a guess."""
+    training = {
+        "distributed_optimizer": True,
+        "sequence_length": 2048,
+        "micro_batch_size": 1,
+        "global_batch_size": row["global_batch_sequences"],
+        "recomputation": "selective",
+    }
+    shape = {"family": "gpt2", "hidden_size": 12_288, "num_layers": 96, "num_attention_heads": 128}
+    return {
+        "model": {"architecture": shape | {"vocab_size": 64_000, "max_positions": 2048}},
+        "training": training,
+        "parallelism": {"tensor": 8, "pipeline": 8, "virtual_pipeline": 6, "data": row["num_gpus"] // 64},
+        "cluster": {"node": "dgx-a100"},
+    }

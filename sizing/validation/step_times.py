@@ -1,0 +1,139 @@
+"""Step times that real runs measured, against computation, communication, bubble and optimizer part by part."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sizing.published import published
+from sizing.report import answer
+from sizing.validation.comparison import Comparison, Source
+from sizing.validation.measured_memory import run_name
+from sizing.validation.measured_runs import (
+    Row,
+    case_name,
+    megascale_rows,
+    megascale_scenario,
+    megatron_table_scenario,
+    megatron_table_seconds,
+    simumax_rows,
+    simumax_scenario,
+    torchtitan_rows,
+    torchtitan_scenario,
+)
+
+WITHIN = 0.2
+"""Good enough to rank: what a GPU achieves of its peak is known by kind of work, not by shape."""
+
+_SIMUMAX = Source("observation", "SimuMax on B200 with Megatron-LM: seconds of a step")
+_TABLE = Source("observation", "Narayanan et al. 2021, table 1, on A100: seconds of a step, from its rates")
+_MEGASCALE = Source("observation", "MegaScale, arXiv 2402.15627, table 2: its Megatron-LM baseline on Ampere, seconds")
+_TORCHTITAN = Source("observation", "torchtitan on H100, H200 and Blackwell: tokens per second and GPU")
+_SUMMARY = Source("arithmetic", "All step times above, together")
+
+_POWER = "these H100 are limited to 500 of 700 W and have 2.4 TB/s of memory, not 3.35: the source calls its rates low"
+_RING = _POWER + "; torch's ring attention computes, and merges, a block for each rank"
+_DYNAMIC = "scales of float8 are found anew for each product, which is not counted"
+_SMALL = "a rank's matrices are small, and GPUs achieve less of their peak with them than the median that is taken"
+_GROUPS = "routing and copying of tokens among 160 experts take time that is not counted"
+_PLAIN = "GPT of 24 to 30 layers with unfused kernels of 2021, which move values more often than counted"
+_LARGE_SCALE = "gradients of 6,144 and more GPUs meet slower links and stragglers, which are not counted"
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A run: the blocks that make runs comparable, and seconds of a step as predicted and as measured."""
+
+    same: tuple[object, ...]
+    predicted: float
+    measured: float
+
+
+def step_times() -> Iterator[Comparison]:
+    """Each run within 20 %, or why not; the median of all, and of the pairs that can be ranked how many are."""
+    timed: list[Timed] = []
+    yield from _simumax(timed)
+    yield from _table(timed)
+    yield from _megascale(timed)
+    yield from _torchtitan(timed)
+    median = statistics.median(abs(each.predicted / each.measured - 1.0) for each in timed)
+    yield _SUMMARY.compared(f"median of {len(timed)} runs: 1 + error", 1.0 + median, 1.0, within=WITHIN)
+    right, pairs = ranked_pairs(timed)
+    fact = f"pairs of one model, batch, sequence and GPUs in the right order, of {pairs}"
+    yield _SUMMARY.compared(fact, right, pairs, within=0.1)
+
+
+def ranked_pairs(timed: list[Timed]) -> tuple[int, int]:
+    """Pairs of comparable runs that are predicted in the right order, and all of them."""
+    groups: dict[tuple[object, ...], list[Timed]] = defaultdict(list)
+    for each in timed:
+        groups[each.same].append(each)
+    pairs = [pair for group in groups.values() for pair in itertools.combinations(group, 2)]
+    right = sum((a.predicted < b.predicted) == (a.measured < b.measured) for a, b in pairs)
+    return right, len(pairs)
+
+
+def step_seconds(document: Row) -> float:
+    """Of a scenario whose step time is known."""
+    step = answer(document).training.step
+    assert step is not None  # noqa: S101  all of these name their GPU and batch
+    return step.seconds
+
+
+def _same(document: Row) -> tuple[object, ...]:
+    training = document["training"]
+    gpus = 1
+    for name in ("tensor", "pipeline", "context", "data"):
+        gpus *= document["parallelism"].get(name, 1)
+    return (str(document["model"]), gpus, training["global_batch_size"], training["sequence_length"])
+
+
+def _compared(source: Source, fact: str, predicted: float, measured: float, *, miss: str) -> Comparison:
+    is_close = abs(predicted / measured - 1.0) <= WITHIN
+    return source.compared(fact, predicted, measured, within=WITHIN, miss="" if is_close else miss)
+
+
+def _simumax(timed: list[Timed]) -> Iterator[Comparison]:
+    for row in simumax_rows():
+        document = simumax_scenario(row)
+        found, measured = step_seconds(document), row["measured_step_ms"] / 1e3
+        timed.append(Timed(_same(document), found, measured))
+        miss = _GROUPS if row["model"].startswith("deepseek") else _SMALL
+        yield _compared(_SIMUMAX, f"s: {case_name(row)}", found, measured, miss=miss)
+
+
+def _table(timed: list[Timed]) -> Iterator[Comparison]:
+    for row in published("megatron_table1")["rows"]:
+        document = megatron_table_scenario(row)
+        found, measured = step_seconds(document), megatron_table_seconds(row)
+        timed.append(Timed(_same(document), found, measured))
+        fact = f"s: {row['printed_billion_parameters']}B on {row['num_gpus']} A100"
+        yield _compared(_TABLE, fact, found, measured, miss=_PLAIN)
+
+
+def _megascale(timed: list[Timed]) -> Iterator[Comparison]:
+    for row in megascale_rows():
+        document = megascale_scenario(row)
+        found = step_seconds(document)
+        timed.append(Timed(_same(document), found, row["step_seconds"]))
+        fact = f"s: {row['model']}, {row['global_batch_sequences']} sequences on {row['num_gpus']} GPUs"
+        yield _compared(_MEGASCALE, fact, found, row["step_seconds"], miss=_LARGE_SCALE)
+
+
+def _torchtitan(timed: list[Timed]) -> Iterator[Comparison]:
+    for row in torchtitan_rows():
+        fact, said = f"tokens/s per GPU: {run_name(row)}", row["tokens_per_second_per_gpu"]
+        if row["linear_precision"].startswith("nvfp4"):
+            yield _TORCHTITAN.not_compared(fact, said, because="rates of 4-bit matrix products are not known here")
+            continue
+        document = torchtitan_scenario(row)
+        step = answer(document).training.step
+        assert step is not None  # noqa: S101  all of these name their GPU and batch
+        measured = step.seconds * step.tokens_per_second_per_gpu / said
+        timed.append(Timed((*_same(document), row["linear_precision"]), step.seconds, measured))
+        is_throttled = "activation_checkpointing" in row
+        miss = _DYNAMIC if not is_throttled else _RING if row.get("context", 1) > 1 else _POWER
+        yield _compared(_TORCHTITAN, fact, step.tokens_per_second_per_gpu, said, miss=miss)

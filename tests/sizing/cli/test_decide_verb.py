@@ -1,0 +1,80 @@
+"""`ckpt-size decide` as its user runs it."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sizing.explore.decisions.decision import decide
+from sizing.explore.decisions.decision_request import REFERENCE_DECISION
+from tests.testbed.terminal import ckpt_size
+
+FILE = "offers.json"
+
+
+def decide_verb(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return ckpt_size("decide", FILE, *arguments, cwd=cwd)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / FILE).write_text(json.dumps(REFERENCE_DECISION))
+    return tmp_path
+
+
+def test_the_first_lines_say_what_to_take_and_why(folder: Path) -> None:
+    found = decide_verb("--chart", "offers.svg", "--check", cwd=folder)
+    assert found.returncode == 0, found.stderr
+    first, second, *_ = found.stdout.splitlines()
+    assert first == "2 offers over 90.0 days, money in USD"
+    assert second.startswith("parallel file system costs least: ")
+    for text in ("As asked it would cost", "all flash costs", "Ledger", "GPU-hours", "a GPU-hour cost"):
+        assert text in found.stdout
+    assert "write bandwidth, GB/s" in (folder / "offers.svg").read_text()
+
+
+def test_json_is_the_document_of_the_library_with_scenarios_in_files_too(folder: Path) -> None:
+    expected = json.loads(decide(REFERENCE_DECISION).model_dump_json())
+    assert json.loads(decide_verb("--json", cwd=folder).stdout) == expected
+    (workload,) = REFERENCE_DECISION["workloads"]
+    (folder / "run.json").write_text(json.dumps(workload["scenario"]))
+    in_a_file: dict[str, Any] = REFERENCE_DECISION | {"workloads": [workload | {"scenario": "run.json"}]}
+    (folder / FILE).write_text(json.dumps(in_a_file))
+    assert json.loads(decide_verb("--json", cwd=folder).stdout) == expected
+
+
+def test_where_no_offer_is_enough_check_says_so(folder: Path) -> None:
+    small = [offer | {"capacity_bytes": "1TB"} for offer in REFERENCE_DECISION["offers"]]
+    (folder / FILE).write_text(json.dumps(REFERENCE_DECISION | {"offers": small}))
+    found = decide_verb("--check", cwd=folder)
+    assert found.returncode == 1
+    assert "No offer is enough." in found.stdout
+    assert "1T: keeps 27.60 TB, and 1.000 TB are offered" in found.stdout
+
+
+def test_odds_say_how_sure_the_decision_is(folder: Path) -> None:
+    ranges = {"per_lost_gpu_hour": {"low": 2, "high": 4}}
+    (folder / FILE).write_text(json.dumps(REFERENCE_DECISION | {"odds": {"ranges": ranges}}))
+    found = decide_verb("--odds", "5000", "--guesses", cwd=folder)
+    assert found.returncode == 0, found.stderr
+    for text in (
+        "5,000 draws it is enough and costs least",
+        "Worth measuring next: price of a GPU-hour",
+        "Odds of each",
+    ):
+        assert text in found.stdout
+    refused = decide_verb("--odds", "5000000", cwd=folder)
+    assert refused.returncode == 2
+    assert "odds.num_draws must be at most 1000000, got 5000000" in refused.stderr
+
+
+def test_a_price_without_a_period_is_refused_in_one_sentence(folder: Path) -> None:
+    broken = [offer | {"prices": [{"amount": 5, "per": "terabyte"}]} for offer in REFERENCE_DECISION["offers"][:1]]
+    (folder / FILE).write_text(json.dumps(REFERENCE_DECISION | {"offers": broken}))
+    found = decide_verb(cwd=folder)
+    assert found.returncode == 2
+    assert found.stderr.splitlines() == [
+        "error: offers.0.prices.0 has a price per terabyte without a period: give every: once, month or year."
+    ]

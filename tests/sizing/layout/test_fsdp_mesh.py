@@ -1,0 +1,224 @@
+"""FSDP2 over tensor, pipeline, context and expert ranks: what each rank writes is what PyTorch's own planner gives it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch.distributed.checkpoint._dedup_save_plans import dedup_save_plans
+from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, MetadataIndex, TensorProperties
+from torch.distributed.checkpoint.planner import SavePlan, TensorWriteData, WriteItem, WriteItemType
+from torch.distributed.tensor import Replicate, Shard
+from torch.distributed.tensor._utils import _compute_local_shape_and_global_offset
+from torch.distributed.tensor.placement_types import Placement, _StridedShard
+
+from sizing.errors import InvalidInput
+from sizing.layout.chunks import LayerSplit
+from sizing.layout.parallelism import Parallelism
+from sizing.model import TensorGroup
+from sizing.report import answer
+from sizing.scenario import scenario_from
+from sizing.sized import saved_by_rank_of, sized
+from tests.sizing.layout.worlds import HYBRID, MIXTURE, TIED
+
+DENSE: dict[str, Any] = TIED | {"num_kv_heads": 4, "ffn_hidden_size": 48, "vocab_size": 96, "tied_embeddings": False}
+EXPERTS: dict[str, Any] = MIXTURE | {"vocab_size": 192, "num_mtp_layers": 0}
+PARTS = ("weights", "moment.0", "moment.1")
+
+WORLDS = [
+    ({"architecture": DENSE}, {"data": 4, "tensor": 2}),
+    ({"architecture": DENSE}, {"data": 5, "tensor": 4}),
+    ({"architecture": DENSE}, {"data": 2, "context": 3, "tensor": 2}),
+    ({"architecture": DENSE}, {"data": 2, "pipeline": 3}),
+    (
+        {"architecture": DENSE},
+        {"data": 2, "tensor": 4, "pipeline": 2, "virtual_pipeline": 2, "layers_per_stage": [2, 2, 2, 1]},
+    ),
+    (
+        {"architecture": DENSE},
+        {"data": 2, "tensor": 2, "pipeline": 3, "embedding_counts_as_layer": True, "loss_counts_as_layer": True},
+    ),
+    ({"architecture": EXPERTS}, {"data": 4, "tensor": 4}),
+    ({"architecture": EXPERTS}, {"data": 8, "expert": 4}),
+    ({"architecture": EXPERTS}, {"data": 8, "tensor": 2, "expert": 8, "expert_tensor": 1}),
+    ({"architecture": EXPERTS}, {"data": 8, "tensor": 2, "expert": 2, "expert_tensor": 2}),
+    ({"architecture": EXPERTS}, {"data": 4, "tensor": 4, "expert": 2, "expert_tensor": 1, "pipeline": 2}),
+    ({"architecture": EXPERTS}, {"data": 8, "context": 2, "expert": 4}),
+    ({"huggingface_config": HYBRID}, {"data": 4, "tensor": 2, "expert": 4, "expert_tensor": 1}),
+]
+COPIES = [
+    ({"architecture": DENSE}, {"data": 4, "shard_group": 2, "tensor": 4}),
+    ({"architecture": DENSE}, {"data": 6, "shard_group": 2, "tensor": 2, "pipeline": 2}),
+    ({"architecture": EXPERTS}, {"data": 8, "shard_group": 4, "tensor": 2, "expert": 4, "expert_tensor": 1}),
+]
+
+
+def question(model: dict[str, Any], degrees: dict[str, Any]) -> dict[str, Any]:
+    return {"model": model, "training": {"framework": "fsdp2"}, "parallelism": degrees}
+
+
+@pytest.mark.parametrize(("model", "degrees"), WORLDS)
+def test_each_rank_writes_what_the_planner_of_pytorch_gives_it(model: dict[str, Any], degrees: dict[str, Any]) -> None:
+    """To the byte, but for tensors that tensor ranks repeat: these are dealt whole, which weighs in models so small."""
+    predicted, planned = written(question(model, degrees))
+    assert sum(predicted.values()) == sum(planned.rank_bytes.values())
+    assert predicted.keys() == planned.rank_bytes.keys()
+    for rank, num_bytes in planned.rank_bytes.items():
+        assert predicted[rank] == pytest.approx(num_bytes, rel=0.03 if planned.has_repeated else 0), rank
+
+
+@pytest.mark.parametrize(("model", "degrees"), COPIES)
+def test_the_copies_of_a_shard_divide_the_writing_about_evenly(model: dict[str, Any], degrees: dict[str, Any]) -> None:
+    predicted, planned = written(question(model, degrees))
+    assert sum(predicted.values()) == sum(planned.rank_bytes.values())
+    for rank, num_bytes in planned.rank_bytes.items():
+        assert predicted[rank] == pytest.approx(num_bytes, rel=0.1), rank
+
+
+def test_the_first_tensor_rank_writes_nothing_that_the_others_repeat() -> None:
+    """PyTorch gives a tensor that several ranks have to the one with the least in its plan so far."""
+    report = answer(scenario_from(question({"architecture": DENSE}, {"data": 2, "tensor": 4})))
+    first, *others = sorted(report.layout.rank_classes, key=lambda each: each.ranks)
+    assert first.ranks == "0-1 x 0"
+    assert all(each.bytes_per_rank > first.bytes_per_rank for each in others)
+    norms = 15 * 48 * 12 // 2
+    assert sum(each.num_ranks * (each.bytes_per_rank - first.bytes_per_rank) for each in others) == 2 * norms
+
+
+LAYER_OF_405B = 16_384 * (2 * 16_384 + 2 * 1_024 + 3 * 53_248 + 2)
+LAYER_OF_70B = 8_192 * (2 * 8_192 + 2 * 1_024 + 3 * 28_672 + 2)
+
+
+def test_the_layout_of_torchtitan_for_70b_can_be_stated() -> None:
+    """FSDP 32 x tensor 8 on 256 GPUs: pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md, table 4."""
+    report = answer(scenario_from(question({"preset": "llama-3.1-70b"}, {"data": 32, "tensor": 8})))
+    parameters = 80 * LAYER_OF_70B + 2 * 128_256 * 8_192 + 8_192
+    assert report.checkpoint.total_bytes == 12 * parameters
+    assert report.layout.num_writers == report.layout.num_gpus == 256
+    assert report.layout.max_rank_bytes == pytest.approx(12 * parameters / 256, rel=1e-4)
+
+
+def test_the_layout_of_torchtitan_for_405b_can_be_stated() -> None:
+    """FSDP 8 x tensor 8 x pipeline 8 on 512 GPUs, and FSDP 2 x context 4: tables 5 and 6 of the same."""
+    stages = {"tensor": 8, "pipeline": 8, "embedding_counts_as_layer": True, "loss_counts_as_layer": True}
+    once = answer(scenario_from(question({"preset": "llama-3.1-405b"}, stages | {"data": 8})))
+    with_context = answer(scenario_from(question({"preset": "llama-3.1-405b"}, stages | {"data": 2, "context": 4})))
+    assert once.layout == with_context.layout.model_copy(update={"num_nodes": once.layout.num_nodes})
+    by_stages = {each.stages: each for each in once.layout.rank_classes if each.ranks.endswith(" x 0")}
+    embedding = 128_256 * 16_384
+    cut = {
+        "0": 15 * LAYER_OF_405B + embedding - 15 * 2 * 16_384,
+        "1-6": 16 * LAYER_OF_405B - 16 * 2 * 16_384,
+        "7": 15 * LAYER_OF_405B + embedding - 15 * 2 * 16_384,
+    }
+    assert {stage: each.bytes_per_rank for stage, each in by_stages.items()} == {
+        stage: 12 * parameters // 64 for stage, parameters in cut.items()
+    }
+
+
+def test_an_embedding_that_is_the_head_too_is_saved_by_both_stages() -> None:
+    size = answer(scenario_from(question({"architecture": TIED}, {"pipeline": 2, "data": 2}))).checkpoint
+    assert [(row.tensors, row.copies) for row in size.replicated] == [("embedding", 2)]
+    assert size.replicated_bytes == 12 * 101 * 48
+
+
+def test_experts_cut_over_some_of_the_tensor_ranks_must_divide_them() -> None:
+    degrees = {"tensor": 4, "data": 3, "expert_tensor": 3}
+    with pytest.raises(InvalidInput, match=r"expert_tensor must divide tensor 4 with format fsdp-sharded"):
+        sized(scenario_from(question({"architecture": EXPERTS}, degrees)))
+
+
+def test_a_shard_group_that_experts_do_not_divide_is_refused() -> None:
+    degrees = {"data": 8, "expert": 4, "shard_group": 2}
+    with pytest.raises(
+        InvalidInput, match=r"expert x expert_tensor = 4, which does not divide tensor x shard_group = 2"
+    ):
+        scenario_from(question({"architecture": EXPERTS}, degrees))
+
+
+class Planned(NamedTuple):
+    """Bytes that each rank writes, and whether there are tensors that several tensor ranks hold."""
+
+    rank_bytes: dict[int, int]
+    has_repeated: bool
+
+
+class Tensor(NamedTuple):
+    """One tensor of the model, whole, and its cuts: over (copies, shards, tensor), or copies, shards, experts, tensor."""
+
+    name: str
+    shape: tuple[int, ...]
+    mesh: tuple[int, ...]
+    placements: tuple[Placement, ...]
+
+    @property
+    def is_repeated(self) -> bool:
+        return self.mesh[-1] > 1 and isinstance(self.placements[-1], Replicate)
+
+
+def written(document: dict[str, Any]) -> tuple[dict[int, int], Planned]:
+    """By rank what is predicted, and what PyTorch plans from the plans of all ranks."""
+    scenario = scenario_from(document)
+    predicted = {saving.rank: saving.num_bytes for saving in saved_by_rank_of(scenario).ranks}
+    asked, degrees = sized(scenario), scenario.parallelism
+    split = LayerSplit.of(degrees, asked.model.num_layers)
+    has_repeated, plans = False, []
+    for stage, position in itertools.product(range(degrees.pipeline), range(degrees.ranks_per_stage)):
+        tensors = list(tensors_of(asked.model.inventory, degrees, split, stage))
+        items = [item(part, tensor, position) for part in PARTS for tensor in tensors]
+        has_repeated = has_repeated or any(tensor.is_repeated for tensor in tensors)
+        plans.append(SavePlan(items))
+    planned = [sum(map(size, plan.items)) for plan in dedup_save_plans(plans)]
+    return predicted, Planned({rank: num_bytes for rank, num_bytes in enumerate(planned) if num_bytes}, has_repeated)
+
+
+def tensors_of(
+    inventory: Sequence[TensorGroup], degrees: Parallelism, split: LayerSplit, stage: int
+) -> Iterator[Tensor]:
+    """Every tensor of a stage, with the layers in their order."""
+    last = degrees.pipeline - 1
+    layers = [layer for chunk in split.chunks_on(stage) for layer in chunk]
+    for group in inventory:
+        stands = {"first-stage": stage == 0, "last-stage": stage == last, "layers": True}[group.placement]
+        held = [layer for layer in layers if layer in group.layers] if group.placement == "layers" else [-1]
+        for layer, number in itertools.product(held if stands else [], range(group.count)):
+            yield placed(f"{group.name}.{layer}.{number}", group, degrees)
+
+
+def placed(name: str, group: TensorGroup, degrees: Parallelism) -> Tensor:
+    """A tensor cut by tensor and expert ranks, then by FSDP along the first dimension of what each has."""
+    shards = degrees.shard_ranks
+    copies = degrees.num_replicas // shards
+    if not group.experts:
+        cut: Placement = Shard(group.cut) if group.pieces > 1 else Replicate()
+        by_rows = _StridedShard(0, split_factor=degrees.tensor) if cut == Shard(0) and degrees.tensor > 1 else Shard(0)
+        return Tensor(name, group.shape, (copies, shards, degrees.tensor), (Replicate(), by_rows, cut))
+    expert, expert_tensor = degrees.expert, degrees.expert_tensor_degree
+    expert_shards = degrees.num_expert_replicas // copies
+    over_width = expert > 1 and expert * expert_shards > group.experts
+    cut = Shard(group.cut + 1) if group.pieces > 1 else Replicate()
+    dimension, factor = (1, expert_tensor if cut == Shard(1) else 1) if over_width else (0, expert)
+    sharded = _StridedShard(dimension, split_factor=factor) if factor > 1 else Shard(dimension)
+    mesh = (copies, expert_shards, expert, expert_tensor)
+    return Tensor(name, (group.experts, *group.shape), mesh, (Replicate(), sharded, Shard(0), cut))
+
+
+def item(part: str, tensor: Tensor, position: int) -> WriteItem:
+    """What a rank asks to write of a tensor."""
+    coordinate: list[int] = []
+    for extent in reversed(tensor.mesh):
+        position, index = divmod(position, extent)
+        coordinate.insert(0, index)
+    shape, offset = _compute_local_shape_and_global_offset(tensor.shape, tensor.mesh, coordinate, tensor.placements)
+    chunk = ChunkStorageMetadata(torch.Size(offset), torch.Size(shape))
+    data = TensorWriteData(chunk, TensorProperties(dtype=torch.float32), torch.Size(tensor.shape))
+    return WriteItem(MetadataIndex(f"{part}.{tensor.name}", chunk.offsets), WriteItemType.SHARD, tensor_data=data)
+
+
+def size(planned: WriteItem) -> int:
+    """Bytes of a shard; the planner itself counts those of the whole tensor."""
+    assert planned.tensor_data is not None
+    return planned.tensor_data.chunk.sizes.numel() * torch.float32.itemsize

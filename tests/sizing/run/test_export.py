@@ -1,0 +1,96 @@
+"""Weights in Hugging Face format beside the checkpoint: who writes them, how long, and what that costs the run."""
+
+from typing import Any
+
+import pytest
+
+from sizing.errors import InvalidInput
+from sizing.report import SizingReport
+from sizing.run.export.exported import Exported
+from tests.sizing.run.scenarios import report
+
+PARAMETERS = 1_008_038_758_400
+WEIGHTS = 2 * PARAMETERS
+WRITE, READ, NODES = 273e9, 1e12, 384
+NETWORK = 8 * 200e9 / 8
+"""Eight ports of 200 Gb/s of a DGX A100's compute network, in bytes per second."""
+
+
+def exporting(written_by: str, every: int = 4, **blocks: Any) -> SizingReport:
+    return report(checkpoint={"export": {"every": every, "written_by": written_by}}, **blocks)
+
+
+def block(found: SizingReport) -> Exported:
+    assert found.export is not None
+    return found.export
+
+
+def test_rank_0_gathers_and_writes_while_training_waits() -> None:
+    found = exporting("rank-0")
+    exported = block(found)
+    assert exported.num_bytes == WEIGHTS
+    assert exported.num_files == -(-WEIGHTS // 50_000_000_000)
+    assert exported.gather_seconds == pytest.approx(WEIGHTS * (1 - 1 / NODES) / NETWORK)
+    assert exported.write_seconds == pytest.approx(WEIGHTS / WRITE)
+    assert exported.stall_seconds is not None
+    assert exported.stall_seconds == exported.seconds
+    plain = report().overhead.fraction
+    assert plain is not None
+    assert found.overhead.fraction == pytest.approx(plain + exported.stall_seconds / 4 / 14_400)
+    assert exported.overhead_fraction == pytest.approx(exported.stall_seconds / 4 / 14_400)
+
+
+def test_one_stream_is_as_fast_as_one_writer() -> None:
+    profile = {"write_bytes_per_second": WRITE, "writer_write_bytes_per_second": "1 GB/s"}
+    slow = block(exporting("rank-0", storage={"profile": profile}))
+    assert slow.write_seconds == pytest.approx(WEIGHTS / 1e9)
+    many = block(exporting("every-rank", storage={"profile": profile | {"read_bytes_per_second": READ}}))
+    assert many.num_writers == 41
+    assert many.write_seconds == pytest.approx(max(WEIGHTS / WRITE, WEIGHTS / 3072e9) + WEIGHTS / 41e9)
+
+
+def test_every_rank_writes_shards_then_reads_and_writes_whole_tensors() -> None:
+    exported = block(exporting("every-rank"))
+    assert exported.gather_seconds == 0
+    assert exported.write_seconds == pytest.approx(2 * WEIGHTS / WRITE)
+    assert exported.read_seconds == pytest.approx(WEIGHTS / READ)
+
+
+def test_a_job_afterwards_stalls_nothing() -> None:
+    found = exporting("afterwards")
+    assert block(found).stall_seconds == 0
+    assert block(found).seconds == pytest.approx(WEIGHTS / READ + WEIGHTS / WRITE)
+    assert found.overhead.fraction == report().overhead.fraction
+
+
+def test_exports_take_capacity_beside_the_checkpoints() -> None:
+    kept = report(checkpoint={"export": {"every": 1, "keep": 3}}).capacity
+    assert kept.exported_bytes == 4 * WEIGHTS
+    assert kept.capacity_bytes == report().capacity.capacity_bytes + 4 * WEIGHTS
+
+
+def test_a_stall_target_counts_the_save_that_is_exported() -> None:
+    found = exporting("rank-0", targets={"max_stall_seconds": 60})
+    (check,) = [check for check in found.targets if check.target == "max_stall_seconds"]
+    assert check.found == pytest.approx(13.8e12 / WRITE + (block(found).stall_seconds or 0))
+    assert not check.met
+
+
+def test_exports_lower_the_goodput_as_much_as_they_stall() -> None:
+    plain, found = report().shares.useful_fraction, exporting("rank-0", every=1).shares.useful_fraction
+    assert plain is not None
+    assert found is not None
+    stall = block(exporting("rank-0", every=1)).stall_seconds or 0
+    assert plain - found == pytest.approx(plain * stall / 14_400, rel=0.01)
+
+
+def test_without_a_read_rate_the_time_is_not_known_and_said() -> None:
+    found = exporting("every-rank", storage={"profile": {"write_bytes_per_second": WRITE}})
+    assert block(found).seconds is None
+    assert any("No rate for checkpoint.export" in warning for warning in found.warnings)
+
+
+@pytest.mark.parametrize("export", [{}, {"every": 0}, {"every": 1, "written_by": "rank-1"}, {"every": 1, "keep": 0}])
+def test_what_makes_no_sense_is_refused(export: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match=r"checkpoint\.export"):
+        report(checkpoint={"export": export})

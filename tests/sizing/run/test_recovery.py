@@ -1,0 +1,194 @@
+"""Recovery strategies: each formula holds against an event simulation, shares add to 1, restart is what it was."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sizing.errors import InvalidInput
+from sizing.report import SizingReport, answer
+from sizing.run.evaluation import evaluate
+from sizing.run.interruptions import StrategyName
+from sizing.run.recovery.odds import all_copies_lost_fraction
+from sizing.run.recovery.registry import STRATEGIES
+from sizing.run.simulation.simulation_report import SimulationReport, SimulationRequest, simulation_report
+from sizing.scenario import scenario_from
+from sizing.sized import sized
+
+HOURS = 3600.0
+DP = {
+    "model": {"preset": "llama-3.1-405b"},
+    "parallelism": {"tensor": 8, "pipeline": 16, "data": 8},
+    "checkpoint": {"format": "torch-dist", "mode": "sync", "interval_seconds": "1h"},
+    "cluster": {"node": "dgx-h100"},
+    "storage": {"profile": {"write_bytes_per_second": "100 GB/s", "read_bytes_per_second": "400 GB/s"}},
+}
+"""Eight replicas, each with the whole optimizer on 16 nodes of its own."""
+FAILURES = {"mtbf_seconds": 5 * HOURS, "detection_seconds": 60, "relaunch_seconds": 300}
+REPAIR = {"repair_seconds": 6 * HOURS}
+SPARES = {"strategy": "spares", "spares": {"num": 2, "swap_seconds": 60}, **REPAIR}
+PEERS = {"strategy": "peers", "step_seconds": 6}
+SHRINK = {"strategy": "shrink", "step_seconds": 6, "shrink": {"regroup_seconds": 20}, **REPAIR}
+SPOT = {"per_hour": 0.3, "capacity_wait_seconds": 600, "notice_seconds": 120}
+
+CASES: dict[str, dict[str, Any]] = {
+    "restart that waits for a repair": REPAIR,
+    "spares": SPARES,
+    "peers": PEERS,
+    "peers with a spare": PEERS | REPAIR | {"spares": {"num": 1}},
+    "shrink": SHRINK,
+    "shrink to no fewer than seven": SHRINK | {"shrink": {"regroup_seconds": 20, "min_groups": 7}},
+    "preemptions with a save in the notice": {"preemption": SPOT},
+    "preemptions without": {"preemption": SPOT | {"notice_seconds": 30}, **SPARES},
+    "skipped data": {"data_skip": {"num_batches": 60_000, "batches_per_second": 100}},
+}
+QUICK = ("spares", "shrink")
+"""Which of them are played in the default tests."""
+CASES_BY_TIME = [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in CASES]
+
+
+def asked(reliability: dict[str, Any], **blocks: Any) -> dict[str, Any]:
+    return DP | {"reliability": FAILURES | reliability} | blocks
+
+
+def report(reliability: dict[str, Any], **blocks: Any) -> SizingReport:
+    return answer(asked(reliability, **blocks))
+
+
+def simulated(reliability: dict[str, Any], request: SimulationRequest) -> SimulationReport:
+    scenario = scenario_from(asked(reliability))
+    return simulation_report(evaluate(sized(scenario).demands, scenario.run_inputs), request)
+
+
+@pytest.mark.parametrize("name", CASES_BY_TIME)
+def test_a_strategy_agrees_with_its_simulation_share_by_share(name: str) -> None:
+    found = simulated(CASES[name], SimulationRequest(num_runs=100, run_seconds=300 * 86_400))
+    assert abs(found.difference_in_standard_errors) < 3.5
+    assert 0 < found.standard_error_fraction < 0.0015
+    by_formula = found.formula_shares.by_name
+    assert found.shares.by_name == {key: pytest.approx(share, abs=0.005) for key, share in by_formula.items()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_four_shares_of_a_strategy_add_to_1(name: str) -> None:
+    assert sum(vars(report(CASES[name]).shares).values()) == pytest.approx(1, rel=1e-12)
+
+
+def test_restart_is_what_follows_where_nothing_is_said() -> None:
+    """To the last digit, and nothing is assumed for it."""
+    unsaid, said = report({}), report({"strategy": "restart"})
+    assert said == unsaid
+    assert unsaid.recovery is not None
+    assert (unsaid.recovery.strategy, unsaid.recovery.available_fraction) == ("restart", 1.0)
+
+
+def test_spares_wait_as_erlang_says() -> None:
+    """1.2 repairs under way on average. B(2, 1.2) = 0.72 / (1 + 1.2 + 0.72); B(3, 1.2) of the time nobody trains."""
+    recovery = report(SPARES).recovery
+    assert recovery is not None
+    assert recovery.spares_run_out_fraction == pytest.approx(0.72 / 2.92)
+    assert recovery.wait_for_node_seconds == pytest.approx(0.72 / 2.92 * 7200)
+    assert recovery.available_fraction == pytest.approx(1 - 0.288 / 3.208)
+    assert (recovery.num_spare_nodes, recovery.num_spare_gpus) == (2, 16)
+
+
+def test_spares_are_lost_gpu_time() -> None:
+    costs = {"per_lost_gpu_hour": 2.0, "run_seconds": "10d"}
+    found = report(SPARES, costs=costs)
+    assert found.cost is not None
+    goodput = found.interval.goodput_at_interval_fraction or 0
+    assert found.cost.lost_gpu_hours == pytest.approx(((1 - goodput) * 1024 + 16) * 240)
+
+
+def test_peers_send_the_state_of_a_node_over_its_network_and_lose_a_step() -> None:
+    """16 bytes of state per parameter, less fp32 gradients that are not saved: 14; 400 GB/s per DGX H100."""
+    recovery = report(PEERS).recovery
+    assert recovery is not None
+    node_bytes = recovery.peer_bytes_per_node or 0
+    assert node_bytes == pytest.approx(14 * 405.85e9 / 16, rel=0.1)
+    assert recovery.peer_seconds == pytest.approx(node_bytes / 400e9)
+    redone = report(PEERS | {"mtbf_seconds": 1e5}).shares.redone_fraction or 0
+    restarted = report({"mtbf_seconds": 1e5}).shares.redone_fraction or 0
+    assert redone < restarted / 50
+
+
+def test_all_copies_are_lost_as_often_as_nodes_that_fail_at_random_say() -> None:
+    """Three copies on nodes that fail once in 1,000 s; after a failure of the first, the others within 300 s."""
+    failures = np.random.default_rng(7).exponential(1000.0, (400_000, 2))
+    seen = float((failures < 300.0).all(axis=1).mean())
+    expected = float(all_copies_lost_fraction(3, window_seconds=300.0, node_mtbf_seconds=1000.0))
+    assert seen == pytest.approx(expected, abs=4 * np.sqrt(expected / 400_000))
+
+
+def test_failures_of_more_than_a_node_need_the_storage() -> None:
+    parts = [
+        {"name": "node", "count": 3, "mtbf_seconds": "20h"},
+        {"name": "switch", "mtbf_seconds": "20h", "loss_domain": "rack"},
+    ]
+    recovery = answer(DP | {"reliability": {"components": parts, **PEERS}}).recovery
+    assert recovery is not None
+    assert recovery.from_storage_fraction == pytest.approx(0.25)
+
+
+def test_a_notice_that_a_save_fits_into_saves_the_work() -> None:
+    def redone(notice: float) -> float:
+        return report({"preemption": SPOT | {"notice_seconds": notice}}).shares.redone_fraction or 0
+
+    write = report({}).write
+    assert write is not None
+    assert redone(write.seconds * 1.01) < redone(write.seconds * 0.99) / 2
+    assert redone(write.seconds * 1.01) == redone(write.seconds * 2)
+
+
+def test_a_batch_that_shrinks_has_the_size_of_the_groups_that_train() -> None:
+    """Groups fail once in 40 h and take 6 h: 40/46 of them train."""
+    shrinking = report(SHRINK | {"shrink": {"regroup_seconds": 20, "keeps_batch": False}}).recovery
+    kept = report(SHRINK).recovery
+    assert shrinking is not None
+    assert kept is not None
+    assert shrinking.mean_batch_fraction == pytest.approx(40 / 46)
+    assert kept.mean_batch_fraction == 1
+    assert shrinking.throughput_fraction == kept.throughput_fraction == pytest.approx(40 / 46)
+
+
+def test_skipping_data_makes_every_recovery_longer() -> None:
+    without, skipping = report({}), report({"data_skip": {"seconds": "10min"}})
+    for before, after in (
+        (without.restore.time_to_first_step_seconds, skipping.restore.time_to_first_step_seconds),
+        (without.interval.recovery_seconds, skipping.interval.recovery_seconds),
+    ):
+        assert (after or 0) - (before or 0) == pytest.approx(600)
+
+
+def test_the_registry_has_every_name() -> None:
+    assert set(STRATEGIES) == set(StrategyName.__args__)  # type: ignore[attr-defined]  # of a Literal
+
+
+ONE_REPLICA = {"parallelism": {"tensor": 8, "pipeline": 16, "data": 1}}
+DISTRIBUTED = {"training": {"distributed_optimizer": True}}
+REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "peers without replicas": (PEERS, ONE_REPLICA, "no other node holds a copy"),
+    "peers that share one optimizer": (PEERS, DISTRIBUTED, "no other node holds a copy"),
+    "no spares": ({**SPARES, "spares": {"num": 0}}, {}, "must be at least 1, got 0"),
+    "spares that are not said": ({"strategy": "spares", **REPAIR}, {}, "has strategy spares without spares"),
+    "spares without a strategy": ({"spares": {"num": 1}, **REPAIR}, {}, "has spares or shrink and no strategy"),
+    "one group": (SHRINK, ONE_REPLICA, "with one data-parallel group"),
+    "more groups needed than there are": (
+        SHRINK | {"shrink": {"regroup_seconds": 20, "min_groups": 9}},
+        {},
+        "at most the 8 groups",
+    ),
+    "preemption of all groups": (SHRINK | {"preemption": SPOT}, {}, "cannot go with strategy shrink"),
+    "preemption without a wait": ({"preemption": {"per_hour": 1}}, {}, "capacity_wait_seconds"),
+    "skipping told twice": ({"restart_seconds": 600, "relaunch_seconds": 0, "data_skip": {"seconds": 60}}, {}, "holds"),
+    "half of a skip": ({"data_skip": {"num_batches": 60}}, {}, "num_batches and batches_per_second"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_bad_input_is_refused_in_one_sentence(name: str) -> None:
+    reliability, blocks, told = REFUSED[name]
+    with pytest.raises(InvalidInput, match="reliability") as refused:
+        report(reliability, **blocks)
+    assert len(refused.value.problems) == 1
+    assert told in str(refused.value)

@@ -1,0 +1,47 @@
+"""A checkpoint of RL post-training holds policy and critic with their optimizers; frozen models only where asked."""
+
+from typing import Any
+
+import pytest
+
+from sizing.errors import InvalidInput
+from sizing.report import answer
+from sizing.scenario import scenario_from
+
+POLICY = 8_030_261_248
+DOCUMENT: dict[str, Any] = {
+    "model": {"preset": "llama-3-8b"},
+    "training": {"framework": "fsdp2"},
+    "parallelism": {"data": 8},
+}
+
+
+def total_bytes(**reinforcement: Any) -> int:
+    training = DOCUMENT["training"] | {"reinforcement": reinforcement}
+    return answer(DOCUMENT | {"training": training}).checkpoint.total_bytes
+
+
+def test_a_critic_is_saved_with_its_optimizer() -> None:
+    assert total_bytes(critic_parameters="8B") == 12 * (POLICY + 8 * 10**9)
+
+
+def test_frozen_models_are_saved_as_weights_and_only_where_asked() -> None:
+    assert total_bytes(saved_frozen_parameters="16B") == 12 * POLICY + 4 * 16 * 10**9
+    assert total_bytes(publication={"interval_seconds": 60}) == 12 * POLICY
+
+
+def test_the_critic_is_trained_beside_adapters_of_the_policy() -> None:
+    training = DOCUMENT["training"] | {"adapters": {"rank": 8}, "reinforcement": {"critic_parameters": "1B"}}
+    trained = answer(DOCUMENT | {"training": training}).model.num_trained_parameters
+    assert 10**9 < trained < 1.01 * 10**9
+
+
+def test_an_empty_block_says_what_it_may_hold() -> None:
+    with pytest.raises(InvalidInput, match="critic_parameters, saved_frozen_parameters or publication"):
+        scenario_from(DOCUMENT | {"training": {"reinforcement": {}}})
+
+
+def test_a_delta_larger_than_the_weights_is_refused() -> None:
+    publication = {"interval_seconds": 60, "content": "delta", "delta_fraction": 1.5}
+    with pytest.raises(InvalidInput, match="delta_fraction"):
+        total_bytes(publication=publication)
