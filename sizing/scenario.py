@@ -152,6 +152,14 @@ class Scenario(BaseModel):
         return RunInputs(self.checkpoint, profile, self.reliability, self.retention, self.targets, self.costs)
 
 
+def open_degrees(document: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+    """The degrees that a document gives, and its GPUs; None where it does not leave open how they share the model."""
+    degrees, cluster = document.get("parallelism", {}), document.get("cluster")
+    if not isinstance(degrees, dict) or not isinstance(cluster, dict) or "data" in degrees:
+        return {}, None
+    return degrees, cluster.get("num_gpus")
+
+
 def scenario_from(document: object) -> Scenario:
     """The Scenario that a parsed JSON or YAML document describes.
 

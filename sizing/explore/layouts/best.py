@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from sizing.cluster.cluster import resolve_node
@@ -14,7 +14,7 @@ from sizing.explore.layouts.search import Search, scenario_with
 from sizing.layout.degrees import SEARCHED_DEGREES, SearchedDegree, degrees_text
 from sizing.layout.resolved import resolved_model
 from sizing.provenance import Assumption
-from sizing.scenario import Scenario, scenario_from
+from sizing.scenario import Scenario, open_degrees, scenario_from
 from sizing.state import Training
 from sizing.training.memory.activations import uncounted_activations
 from sizing.training.memory.nearest import CannotRun
@@ -37,10 +37,16 @@ class LaidOutScenario(NamedTuple):
     @property
     def warnings(self) -> list[str]:
         """What was found, for a report that has no assumptions."""
-        return [
-            *([self.nothing_fits.sentence] if self.nothing_fits else []),
-            *(f"Assumed: {assumption.sentence}" for assumption in self.assumed),
-        ]
+        return [*self._misfit, *_sentences(self.assumed)]
+
+    @property
+    def judged_by(self) -> list[str]:
+        """The same but for the layout itself, for a report that shows it."""
+        return [*self._misfit, *_sentences(each for each in self.assumed if each.field != "parallelism")]
+
+    @property
+    def _misfit(self) -> list[str]:
+        return [self.nothing_fits.sentence] if self.nothing_fits else []
 
 
 def laid_out_document(document: Mapping[str, Any]) -> LaidOutScenario:
@@ -50,7 +56,7 @@ def laid_out_document(document: Mapping[str, Any]) -> LaidOutScenario:
     Where nothing fits, the layout is the one that needs least memory, and the assumption says so.
     Raises InvalidInput where a field breaks a rule or no degrees multiply to the GPUs.
     """
-    degrees, num_gpus = _open_degrees(document)
+    degrees, num_gpus = open_degrees(document)
     if num_gpus is None:
         return LaidOutScenario(scenario_from(document), [])
     try:
@@ -71,12 +77,8 @@ def laid_out_scenario(scenario: Scenario) -> LaidOutScenario:
     return _in_best_layout(scenario, kept=tuple(name for name in SEARCHED_DEGREES if name in given))
 
 
-def _open_degrees(document: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
-    """The degrees that a document gives, and its GPUs; None where it leaves nothing open."""
-    degrees, cluster = document.get("parallelism", {}), document.get("cluster")
-    if not isinstance(degrees, dict) or not isinstance(cluster, dict) or "data" in degrees:
-        return {}, None
-    return degrees, cluster.get("num_gpus")
+def _sentences(assumed: Iterable[Assumption]) -> Iterator[str]:
+    return (f"Assumed: {assumption.sentence}" for assumption in assumed)
 
 
 def _in_best_layout(asked: Scenario, *, kept: tuple[SearchedDegree, ...]) -> LaidOutScenario:

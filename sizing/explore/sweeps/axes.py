@@ -17,7 +17,8 @@ from sizing.scenario import Scenario
 MAX_VALUES = 1_000_000
 """Of one field; MAX_ROWS bounds their product."""
 
-_RUN_BLOCKS = ("storage", "reliability", "retention", "targets", "costs")
+RUN_BLOCKS = ("storage", "reliability", "retention", "targets", "costs")
+"""Of a scenario: what changes neither its layout nor the bytes of its checkpoint."""
 _INTERVAL = "checkpoint.interval_seconds"
 """Judged against the tiers of each scenario, where there are any."""
 _RUN_FIELDS = (_INTERVAL, "checkpoint.observed_write_bytes_per_second")
@@ -84,7 +85,7 @@ def _objects(value: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _axis(path: str, values: Sequence[Any]) -> Axis:
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    in_run = path.split(".", maxsplit=1)[0] in _RUN_BLOCKS or path in _RUN_FIELDS
+    in_run = path.split(".", maxsplit=1)[0] in RUN_BLOCKS or path in _RUN_FIELDS
     return Axis(path, values, is_array=in_run and numbers)
 
 

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from sizing.errors import InvalidInput
-from sizing.explore.sweeps.axes import axes_of
+from sizing.explore.sweeps.axes import RUN_BLOCKS, axes_of
 from sizing.explore.sweeps.blocks import Block, blocks_of, num_rows_of
 from sizing.explore.sweeps.figures import OBJECTIVES, ObjectiveName, figure
 from sizing.explore.sweeps.front import pareto_front
 from sizing.explore.sweeps.sweep_report import Refused, SweepReport
 from sizing.explore.sweeps.sweep_request import SweepRequest, sweep_request_from
 from sizing.explore.sweeps.table import Column, Table, cells, column, num_rows, rows_at, stacked
+from sizing.layout.degrees import degrees_text
+from sizing.report import laid_out
 from sizing.run.demands.demands import Demands
 from sizing.run.evaluation import evaluate
 from sizing.run.figures import with_arrays
-from sizing.scenario import Scenario, scenario_from
+from sizing.scenario import Scenario, open_degrees, scenario_from
 from sizing.sized import sized
 from sizing.storage.storage import is_in_nodes
 
@@ -29,6 +32,8 @@ MAX_REPORTED_ROWS = 200_000
 _MAX_REFUSALS = 100
 """Named one by one; the others are counted."""
 _OBJECTIVE = "objective "
+_LAYOUT = "parallelism"
+"""The column of the layouts that were chosen, in words."""
 
 Progress = Callable[[float], None]
 
@@ -47,6 +52,9 @@ class Sweep:
         self._blocks = blocks_of(self.axes, request.combine)
         self._document = _with_fields(request.scenario, {axis.path: None for axis in self.axes})
         self._demands: dict[tuple[str, bool], Demands] = {}
+        self._layouts: dict[str, Scenario] = {}
+        self._judged_by: list[str] = []
+        self._leaves_layout_open = open_degrees(request.scenario)[1] is not None
 
     def tables(self, *, progress: Progress | None = None) -> Iterator[Table]:
         """The rows that have an answer: a column for each field that varies, each figure and each objective."""
@@ -61,6 +69,12 @@ class Sweep:
                 progress(done / self.num_rows)
 
     @property
+    def layout_warnings(self) -> list[str]:
+        """What was assumed to choose the layouts of the rows that have come, each once."""
+        chosen = [f"Assumed: the best layout that fits each row's GPUs, as column {_LAYOUT} says"]
+        return [*chosen, *dict.fromkeys(self._judged_by)] if self._leaves_layout_open else []
+
+    @property
     def num_refused_rows(self) -> int:
         """How many rows have no answer, of those that have come."""
         return sum(refused.num_rows for refused in self.refused)
@@ -73,7 +87,7 @@ class Sweep:
 
     def _table(self, block: Block) -> Table:
         first = {path: values[0].item() for path, values in block.arrays.items()}
-        scenario = scenario_from(_with_fields(self._document, block.fixed | first))
+        scenario = self._laid_out(_with_fields(self._document, block.fixed | first))
         demands = self._demands_of(scenario)
         inputs = with_arrays(scenario, block.arrays).run_inputs
         run = evaluate(demands, inputs).report
@@ -82,11 +96,27 @@ class Sweep:
         objectives = {
             f"{_OBJECTIVE}{name}": figure(OBJECTIVES[name][0], run, inputs, demands) for name in self.request.objectives
         }
-        return {name: column(value, block.num_rows) for name, value in (varied | figures | objectives).items()}
+        chosen = {_LAYOUT: degrees_text(scenario.parallelism)} if self._leaves_layout_open else {}
+        shown = varied | chosen | figures | objectives
+        return {name: column(value, block.num_rows) for name, value in shown.items()}
+
+    def _laid_out(self, document: dict[str, Any]) -> Scenario:
+        """The scenario, in the best layout where it leaves that open: searched once for all that differ in the run."""
+        scenario = scenario_from(document)
+        if not self._leaves_layout_open:
+            return scenario
+        deciding = {name: block for name, block in document.items() if name not in RUN_BLOCKS}
+        text = json.dumps(deciding, sort_keys=True, default=str)
+        if text not in self._layouts:
+            best = laid_out(deciding)
+            self._layouts[text] = best.scenario
+            self._judged_by += best.judged_by
+        found = self._layouts[text]
+        return scenario.model_copy(update={"parallelism": found.parallelism, "training": found.training})
 
     def _demands_of(self, scenario: Scenario) -> Demands:
         """What the scenario's layout demands, computed once for all that share it and the way to the storage."""
-        text = scenario.model_dump_json(exclude={"storage", "reliability", "retention", "targets", "costs"})
+        text = scenario.model_dump_json(exclude=set(RUN_BLOCKS))
         layout = (text, is_in_nodes(scenario.storage))
         if layout not in self._demands:
             self._demands[layout] = sized(scenario).demands
@@ -119,7 +149,7 @@ def sweep(document: object, *, progress: Progress | None = None) -> SweepReport:
         num_rows=asked.num_rows,
         num_refused_rows=asked.num_refused_rows,
         refused=asked.refused[:_MAX_REFUSALS],
-        warnings=list(_unknown_objectives(table, request.objectives)),
+        warnings=[*asked.layout_warnings, *_unknown_objectives(table, request.objectives)],
     )
 
 

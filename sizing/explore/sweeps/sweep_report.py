@@ -24,7 +24,10 @@ class SweepReport(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    columns: list[str] = Field(description="Dotted paths: first the fields that vary, then the figures.")
+    columns: list[str] = Field(
+        description="Dotted paths: first the fields that vary, then parallelism where it was left open, then the "
+        "figures."
+    )
     rows: list[list[Any]] = Field(description="Values by column. Null when unknown.")
     front: list[int] | None = Field(
         description="Places in rows of the Pareto front, which no other row beats in every objective. "
@@ -34,4 +37,4 @@ class SweepReport(BaseModel):
     num_rows: int = Field(description="Combinations that were asked for.")
     num_refused_rows: int = Field(description="Combinations that have no answer.")
     refused: list[Refused] = Field(description="Why they have none, the first hundred reasons.")
-    warnings: list[str] = Field(description="What a reader must know before believing the front.")
+    warnings: list[str] = Field(description="What a reader must know before believing the rows or the front.")

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from sizing.explore.layouts.best import LaidOutScenario
 from sizing.explore.sweeps import sweep as module
+from sizing.report import answer, laid_out
 from sizing.scenario import Scenario
 from sizing.sized import SizedLayout, sized
 
@@ -29,3 +31,45 @@ def test_each_layout_is_computed_once(blocks: dict[str, Any], number: int, monke
     monkeypatch.setattr(module, "sized", counted)
     module.sweep({"model": {"preset": "gpt2"}, "parallelism": {"data": 8}} | blocks)
     assert len(laid_out) == number
+
+
+OPEN = {
+    "model": {"preset": "llama-3.1-8b"},
+    "cluster": {"num_gpus": [8, 16], "node": "dgx-h100"},
+    "storage": {"profile": {"write_bytes_per_second": ["10 GB/s", "20 GB/s"]}},
+}
+
+
+def test_degrees_left_open_are_those_of_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched = []
+
+    def counted(document: dict[str, Any]) -> LaidOutScenario:
+        searched.append(document)
+        return laid_out(document)
+
+    monkeypatch.setattr(module, "laid_out", counted)
+    report = module.sweep(OPEN)
+    chosen, seconds = (report.columns.index(name) for name in ("parallelism", "write.seconds"))
+    assert len(report.rows) == 4
+    assert len(searched) == 2, "once for each number of GPUs"
+    for row in report.rows:
+        one = answer(OPEN | {"cluster": {"num_gpus": row[0], "node": "dgx-h100"}, "storage": _writing_at(row[1])})
+        assert one.write is not None
+        assert row[seconds] == one.write.seconds
+        assert row[chosen] == next(each.value for each in one.assumptions if each.field == "parallelism")
+
+
+def test_what_layouts_were_judged_by_is_said_once() -> None:
+    warnings = module.sweep(OPEN).warnings
+    assert len(set(warnings)) == len(warnings)
+    assert any("training.sequence_length = 8,192" in warning for warning in warnings)
+
+
+def test_a_sweep_whose_degrees_are_given_chooses_none() -> None:
+    report = module.sweep({"model": {"preset": "gpt2"}, "parallelism": {"data": [1, 2]}})
+    assert "parallelism" not in report.columns
+    assert report.warnings == []
+
+
+def _writing_at(bytes_per_second: float) -> dict[str, Any]:
+    return {"profile": {"write_bytes_per_second": bytes_per_second}}
