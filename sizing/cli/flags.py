@@ -197,6 +197,10 @@ FLAGS_ELSEWHERE = {
         "--read-bandwidth": "--read-bw --read",
         "--keep-last": "--keep --save-total-limit",
         "--failures": "--failure-rate --failure-preset --reliability",
+        "--max-overhead": "--overhead --target-overhead",
+        "--max-stall": "--stall --target-stall",
+        "--recovery": "--rto --max-recovery --target-recovery --recovery-time",
+        "--min-goodput": "--goodput --target-goodput --ettr --min-ettr",
         "--distributed-optimizer": "--use-distributed-optimizer",
         "--optimizer-sharding": "--dist-ckpt-optim-fully-reshardable --distrib-optim-sharding-type",
     }.items()
