@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import types
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -254,10 +254,32 @@ def _did_you_mean(location: tuple[int | str, ...], model: type[BaseModel]) -> st
     owner = _model_at(location[:-1], model)
     if owner is None:
         return "remove it"
-    known = list(owner.model_fields)
-    if close := nearest(str(location[-1]), known, max_names=1):
-        return f"did you mean {close[0]}"
+    name, known = str(location[-1]), list(owner.model_fields)
+    if meant := next(iter([*_paths_to(name, owner), *nearest(name, known, max_names=1)]), None):
+        return f"did you mean {meant}"
     return f"remove it; the fields here are {', '.join(known)}"
+
+
+_DEEPEST = 2
+"""Blocks inside each other that a name is looked for in: further inside, few write by hand."""
+
+
+def _paths_to(name: str, model: type[BaseModel]) -> Iterator[str]:
+    """Where a field of this name, or of this name with a unit, stands in the blocks of a model, the outermost first."""
+    level = [("", model)]
+    for _ in range(_DEEPEST):
+        level = [(f"{prefix}{field}.", inner) for prefix, block in level for field, inner in _blocks_of(block)]
+        paths = [(path, field) for path, block in level for field in block.model_fields]
+        yield from (f"{path}{field}" for path, field in paths if field == name)
+        yield from (f"{path}{field}" for path, field in paths if field.startswith(f"{name}_"))
+
+
+def _blocks_of(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
+    """The fields of a model that hold one block each; a list's has no name of its own."""
+    for name, field in model.model_fields.items():
+        inner = model_in(field.annotation)
+        if inner is not None and not holds_list(field.annotation):
+            yield name, inner
 
 
 def _model_at(location: tuple[int | str, ...], model: type[BaseModel]) -> type[BaseModel] | None:
@@ -269,6 +291,11 @@ def _model_at(location: tuple[int | str, ...], model: type[BaseModel]) -> type[B
         field = owner.model_fields.get(part)
         owner = model_in(field.annotation) if field else None
     return owner
+
+
+def holds_list(annotation: Any) -> bool:
+    """Whether a field's annotation takes a list."""
+    return typing.get_origin(annotation) in (tuple, list) or any(map(holds_list, typing.get_args(annotation)))
 
 
 def model_in(annotation: Any) -> type[BaseModel] | None:

@@ -33,6 +33,14 @@ def sentences(document: object) -> str:
             "checkpiont is not a known field, got {}: did you mean checkpoint.",
         ),
         (
+            {"model": {"preset": "gpt2"}, "write_bytes_per_second": 1},
+            "write_bytes_per_second is not a known field, got 1: did you mean storage.profile.write_bytes_per_second.",
+        ),
+        (
+            {"model": {"preset": "gpt2"}, "interval": "1h"},
+            "interval is not a known field, got '1h': did you mean checkpoint.interval_seconds.",
+        ),
+        (
             {"model": {"preset": "gpt2"}, "storage": {"profile": {"write_bytes_per_secnd": 1}}},
             "storage.profile.write_bytes_per_secnd is not a known field, got 1: did you mean write_bytes_per_second.",
         ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
@@ -11,7 +10,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from sizing.errors import InvalidInput, explain, model_in
+from sizing.errors import InvalidInput, explain, holds_list, model_in
 from sizing.scenario import Scenario
 
 MAX_VALUES = 1_000_000
@@ -68,7 +67,7 @@ def _axes(block: dict[str, Any], model: type[BaseModel], prefix: str) -> Iterato
             continue
         if isinstance(value, dict) and {"from", "to"} & value.keys():
             yield _axis(path, _spread(path, value, field))
-        elif isinstance(value, list) and (not _holds_list(field.annotation) or _lists_alone(value)):
+        elif isinstance(value, list) and (not holds_list(field.annotation) or _lists_alone(value)):
             yield _axis(path, _valid(path, _some(path, value), field))
         elif (inner := model_in(field.annotation)) is not None:
             for place, each in _objects(value):
@@ -126,12 +125,6 @@ def _spread(path: str, value: dict[str, Any], field: FieldInfo) -> list[Any]:
         return list(dict.fromkeys(round(each) for each in values.tolist()))
     ends: list[Any] = [start, *values[1:-1].tolist(), stop]
     return ends
-
-
-def _holds_list(annotation: Any) -> bool:
-    if typing.get_origin(annotation) in (tuple, list):
-        return True
-    return any(_holds_list(inner) for inner in typing.get_args(annotation))
 
 
 def _lists_alone(values: list[Any]) -> bool:
