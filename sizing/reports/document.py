@@ -14,6 +14,7 @@ from sizing.charts.calibration import calibration_chart
 from sizing.charts.clusters import cluster_chart
 from sizing.charts.comparisons import comparison_chart
 from sizing.charts.decisions import decision_charts
+from sizing.charts.gpu_grid import GpuGrid, gpu_grid
 from sizing.charts.layouts import layouts_chart
 from sizing.charts.rates_over_time import rates_chart
 from sizing.charts.sensitivities import sensitivity_chart
@@ -77,6 +78,8 @@ class Document:
     remarks: tuple[str, ...] = ()
     question: str = ""
     """The question as a file that can be asked again; empty where it is too long to read."""
+    gpus: GpuGrid | None = None
+    """Which GPUs write, for those who can draw it."""
 
 
 def sizing_document(
@@ -96,6 +99,7 @@ def sizing_document(
             summary.origins(report),
         ),
         question=_as_file(asked if asked is not None else scenario.model_dump(mode="json", exclude_unset=True)),
+        gpus=gpu_grid(scenario, report),
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sizing.charts.gpu_grid import GpuGrid
 from sizing.reports.document import Document
 from sizing.summary import FirstScreen
 from sizing.version import __version__
@@ -60,6 +61,9 @@ class Presentation(_Shown):
     warnings: list[str] = Field(description="What a reader must know before believing the figures.")
     sections: list[ShownSection] = Field(description="All figures; the first section is what the verdict rests on.")
     charts: list[dict[str, Any]] = Field(description="Charts as Vega-Lite specifications with their data.")
+    gpus: GpuGrid | None = Field(
+        description="Which GPUs write how much, one cell each. Null where none are asked about, or too many to draw."
+    )
     tables: list[ShownTable] = Field(description="What the answer rests on.")
     remarks: list[str] = Field(description="What is said below the tables.")
     question: str = Field(description="The question as a YAML file; empty where it is too long to read.")
@@ -82,6 +86,7 @@ def presentation_of(document: Document) -> Presentation:
         warnings=list(first.warnings),
         sections=[ShownSection.model_validate(section) for section in document.sections],
         charts=list(document.charts),
+        gpus=document.gpus,
         tables=[ShownTable.model_validate(grid) for grid in document.grids],
         remarks=list(document.remarks),
         question=document.question,

@@ -156,7 +156,7 @@ def test_offers_are_decided_and_kept_as_a_pdf(visit: Visit, tmp_path: Path) -> N
 
 def test_a_chart_has_its_data_as_a_table_and_as_files(visit: Visit, tmp_path: Path) -> None:
     page = visit()
-    figure = page.locator("figure").nth(1)
+    figure = page.locator("figure:has(.drawn)").nth(1)
     figure.scroll_into_view_if_needed()
     figure.locator(".drawn.ready").wait_for()
     figure.get_by_text("As a table").click()
@@ -175,3 +175,40 @@ def test_everybody_can_use_it(visit: Visit, width: int, scheme: Scheme) -> None:
     found = Axe().run(page)
     assert found.violations_count == 0, found.generate_report()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+SHADES = """canvas => {
+    const { data, width, height } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    const counts = {};
+    for (let at = 0; at < data.length; at += 4)
+        if (data[at + 3] === 255) {
+            const shade = data.slice(at, at + 3).join();
+            counts[shade] = (counts[shade] ?? 0) + 1;
+        }
+    return Object.values(counts).sort((a, b) => b - a).map(count => count / counts[Object.keys(counts)[0]]);
+}"""
+
+
+def test_the_gpus_that_write_are_seen(visit: Visit, tmp_path: Path) -> None:
+    page = visit()
+    grid = page.locator("figure.grid")
+    assert words(grid).startswith("Who writes\n\nOne model replica is written, not 6: 13.80 TB")
+    canvas = grid.locator("canvas")
+    canvas.scroll_into_view_if_needed()
+    shades = canvas.evaluate(SHADES)
+    most = max(shades)
+    assert [round(512 * 5 * shade / most) for shade in sorted(shades, reverse=True)] == [2560, 496, 8, 8]
+    canvas.focus()
+    place = grid.locator(".place")
+    assert words(place) == "GPU 0 in node 0, tensor rank 0, stage 0, data rank 0: writes 29.83 GB (27.78 GiB), 1 file"
+    for key in ("ArrowRight", "ArrowDown", "PageDown"):
+        canvas.press(key)
+    assert words(place) == "GPU 57 in node 7, tensor rank 1, stage 1, data rank 1: writes nothing"
+    canvas.hover(position={"x": 2, "y": 2})
+    assert words(place).startswith("GPU 0 in node 0")
+    grid.get_by_text("As a table").click()
+    assert words(grid.locator("table")).endswith("2,560\twrites nothing")
+    with page.expect_download() as kept:
+        grid.get_by_role("button", name="PNG").click()
+    kept.value.save_as(tmp_path / "grid.png")
+    assert (tmp_path / "grid.png").read_bytes().startswith(b"\x89PNG")

@@ -2,6 +2,7 @@
 
 import { chart } from "./charts.js";
 import { element, sentences, unbroken } from "./dom.js";
+import { gpuGrid } from "./gpu-grid.js";
 import { cell, table, titled } from "./tables.js";
 
 /** The elements of a presentation. */
@@ -16,6 +17,7 @@ export function presented(answer) {
     sentences("These guesses move the answer", answer.guesses, "guesses"),
     sentences("Before you rely on it", answer.warnings, "warnings"),
     verdicts ? figures(verdicts) : "",
+    answer.gpus ? gpuGrid(answer.gpus) : "",
     ...answer.charts.map(chart),
     ...sections.map(figures),
     ...answer.tables.map(table),
