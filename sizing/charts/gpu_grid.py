@@ -159,8 +159,11 @@ def _sentence(report: SizingReport) -> str:
 
 
 def _reading(parallelism: Parallelism) -> str:
+    shade = "The stronger its color, the more a GPU writes; grey ones write nothing."
+    if parallelism.pipeline * parallelism.tensor == 1:
+        return f"Each square is one GPU. {shade}"
     across, down = counted_text(parallelism.pipeline, "stage"), counted_text(parallelism.tensor, "tensor rank")
-    return f"Each block is one replica, {across} across and {down} down. The darker a GPU, the more it writes."
+    return f"Each block is the GPUs of one replica, {across} across and {down} down. {shade}"
 
 
 def _rows(kinds: Sequence[GridKind], stages: Sequence[GridStages]) -> Iterator[list[str]]:
