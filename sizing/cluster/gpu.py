@@ -26,7 +26,7 @@ class Gpu(CatalogEntry):
     )
     memory_bytes_per_second: BytesPerSecond = Field(description="Bandwidth of the GPU's memory, in bytes per second.")
     link_bytes_per_second: BytesPerSecond = Field(
-        description="Bandwidth to the other GPUs of the node, one way, in bytes per second."
+        description="Bandwidth to the other GPUs that its links join, one way, in bytes per second."
     )
 
 

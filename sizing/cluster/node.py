@@ -19,6 +19,10 @@ class NodeSpec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     gpus_per_node: Annotated[int, Field(ge=1, le=256)] = Field(description="GPUs that share one host, one rank each.")
+    gpus_per_link_domain: Annotated[int, Field(ge=1, le=4096)] | None = Field(
+        None,
+        description="GPUs that the GPUs' own links join, such as the 72 of a rack of GB200. Default: those of a node.",
+    )
     gpu: Annotated[str, Field(max_length=100), catalog_name(gpu_catalog)] | None = Field(
         None,
         description="Name of the GPU, which tells its peak rates: a100, h100, h200, b200, gb200. "
@@ -50,6 +54,11 @@ class NodeSpec(BaseModel):
         description="PCIe generation of the link between GPU and host, which bounds the copy to host memory. "
         "Default: unknown, so asynchronous saving needs device_to_host_bytes_per_second.",
     )
+
+    @property
+    def num_linked_gpus(self) -> int:
+        """GPUs that reach each other over their links."""
+        return self.gpus_per_link_domain or self.gpus_per_node
 
 
 _TOTALS = {

@@ -31,9 +31,9 @@ _MAX_ZERO_STAGE_OF_A_PIPELINE = 1
 
 @dataclass(frozen=True, slots=True)
 class DegreeSearch:
-    """What is tried: tensor degrees in a node, stages up to the layers, expert degrees, and what is left as data.
+    """What is tried: tensor degrees over links, stages up to the layers, expert degrees, and what is left as data.
 
-    Tensor degrees divide the GPUs of a node, expert degrees the experts, unless `experts` are given.
+    Tensor degrees divide the GPUs that links join, expert degrees the experts, unless `experts` are given.
     Of `given` the fields that are not degrees stay as they are, as far as they go with the degrees; so do the degrees
     named in `kept`.
     `zero_stages` is empty where the format has none; `shard_groups`: FSDP's are tried where none is given;
@@ -45,7 +45,7 @@ class DegreeSearch:
     saved_as: CheckpointFormat
     given: Parallelism
     num_gpus: int
-    gpus_per_node: int
+    num_linked_gpus: int
     contexts: Sequence[int]
     experts: Sequence[int] | None = None
     kept: Collection[SearchedDegree] = ()
@@ -57,7 +57,7 @@ class DegreeSearch:
     def combinations(self) -> Iterator[dict[str, int]]:
         """Degrees that multiply to the GPUs, whether or not they fit the model."""
         takes = self.saved_as.takes
-        tensors = divisors(self.gpus_per_node) if "tensor" in takes else (1,)
+        tensors = divisors(self.num_linked_gpus) if "tensor" in takes else (1,)
         for tensor in self._kept_or("tensor", tensors):
             for context in self.contexts:
                 for pipeline in self._kept_or("pipeline", self._stages() if "pipeline" in takes else (1,)):

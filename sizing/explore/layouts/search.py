@@ -163,7 +163,7 @@ class Search:
             saved_as=saved_as,
             given=scenario.parallelism,
             num_gpus=self.num_gpus,
-            gpus_per_node=node.spec.gpus_per_node,
+            num_linked_gpus=node.spec.num_linked_gpus,
             kept=request.kept_degrees,
             contexts=sorted(set(request.contexts or (scenario.parallelism.context,))),
             zero_stages=_zero_stages(scenario, saved_as),

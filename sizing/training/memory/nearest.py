@@ -138,7 +138,7 @@ def _by_distance(question: MemoryQuestion, given: Parallelism) -> Iterator[Paral
         saved_as=question.saved_as,
         given=given.model_copy(update={"shard_group": None}),
         num_gpus=given.num_gpus,
-        gpus_per_node=question.node.spec.gpus_per_node,
+        num_linked_gpus=question.node.spec.num_linked_gpus,
         contexts=(given.context,),
         experts=_experts(question, given),
         zero_stages=range(zero_stage_of(given), ZERO_STAGE_OF_WEIGHTS + 1) if takes_zero else (),

@@ -226,6 +226,7 @@ def _links(node: ResolvedNode, rates: AchievedRates) -> Links:
     network = node.spec.compute_network_bytes_per_second
     return Links(
         gpus_per_node=node.spec.gpus_per_node,
+        gpus_per_domain=node.spec.num_linked_gpus,
         link_bytes_per_second=gpu.link_bytes_per_second * rates.links,
         node_bytes_per_second=float("inf") if network is None else network * rates.network,
     )

@@ -87,10 +87,25 @@ def test_fp8_is_faster_in_layers_alone() -> None:
 
 def test_a_group_over_nodes_shares_their_adapters() -> None:
     """Eight of each node use all adapters, one of each its eighth."""
-    links = Links(8, 400e9, 400e9)
+    links = Links(8, 8, 400e9, 400e9)
     together, apart = (links.collective_seconds(1e12, num_ranks=16, stride=stride) for stride in (1, 8))
     assert apart / together == pytest.approx(8, rel=1e-3)
     assert links.collective_seconds(1e12, num_ranks=8, stride=1) < together
+
+
+def test_links_may_join_the_gpus_of_several_nodes() -> None:
+    """A rack of 18 nodes: their adapters carry nothing until a group leaves it."""
+    node, rack = (Links(4, joined, 400e9, 200e9) for joined in (4, 72))
+    assert rack.collective_seconds(1e12, num_ranks=64, stride=1) < node.collective_seconds(1e12, num_ranks=64, stride=1)
+    assert rack.send_seconds(1e9, stride=71) == 1e9 / 400e9
+    assert rack.send_seconds(1e9, stride=72) == 1e9 / 50e9
+    assert rack.exchange_seconds(1e9, num_ranks=144, stride=1) > rack.exchange_seconds(1e9, num_ranks=72, stride=1)
+
+
+def test_a_rack_of_gb200_is_one_domain() -> None:
+    spec = node_catalog()["dgx-gb200"].spec
+    assert (spec.gpus_per_node, spec.num_linked_gpus) == (4, 72)
+    assert node_catalog()["dgx-h100"].spec.num_linked_gpus == 8
 
 
 def test_without_a_gpu_or_a_batch_no_time_is_told() -> None:
