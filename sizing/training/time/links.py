@@ -25,7 +25,8 @@ class Links:
         """All-gather or reduce-scatter of so many bytes in all: L + (n - 1)/n B / min(l, N k/g).
 
         n ranks of which k are in each domain, g GPUs a node; l of a link, N of a node's adapters, of which a ring
-        through all domains takes those of its k GPUs; within one domain l alone. L is COLLECTIVE_SECONDS. All of it for each of `num_calls`.
+        through all domains takes those of its k GPUs; within one domain l alone. L is COLLECTIVE_SECONDS. All of it
+        for each of `num_calls`.
         Source: NVIDIA, nccl-tests, doc/PERFORMANCE.md, bus bandwidth of AllGather and ReduceScatter.
 
         >>> Links(8, 8, 400e9, 400e9).collective_seconds(16e9, num_ranks=16, stride=1)
