@@ -10,11 +10,13 @@ from starlette.concurrency import run_in_threadpool
 from service.access.client import client_of
 from service.answers import heavy
 from service.answers.calibrated import with_calibration
+from service.answers.kept import KeptAnswers
 from service.answers.quick import QuickAnswers
 from service.compute.fair_turns import FairTurns
 from service.compute.pool import SECONDS_TO_WAIT, ClientCompute, ComputePool
 from service.database import Database
 from service.http.connected import seen_through, while_connected
+from service.http.json_bodies import JsonRequest
 from service.reports.asked import Asked
 from service.reports.forms import FORMS
 from service_client.documents import ReportForm
@@ -35,7 +37,18 @@ class Sizings:
         self._database = database
         self._pool = pool
         self._quick = QuickAnswers(database)
+        self._kept = KeptAnswers()
         self._turns = FairTurns(THREADS, max_asked=MAX_ASKED)
+
+    async def answered_again(self, request: JsonRequest, form: ReportForm, asked: Asked, scenario: Scenario) -> bytes:
+        """As `answered`, or the answer to the same words where it is kept: none that names a calibration is."""
+        is_alone = form == "json" and (scenario.storage is None or scenario.storage.calibration is None)
+        content = self._kept.get(request.content) if is_alone else None
+        if content is None:
+            content = await self.answered(request, form, asked, scenario)
+            if is_alone:
+                self._kept.keep(request.content, content)
+        return content
 
     async def answered(self, request: Request, form: ReportForm, asked: Asked, scenario: Scenario) -> bytes:
         """The answer to a scenario, which may name a stored calibration, in one of its forms.

@@ -49,7 +49,7 @@ async def create_sizing(
     if asking.is_job:
         calibrated = await sizings.calibrated(scenario)
         return await asking.accepted(form, heavy.sizing_in, form, Asked(request.document), calibrated)
-    content = await sizings.answered(request, form, Asked(request.document), scenario)
+    content = await sizings.answered_again(request, form, Asked(request.document), scenario)
     metrics: Metrics = request.app.state.metrics
     metrics.sizings.inc()
     return report_response(form, content)

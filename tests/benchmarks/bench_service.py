@@ -1,24 +1,26 @@
-"""Answers per second of one worker against an empty route, and how long answers take at half load; by wrk."""
+"""Answers per second and processor time of an answer against an empty route, and how long answers take at half load."""
 
 from __future__ import annotations
 
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.benchmarks.pairs import Rates, ratios, shown
 from tests.service.conftest import serving
 from tests.service.test_soak import resident_mib_through
-from tests.testbed.wrk import NUM_CONNECTIONS, ONE_LAYOUT, OTHER_LAYOUTS, loaded
+from tests.testbed.processes import until
+from tests.testbed.wrk import NUM_CONNECTIONS, ONE_LAYOUT, OTHER_INTERVALS, OTHER_LAYOUTS, loaded
 
 pytestmark = pytest.mark.benchmark
 
@@ -27,54 +29,83 @@ SECONDS = 5
 SOAK_SECONDS = 600
 
 
-def answers_per_second(url: str, directory: Path, *, body: str = ONE_LAYOUT) -> Rates:
-    """The rate of requests, as a measurement of `ratios`."""
-    return {"answers per second": loaded(url, directory, seconds=SECONDS, body=body).answers_per_second}
+@dataclass(frozen=True)
+class Server:
+    """A server process, and the route of it that is asked."""
+
+    process: int
+    url: str
+
+    def rates(self, directory: Path, *, body: str) -> Rates:
+        """Answers per second of the clock, and per second of all processors, its own processes counted."""
+        before = self._processor_seconds()
+        load = loaded(self.url, directory, seconds=SECONDS, body=body)
+        used = self._processor_seconds() - before
+        num_answers = load.answers_per_second * SECONDS
+        return {"answers per second": load.answers_per_second, "answers per processor second": num_answers / used}
+
+    def _processor_seconds(self) -> float:
+        main = psutil.Process(self.process)
+        return sum(sum(each.cpu_times()[:2]) for each in (main, *main.children(recursive=True)))
 
 
 @contextmanager
-def empty_route(log: Path) -> Iterator[str]:
-    """The address of the route that computes nothing."""
+def empty_route(log: Path) -> Iterator[Server]:
+    """The route that computes nothing, without a thread."""
     command = [sys.executable, "-m", "uvicorn", "tests.benchmarks.empty_route:app", "--port", "8757", "--no-access-log"]
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
         try:
-            for _ in range(200):
-                if "running on" in log.read_text():
-                    break
-                time.sleep(0.1)
-            yield "http://127.0.0.1:8757/"
+            until(lambda: "running on" in log.read_text())
+            yield Server(process.pid, "http://127.0.0.1:8757/async")
         finally:
             process.terminate()
 
 
 @contextmanager
-def service(directory: Path) -> Iterator[str]:
-    """The address of the route that answers."""
+def service(directory: Path, *, num_workers: int = 1) -> Iterator[Server]:
+    """The route that answers."""
     database = f"sqlite:///{directory}/service.sqlite3"
-    flags = ("--port", "0", "--database-url", database, "--requests-per-second", "0")
-    with serving(directory / "service.log", *flags) as (_, address):
-        yield f"{address}/v1/sizings"
+    flags = ("--port", "0", "--database-url", database, "--requests-per-second", "0", "--workers", str(num_workers))
+    with serving(directory / f"service-{num_workers}.log", *flags) as (process, address):
+        yield Server(process.pid, f"{address}/v1/sizings")
 
 
-def test_answers_per_second(tmp_path: Path) -> None:
+KINDS = {
+    "the same question": ONE_LAYOUT,
+    "another interval each": OTHER_INTERVALS,
+    "another layout each": OTHER_LAYOUTS,
+}
+
+
+def test_answers_over_an_empty_asynchronous_route(tmp_path: Path) -> None:
     with service(tmp_path) as answers, empty_route(tmp_path / "empty.log") as empty:
-        assert httpx.post(empty, json=REFERENCE_SCENARIO).status_code == 200
-        for kind, body, reference in (
-            ("over an empty route", ONE_LAYOUT, empty),
-            ("over an empty asynchronous route", ONE_LAYOUT, f"{empty}async"),
-            ("of another layout each, over an empty route", OTHER_LAYOUTS, empty),
-        ):
-            kept = ratios(
-                partial(answers_per_second, answers, tmp_path, body=body),
-                partial(answers_per_second, reference, tmp_path),
-                num_pairs=NUM_PAIRS,
+        assert httpx.post(empty.url, json=REFERENCE_SCENARIO).status_code == 200
+        for kind, body in KINDS.items():
+            ours = partial(answers.rates, tmp_path, body=body)
+            shown(
+                f"POST /v1/sizings, {kind}",
+                ratios(ours, partial(empty.rates, tmp_path, body=ONE_LAYOUT), num_pairs=NUM_PAIRS),
             )
-            shown(f"POST /v1/sizings {kind}", kept)
+
+
+def test_two_workers_over_one(tmp_path: Path) -> None:
+    with service(tmp_path) as one, service(tmp_path, num_workers=2) as two:
+        kept = ratios(
+            partial(two.rates, tmp_path, body=OTHER_INTERVALS),
+            partial(one.rates, tmp_path, body=OTHER_INTERVALS),
+            num_pairs=NUM_PAIRS,
+        )
+        shown("Two workers over one, another interval each", kept)
+
+
+def test_waiting_at_half_load(tmp_path: Path) -> None:
+    with service(tmp_path) as answers:
         full = statistics.median(
-            loaded(answers, tmp_path, seconds=SECONDS).answers_per_second for _ in range(NUM_PAIRS)
+            loaded(answers.url, tmp_path, seconds=SECONDS, body=OTHER_INTERVALS).answers_per_second
+            for _ in range(NUM_PAIRS)
         )
         pause = 1000 * NUM_CONNECTIONS / (full / 2)
-        half = loaded(answers, tmp_path, seconds=2 * SECONDS, milliseconds=pause)
+        half = loaded(answers.url, tmp_path, seconds=2 * SECONDS, body=OTHER_INTERVALS, milliseconds=pause)
         print(
             f"\n{full:.0f} answers per second; at {half.answers_per_second:.0f}, "
             f"99 % within {half.p99_seconds * 1e3:.1f} ms"

@@ -11,13 +11,7 @@ app = FastAPI()
 _REPORT = answer(scenario_from(REFERENCE_SCENARIO))
 
 
-@app.post("/")
-def empty(scenario: Scenario) -> SizingReport:  # noqa: ARG001 - read, and not used
-    """The same report for every scenario."""
-    return _REPORT
-
-
 @app.post("/async")
-async def empty_async(scenario: Scenario) -> SizingReport:  # noqa: ARG001 - as above
-    """The same without a thread."""
+async def empty(scenario: Scenario) -> SizingReport:  # noqa: ARG001 - read, and not used
+    """The same report for every scenario."""
     return _REPORT

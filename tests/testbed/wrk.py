@@ -15,10 +15,12 @@ NUM_CONNECTIONS = 8
 SCRIPT = """\
 wrk.method = "POST"
 wrk.headers["Content-Type"] = "application/json"
-function request() return wrk.format(nil, nil, nil, string.format([[{body}]], math.random(1, 100000))) end
+function request() return wrk.format(nil, nil, nil, string.format([[{body}]], math.random(60, 100000))) end
 function delay() return {milliseconds} end
 """
 ONE_LAYOUT = json.dumps(REFERENCE_SCENARIO)
+OTHER_INTERVALS = ONE_LAYOUT.replace('"4h"', "%d")
+"""With a random number of seconds between checkpoints in each request."""
 OTHER_LAYOUTS = json.dumps(
     REFERENCE_SCENARIO
     | {"parallelism": REFERENCE_SCENARIO["parallelism"] | {"data": "%d"}, "cluster": {"node": "dgx-a100"}}

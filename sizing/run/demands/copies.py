@@ -34,13 +34,12 @@ def num_state_copies(sharding: Sharding, parallelism: Parallelism, *, gpus_per_n
 def _num_nodes(parallelism: Parallelism, *, copies: int, replicas_apart: int, gpus_per_node: int) -> int:
     """Nodes of every so many-th replica: ranks that are `step` apart pass over no node where it is within one.
 
-    Only where another axis stands between context and data is every one of them looked at.
+    Only where another axis stands between context and data, and copies differ in context, is every one looked at.
 
     Raises InvalidInput where these are more than are worth looking at.
     """
-    strides = parallelism.strides
-    if strides["data"] == strides["context"] * parallelism.context:
-        step = replicas_apart * strides["context"]
+    step = _step(parallelism, replicas_apart)
+    if step is not None:
         return copies if step >= gpus_per_node else (copies - 1) * step // gpus_per_node + 1
     if copies > MAX_WRITERS_PLACED:
         raise InvalidInput.of(
@@ -51,3 +50,13 @@ def _num_nodes(parallelism: Parallelism, *, copies: int, replicas_apart: int, gp
         )
     ranks = ranks_of_numbers(parallelism, np.arange(copies) * replicas_apart * parallelism.tensor)
     return len(np.unique(ranks // gpus_per_node))
+
+
+def _step(parallelism: Parallelism, replicas_apart: int) -> int | None:
+    """By how much the rank grows from one copy to the next, where that is always the same."""
+    strides = parallelism.strides
+    data_ranks, rest = divmod(replicas_apart, parallelism.context)
+    if not rest:
+        return data_ranks * strides["data"]
+    follows = strides["data"] == strides["context"] * parallelism.context
+    return replicas_apart * strides["context"] if follows else None
