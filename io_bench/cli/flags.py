@@ -14,14 +14,14 @@ Target = Annotated[
     str,
     typer.Option(
         metavar="DIR_OR_URL",
-        help="Directory, s3://bucket/prefix, or s3+https://HOST:PORT/bucket/prefix. A run removes its own files.",
+        help="Directory, s3://bucket/prefix, or s3+https://HOST/bucket/prefix. A run removes its own files.",
     ),
 ]
 Targets = Annotated[
     str,
     typer.Option(
         metavar="DIR_OR_URL",
-        help="Directory, s3://bucket/prefix, or s3+https://HOST:PORT/bucket/prefix; several, separated by commas, for "
+        help="Directory, s3://bucket/prefix, or s3+https://HOST/bucket/prefix; several, separated by commas, for "
         "the ranks of a node in turn. A run removes its own files.",
     ),
 ]
