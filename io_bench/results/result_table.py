@@ -162,7 +162,7 @@ def _beside(measurement: Measurement, company: Company) -> str:
         f"Beside the saves ran {company.name}: {alone} alone, {together} with a save: lost "
         f"{percent_text(company.loss_fraction)}. The save took {seconds_text(statistics.median(measurement.seconds))}, "
         f"and {seconds_text(statistics.median(company.save_alone_seconds))} alone: it lost "
-        f"{percent_text(company.save_loss_fraction)} of its rate."
+        f"{percent_text(company.save_loss_fraction)} of its rate. Each is the median of the repetitions."
     )
 
 
