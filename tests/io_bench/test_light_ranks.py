@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 import threading
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from io_bench.errors import PeerFailed, RanksLost
+from io_bench.ranks import attendance, clock
 from io_bench.ranks.clock import MAX_DRIFT_FRACTION, NodeClock, keep_answering
 from io_bench.ranks.missing import node_by_launcher
 from io_bench.ranks.process_group import ProcessGroup
@@ -31,6 +33,14 @@ def world(num_ranks: int, *, clocks_apart_seconds: float = 0.0) -> World:
     return World(num_ranks, RANKS_PER_NODE, 2, free_port(), 0, num_ranks, clocks_apart_seconds)
 
 
+@pytest.fixture
+def _no_bytes_for_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine leaders look after silent ranks, and ask rank 0's time again: bytes that tell how busy it is."""
+    monkeypatch.setattr(attendance, "SECONDS_BETWEEN_LOOKS", 600.0)
+    monkeypatch.setattr(clock, "GOOD_ERROR_SECONDS", math.inf)
+
+
+@pytest.mark.usefixtures("_no_bytes_for_time")
 def test_what_passes_rank_0_grows_with_the_ranks_and_no_faster_and_all_start_together() -> None:
     few, many = passage(world(16)), passage(world(64, clocks_apart_seconds=1.0))
     for repetition_bytes in many.repetition_bytes:

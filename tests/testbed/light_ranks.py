@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -224,7 +224,7 @@ def passage_of_processes(world: World, num_processes: int, *, max_seconds: float
             command = [sys.executable, "-m", __name__, json.dumps(each)]
             started.append(stack.enter_context(start(command, cwd=_REPOSITORY, env=environment)))
             stack.callback(started[-1].kill)
-        late = threading.Timer(max_seconds, lambda: [process.kill() for process in started])
+        late = threading.Timer(max_seconds, _kill, [started])
         late.start()
         stack.callback(late.cancel)
         outputs = [cast("IO[str]", process.stdout).read() for process in started]
@@ -233,6 +233,11 @@ def passage_of_processes(world: World, num_processes: int, *, max_seconds: float
     documents = [json.loads(output) for output in outputs]
     notes = {int(rank): Notes(**noted) for document in documents for rank, noted in document["notes"].items()}
     return Passage(**documents[0] | {"notes": notes})
+
+
+def _kill(processes: Sequence[subprocess.Popen[str]]) -> None:
+    for process in processes:
+        process.kill()
 
 
 def free_port() -> int:
@@ -331,7 +336,7 @@ def _end_with_who_started_it() -> None:
 if __name__ == "__main__":
     threading.Thread(target=_end_with_who_started_it, daemon=True).start()
     threading.stack_size(256 << 10)
-    rendezvous.BoundedStore = SlimStore  # type: ignore[assignment, misc]  # its place is what it takes
+    vars(rendezvous)["BoundedStore"] = SlimStore
     found = passage(World(**json.loads(sys.argv[1])))
     json.dump(asdict(found), sys.stdout)
     sys.stdout.flush()
