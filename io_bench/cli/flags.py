@@ -12,14 +12,17 @@ from io_bench.shapes.retention import DELETIONS
 
 Target = Annotated[
     str,
-    typer.Option(metavar="DIR_OR_URL", help="Directory, or s3://bucket/prefix. A run removes its own files."),
+    typer.Option(
+        metavar="DIR_OR_URL",
+        help="Directory, s3://bucket/prefix, or s3+https://HOST/bucket/prefix. A run removes its own files.",
+    ),
 ]
 Targets = Annotated[
     str,
     typer.Option(
         metavar="DIR_OR_URL",
-        help="Directory or s3://bucket/prefix; several, separated by commas, for the ranks of a node in turn. "
-        "A run removes its own files.",
+        help="Directory, s3://bucket/prefix, or s3+https://HOST/bucket/prefix; several, separated by commas, for "
+        "the ranks of a node in turn. A run removes its own files.",
     ),
 ]
 Scenario = Annotated[

@@ -222,13 +222,18 @@ def _about_late_repetitions(measurement: Measurement) -> Iterator[str]:
 
 
 def _where_it_waited(late: LateRepetition) -> str:
-    lost = f", which lost {seconds_text(late.lost_seconds)} in phase {late.phase}" if late.lost_seconds else ""
+    """The phase that lost the most time, where it lost most of it, and its slowest request."""
+    if not late.lost_seconds:
+        return ""
+    if late.lost_seconds < late.seconds * (1 - 1 / late.ratio) / 2:
+        return (
+            f", which lost at most {seconds_text(late.lost_seconds)} in any phase ({late.phase}): it began late, or "
+            "waited for a CPU between phases"
+        )
+    lost = f", which lost {seconds_text(late.lost_seconds)} in phase {late.phase}"
     if late.slowest is None:
         return lost
-    return (
-        f"{lost}; its slowest request there took {seconds_text(late.slowest.seconds)}, at byte "
-        f"{late.slowest.offset_bytes:,} of {late.slowest.file}"
-    )
+    return f"{lost}; its slowest request there took {seconds_text(late.slowest.seconds)}, {late.slowest.where}"
 
 
 def _about_counters(measurement: Measurement) -> Iterator[str]:

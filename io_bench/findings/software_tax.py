@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from io_bench.planning.configuration import Configuration
-from sizing.storage.measurement import Measurement, Operation
+from sizing.storage.measurement import RAW_ENGINE, Measurement, Operation
 
-RAW_ENGINE = "direct"
 CLIENT_BOUND_TAX_FRACTION = 0.10
 """Where the storage gives that much more to `direct`, it was not what limited a format."""
 

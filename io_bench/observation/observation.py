@@ -280,7 +280,8 @@ def _notes(run: Timeline, files: Sequence[FileTimes], *, unread: str, has_model:
     if outside:
         yield f"{counted_text(outside, 'file')} in no folder of a step: not counted"
     if not has_model:
-        yield f"The model is not known ({unread}): give --scenario FILE with it to compare and to go on from"
+        because = f" ({unread})" if unread else ""
+        yield f"The model is not known{because}: give --scenario FILE with it to compare and to go on from"
 
 
 def _few(steps: Sequence[int]) -> str:

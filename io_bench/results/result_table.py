@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 
-from io_bench.findings.software_tax import RAW_ENGINE
-from sizing.storage.measurement import BenchmarkResult, CachePolicy, Measurement
+from sizing.storage.measurement import RAW_ENGINE, BenchmarkResult, CachePolicy, Measurement
 from sizing.storage.request_times import RequestLatency
 from sizing.storage.workload_shape import Company, Resharding, SpreadTarget, WorkloadShape
 from sizing.units import bytes_text, percent_text, rate_text, seconds_text
@@ -163,7 +162,7 @@ def _beside(measurement: Measurement, company: Company) -> str:
         f"Beside the saves ran {company.name}: {alone} alone, {together} with a save: lost "
         f"{percent_text(company.loss_fraction)}. The save took {seconds_text(statistics.median(measurement.seconds))}, "
         f"and {seconds_text(statistics.median(company.save_alone_seconds))} alone: it lost "
-        f"{percent_text(company.save_loss_fraction)} of its rate."
+        f"{percent_text(company.save_loss_fraction)} of its rate. Each is the median of the repetitions."
     )
 
 
@@ -186,8 +185,8 @@ def _tail(latency: RequestLatency) -> str:
     return (
         f"Half of the {latency.num_requests:,} requests took up to {seconds_text(latency.p50_seconds)}, 99 % up to "
         f"{seconds_text(latency.p99_seconds)}. The slowest step was {slowest.phase} by {slowest.title} "
-        f"in repetition {slowest.repetition}: {seconds_text(slowest.seconds)}, at byte "
-        f"{slowest.offset_bytes:,} of {slowest.file}."
+        f"in repetition {slowest.repetition}: {seconds_text(slowest.seconds)}, "
+        f"{slowest.where}."
     )
 
 

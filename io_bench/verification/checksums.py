@@ -30,7 +30,7 @@ class Checksums(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    algorithm: Algorithm = Field("sha256", description="How the checksums are computed.")
+    algorithm: Algorithm = Field("xxh3_128", description="How the checksums are computed.")
     block_bytes: int = Field(BLOCK_BYTES, ge=1, description="Bytes of each block but the last of a file.")
     files: dict[str, FileChecksums] = Field(description="Checksums of each file by its path in the folder.")
 
@@ -55,7 +55,8 @@ def checksums_of(root: Path, files: Sequence[Path], *, num_threads: int, progres
     with ThreadPoolExecutor(num_threads) as threads:
         blocks = {
             path: [
-                threads.submit(digest_of, region, progress) for region in _blocks(path, size, BLOCK_BYTES, "sha256", ())
+                threads.submit(digest_of, region, progress)
+                for region in _blocks(path, size, BLOCK_BYTES, "xxh3_128", ())
             ]
             for path, size in sizes.items()
         }

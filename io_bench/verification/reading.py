@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from io_bench.verification.regions import Damage, Region, checksum
+from io_bench.verification.regions import ALGORITHM_TITLES, Damage, Region, checksum
 
 _BLOCK_BYTES = 8 * 1024**2
 """Of one read: large enough for full speed on disks and parallel file systems, small enough for the processor's
@@ -52,5 +52,5 @@ def _damage(region: Region, progress: _Progress) -> Damage | None:
         return Damage(region.path, f"is cut short in {place}: {error}")
     if region.expected in (None, found):
         return None
-    name = {"crc32": "CRC-32", "sha256": "SHA-256"}[region.algorithm]
+    name = ALGORITHM_TITLES[region.algorithm]
     return Damage(region.path, f"has changed since it was saved: {place} has {name} {found}, not {region.expected}")

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-Algorithm = Literal["crc32", "sha256"]
-"""CRC-32 is what zip records hold. SHA-256 is what our own checksums are: processors have instructions for it."""
+import xxhash
+
+Algorithm = Literal["crc32", "sha256", "xxh3_128"]
+"""CRC-32 is what zip records hold. XXH3-128 is what our own checksums are: it keeps up with any storage, and is against
+accidents, not against forgers. Those made before are SHA-256."""
+ALGORITHM_TITLES: Mapping[Algorithm, str] = {"crc32": "CRC-32", "sha256": "SHA-256", "xxh3_128": "XXH3-128"}
 
 
 class Checksum(Protocol):
@@ -37,7 +42,12 @@ class _Crc32:
 
 def checksum(algorithm: Algorithm) -> Checksum:
     """An empty checksum."""
-    return _Crc32() if algorithm == "crc32" else hashlib.sha256()
+    makers: Mapping[Algorithm, Callable[[], Checksum]] = {
+        "crc32": _Crc32,
+        "sha256": hashlib.sha256,
+        "xxh3_128": xxhash.xxh3_128,
+    }
+    return makers[algorithm]()
 
 
 @dataclass(frozen=True, slots=True)

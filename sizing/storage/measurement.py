@@ -19,6 +19,8 @@ from sizing.storage.workload_shape import WorkloadShape
 from sizing.units import MAX_BYTES
 from sizing.units.moments import Moment
 
+RAW_ENGINE = "direct"
+"""Moves the bytes and little else: it shows the storage, the other engines what they make of it."""
 Operation = Literal["write", "restore"]
 
 CachePolicy = Literal[

@@ -11,6 +11,9 @@ from sizing.storage.measured_list import MeasuredList
 CHANGE_RATIO = 1.25
 """Between rates before and after a change. A choice: above the noise of storage, below what any cache is worth."""
 
+DIRECTORY = "."
+"""The name under which requests to the checkpoint's directory are noted."""
+
 _Seconds = Annotated[float, Field(ge=0)]
 _Count = Annotated[int, Field(ge=0)]
 _Name = Annotated[str, Field(max_length=4_096)]
@@ -31,6 +34,11 @@ class RequestPlace(_Block):
     file: _Name = Field(description="Name of the file within the checkpoint that was moved.")
     offset_bytes: _Count = Field(description="Bytes of the file before the request.")
     seconds: _Seconds = Field(description="Seconds from its call until the system returned.")
+
+    @property
+    def where(self) -> str:
+        """Its place within the checkpoint, in words: a file and a byte of it, or the directory itself."""
+        return "of the directory" if self.file == DIRECTORY else f"at byte {self.offset_bytes:,} of {self.file}"
 
 
 class RequestLatency(_Block):

@@ -21,6 +21,7 @@ _BITS_PER_UNIT = {f"{prefix}b": Decimal(factor) for prefix, factor in DECIMAL.fa
 }
 _SECONDS_PER_UNIT = {
     "us": Decimal("1e-6"),
+    "µs": Decimal("1e-6"),
     "ms": Decimal("0.001"),
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), Decimal(1)),
     **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), Decimal(60)),
@@ -37,7 +38,7 @@ _OF_A_COUNT = {
     **dict.fromkeys(("t", "tn", "trillion"), Decimal(10**12)),
 }
 """What stands behind a number of parameters, in small letters."""
-_TERM = re.compile(r"\s*([0-9][0-9_,]*\.?[0-9]*(?:[eE][+-]?[0-9]{1,3})?|\.[0-9]+)\s*([A-Za-z]*)\s*")
+_TERM = re.compile(r"\s*([0-9][0-9_,]*\.?[0-9]*(?:[eE][+-]?[0-9]{1,3})?|\.[0-9]+)\s*([A-Za-zµ]*)\s*")
 _RATE = re.compile(r"(?P<amount>.*?)\s*(?P<ending>/\s*(?:s|sec|second)|ps)?\s*", re.IGNORECASE | re.DOTALL)
 _RATE_IN_SMALL_LETTERS = re.compile(r"\s*[0-9][0-9,_]*\.?[0-9]*\s*[kmgtpe]i?b\s*/\s*s(?:ec(?:ond)?)?\s*")
 _PERCENT = re.compile(r"\s*([0-9]*\.?[0-9]+|[0-9]+\.)\s*%\s*")

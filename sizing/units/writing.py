@@ -8,6 +8,7 @@ from sizing.units.scale import BINARY, DECIMAL, SECONDS_PER_DAY, SECONDS_PER_HOU
 
 _DIGITS = 4
 """Of sizes and rates: more than any measurement has."""
+_MIN_MILLISECONDS_SHOWN = 0.1
 _MAX_SECONDS_SHOWN = 300
 _MAX_MINUTES_SHOWN = 120
 _MAX_HOURS_SHOWN = 72
@@ -97,9 +98,13 @@ def seconds_text(seconds: float) -> str:
     ('50.55 s', '31.5 min', '9.62 h', '12.0 ms', '0 s')
     >>> seconds_text(0.00692), seconds_text(0.99999), seconds_text(299.999), seconds_text(7199.9)
     ('6.92 ms', '1.00 s', '5.0 min', '2.00 h')
+    >>> seconds_text(0.0000487), seconds_text(0.000000279), seconds_text(0.0001)
+    ('48.7 µs', '0.279 µs', '0.100 ms')
     >>> seconds_text(54 * 86400), seconds_text(99.97 * 86400), seconds_text(365.25 * 86400)
     ('54.0 days', '100 days', '365 days')
     """
+    if 0 < seconds < _MIN_MILLISECONDS_SHOWN / 1000:
+        return f"{_milliseconds(seconds * 1e6)} µs"
     if round(seconds, 4) < 1:
         return f"{_milliseconds(seconds * 1000)} ms" if seconds else "0 s"
     if round(seconds, 2) < _MAX_SECONDS_SHOWN:
@@ -122,10 +127,14 @@ def percent_text(fraction: float) -> str:
 
     >>> percent_text(0.00351), percent_text(0.1964), percent_text(0.9999), percent_text(1.0), percent_text(1e-9)
     ('0.351 %', '19.6 %', '99.99 %', '100 %', 'below 0.0001 %')
+    >>> percent_text(-0.0351), percent_text(-1.05), percent_text(-1e-9)
+    ('-3.51 %', '-105 %', 'above -0.0001 %')
     """
     percent = fraction * 100
-    if 0 < percent < _MIN_PERCENT:
-        return f"below {_MIN_PERCENT:.4f} %"
+    if 0 < abs(percent) < _MIN_PERCENT:
+        return f"below {_MIN_PERCENT:.4f} %" if percent > 0 else f"above -{_MIN_PERCENT:.4f} %"
+    if percent < 0:
+        return f"-{percent_text(-fraction)}"
     if percent < 99.95:
         return f"{percent:#.3g} %"
     return f"{percent:.2f} %" if percent < 99.995 else f"{percent:,.0f} %"

@@ -21,9 +21,14 @@ EXTRAPOLATED = 4096
 
 
 @pytest.mark.benchmark
-@pytest.mark.parametrize("num_ranks", CASES)
-def test_one_number_of_ranks(num_ranks: int) -> None:
-    print(f"\n{num_ranks:>5} ranks on {num_ranks // RANKS_PER_NODE} nodes: {said(measured(num_ranks))}", flush=True)
+def test_numbers_of_ranks() -> None:
+    found = {num_ranks: measured(num_ranks) for num_ranks in CASES}
+    *_, fewer, more = CASES
+    per_rank = (bytes_of(found[more]) - bytes_of(found[fewer])) / (more - fewer)
+    beyond = bytes_of(found[more]) + per_rank * (EXTRAPOLATED - more)
+    print(
+        f"\n{EXTRAPOLATED:>5} ranks, extrapolated: {decimal_bytes_text(beyond)} a repetition ({per_rank:.0f} B per rank)"
+    )
 
 
 @pytest.mark.benchmark
@@ -33,19 +38,12 @@ def test_starts_with_cpus_to_spare() -> None:
     print(f"\n    2 ranks on 2 nodes, {os.cpu_count()} CPUs: {said(passage)}")
 
 
-@pytest.mark.benchmark
-def test_bytes_of_as_many_ranks_as_cannot_be_started_here() -> None:
-    fewer, more = (measured(num_ranks) for num_ranks in CASES[:2])
-    per_rank = (bytes_of(more) - bytes_of(fewer)) / (CASES[1] - CASES[0])
-    beyond = bytes_of(more) + per_rank * (EXTRAPOLATED - CASES[1])
-    print(
-        f"\n{EXTRAPOLATED:>5} ranks, extrapolated: {decimal_bytes_text(beyond)} a repetition ({per_rank:.0f} B per rank)"
-    )
-
-
 def measured(num_ranks: int) -> Passage:
+    """One number of ranks, printed as soon as it is there."""
     world = World(num_ranks, RANKS_PER_NODE, 4, free_port(), 0, num_ranks, clocks_apart_seconds=1.0)
-    return passage_of_processes(world, NUM_PROCESSES)
+    passage = passage_of_processes(world, NUM_PROCESSES)
+    print(f"\n{num_ranks:>5} ranks on {num_ranks // RANKS_PER_NODE} nodes: {said(passage)}", flush=True)
+    return passage
 
 
 def bytes_of(passage: Passage) -> float:

@@ -164,6 +164,43 @@ def test_ranks_take_several_buckets_in_turn_and_leave_nothing_in_either(bench: B
     store.assert_only_the_neighbour_is_left()
 
 
+@pytest.mark.long
+def test_several_endpoints_of_one_bucket_are_several_targets(
+    bench: Bench, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two names of one server, as two gateways of one store: neither is that of the AWS configuration."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    port = store.server.ports["s3"]
+    places = [f"s3+http://{host}:{port}/{BUCKET}/team" for host in ("127.0.0.1", "localhost")]
+    done = bench.run("run", "--target", ",".join(places), "--engine", "direct", *SMALL, num_ranks=2)
+    assert done.returncode == 0, done.stderr
+    result = result_in(bench.directory)
+    for measurement in result.measurements:
+        assert measurement.verified
+        assert measurement.shape is not None
+        assert [(each.path, each.num_ranks) for each in measurement.shape.targets or []] == [(p, 1) for p in places]
+    (node,) = cast(dict[str, Any], result.environment["nodes"]).values()
+    assert node["mount"] == {
+        "type": "s3",
+        "endpoint": f"http://127.0.0.1:{port}",
+        "path": places[0],
+        "type of target 2": "s3",
+        "endpoint of target 2": f"http://localhost:{port}",
+        "path of target 2": places[1],
+    }
+    store.assert_only_the_neighbour_is_left()
+
+
+def test_a_url_with_an_endpoint_goes_there_whatever_the_configuration_says(
+    run: Run, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = store.environment["AWS_ENDPOINT_URL"]
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    done = run(f"s3+{endpoint}/{BUCKET}/team", "--engine", "torch-save", *SMALL)
+    assert done.code == 0, done.err
+    store.assert_only_the_neighbour_is_left()
+
+
 def test_parts_are_of_the_size_and_number_asked_for(run: Run, store: Store, tmp_path: Path) -> None:
     assert run(TARGET, *SMALL, "--block-size", "6MiB", "--threads", "2").code == 0
     measurements = result_in(tmp_path).measurements
@@ -198,6 +235,13 @@ def test_a_kept_checkpoint_is_all_that_is_left_and_the_result_knows_the_store_an
             "(no-such-bucket does not exist), got 'memory://no-such-bucket/x': check name and",
         ),
         ("s3://", {}, "--target must name a bucket"),
+        ("s3+http://127.0.0.1:9", {}, "--target must name a bucket"),
+        ("s3+http:///bucket", {}, "--target must name a bucket"),
+        (
+            f"s3+http://127.0.0.1:9/{BUCKET}",
+            {"AWS_MAX_ATTEMPTS": "1"},
+            "check name, credentials and the endpoint (requests go to http://127.0.0.1:9)",
+        ),
         ("s3://key:hidden@bucket/x", {}, "--target must be a URL without credentials or options: set AWS_ACCESS_KEY"),
         (f"{TARGET}?token=hidden", {}, "--target must be a URL without credentials or options: set AWS_ACCESS_KEY"),
         ("warp://bucket/x", {}, "(Protocol not known: warp)"),

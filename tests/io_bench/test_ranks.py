@@ -7,6 +7,8 @@ import os
 import signal
 import socket
 import subprocess
+import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,6 +61,23 @@ def two_ranks(bench: Bench) -> Iterator[Callable[..., list[subprocess.Popen[str]
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         process.communicate()
+
+
+@pytest.mark.parametrize("is_rank", [True, False])
+def test_a_rank_of_a_launcher_ends_without_the_last_steps_of_python(is_rank: bool, bench: Bench) -> None:
+    """A thread of torch that has not ended by then could stop them for good, and all launchers would wait."""
+    program = """
+        import atexit, runpy, sys
+        atexit.register(print, "last step")
+        sys.argv = ["ckpt-bench", *sys.argv[1:]]
+        runpy.run_module("io_bench", run_name="__main__")
+    """
+    environment = {"RANK": "0", "WORLD_SIZE": "1"} if is_rank else {}
+    command = [sys.executable, "-c", textwrap.dedent(program), "engines"]
+    done = bench.finish(bench.start(command, environment=environment))
+    assert done.returncode == 0, done.stderr
+    assert "torch-save" in done.stdout
+    assert ("last step" in done.stdout) == (not is_rank)
 
 
 def test_four_ranks_measure_together_and_leave_the_target_as_it_was(

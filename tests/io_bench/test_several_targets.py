@@ -28,7 +28,7 @@ from sizing.storage.calibration.series import series_of
 from sizing.storage.measurement import BenchmarkResult, Measurement
 from tests.io_bench.conftest import REPOSITORY
 from tests.sizing.storage.calibration.simulation import measurement, result
-from tests.testbed.file_systems import Throttle, disk, memory_disk, throttled
+from tests.testbed.file_systems import Throttle, disk, memory_disk, seen_again, throttled
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 if TYPE_CHECKING:
@@ -84,6 +84,22 @@ def test_a_directory_that_cannot_be_made_leaves_none_of_the_others(mounts: list[
     with pytest.raises(InvalidInput, match="it exists already"):
         spread(mounts, 0).made(RUN)
     assert [len(list(path.iterdir())) for path in mounts] == [0, 0, 1]
+
+
+def test_storage_that_is_mounted_twice_has_one_directory_and_two_ways_to_it(
+    testbed: Testbed, bench: Bench, mounts: list[Path], tmp_path: Path
+) -> None:
+    ways = [mounts[0], testbed(seen_again(mounts[0], at=tmp_path / "again"))]
+    target = ",".join(map(str, ways))
+    flags = ("--engine", "torch-save", "--bytes-per-rank", "1MiB", "--repetitions", "1", "--output", "r.json")
+    done = bench.run("run", "--target", target, *flags, num_ranks=2)
+    assert done.returncode == 0, done.stderr
+    for measured in BenchmarkResult.model_validate_json((bench.directory / "r.json").read_text()).measurements:
+        assert measured.verified
+        assert measured.shape is not None
+        assert [(each.path, each.num_ranks) for each in measured.shape.targets or []] == [(str(way), 1) for way in ways]
+    assert list(mounts[0].iterdir()) == []
+    assert "could not be removed" not in done.stderr
 
 
 def test_the_file_system_with_least_room_for_its_ranks_is_named(testbed: Testbed, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -17,7 +18,7 @@ from safetensors.torch import save_file
 from torch.distributed.checkpoint.state_dict_saver import save
 
 from io_bench.cli.main import main
-from io_bench.verification.checksums import checksums_of, read_checksums
+from io_bench.verification.checksums import Checksums, FileChecksums, checksums_of, read_checksums
 from io_bench.verification.coverage import missing_elements
 from io_bench.verification.verify import Verification, files_of, verified
 from sizing.checkpoint_files.dcp_metadata import DcpChunk
@@ -145,6 +146,18 @@ def test_checksums_find_what_files_without_checksums_hide(safetensors: Path) -> 
     (safetensors.parent / "new.txt").write_text("later")
     safetensors.unlink()
     assert problems(safetensors.parent, checksums=known) == ["model.safetensors is missing"]
+
+
+def test_checksums_of_before_are_still_compared(safetensors: Path) -> None:
+    content = safetensors.read_bytes()
+    known = Checksums(
+        algorithm="sha256",
+        files={safetensors.name: FileChecksums(num_bytes=len(content), blocks=(hashlib.sha256(content).hexdigest(),))},
+    )
+    assert not problems(safetensors.parent, checksums=known)
+    next(flips(safetensors, [len(content) - 1], 1))
+    (problem,) = problems(safetensors.parent, checksums=known)
+    assert "has SHA-256" in problem
 
 
 def test_records_without_a_checksum_are_told_apart(tmp_path: Path) -> None:

@@ -84,6 +84,14 @@ def memory_disk(directory: Path, *, num_bytes: int) -> Iterator[Path]:
 
 
 @contextmanager
+def seen_again(directory: Path, *, at: Path) -> Iterator[Path]:
+    """A directory, mounted once more elsewhere: two ways to the same storage."""
+    need_root()
+    with _mounted(at, "--bind", directory):
+        yield at
+
+
+@contextmanager
 def buffered_disk(directory: Path) -> Iterator[Path]:
     """A ramfs inside `directory`: it refuses O_DIRECT once it has made the file, and cannot allocate.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -64,12 +65,16 @@ def start(node: Node, command: Sequence[str], directory: Path, environment: Mapp
 
 
 def finish(processes: Sequence[Process], *, seconds: float = SECONDS_UNTIL_STUCK) -> list[Finished]:
-    """Wait for the end of each. Raises NotReady, with where each of them stands, for one that does not end."""
-    ended = []
-    for process in processes:
-        try:
-            out, err = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            raise NotReady(where_they_stand(processes)) from None
-        ended.append(subprocess.CompletedProcess(process.args, process.returncode, out, err))
-    return ended
+    """Wait for the end of all, reading what each prints meanwhile: who cannot print waits, and others for it.
+
+    Raises NotReady, with where each of them stands, where one does not end.
+    """
+    with ThreadPoolExecutor(len(processes)) as pool:
+        said = [pool.submit(process.communicate, timeout=seconds) for process in processes]
+    try:
+        return [
+            subprocess.CompletedProcess(process.args, process.returncode, *of_process.result())
+            for process, of_process in zip(processes, said, strict=True)
+        ]
+    except subprocess.TimeoutExpired:
+        raise NotReady(where_they_stand(processes)) from None

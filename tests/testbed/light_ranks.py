@@ -1,6 +1,7 @@
-"""Ranks as threads: the agent's own protocol over its own stores, from meeting to repetitions, without storage.
+"""Ranks as threads: the agent's own protocol over real stores, from meeting to repetitions, without storage.
 
-So a thousand ranks fit on a laptop, and what passes rank 0 is what would pass it on as many machines.
+So what passes rank 0 is what would pass it on as many machines. In one process they have the agent's own stores; spread
+over several processes, which is for many ranks, slim ones.
 """
 
 from __future__ import annotations
@@ -16,17 +17,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar, cast
 
 from io_bench.engines import EnginePlan, IoReport
 from io_bench.payload.device import Device
 from io_bench.planning.configuration import Configuration
 from io_bench.planning.plan import Plan
+from io_bench.ranks import rendezvous
 from io_bench.ranks.bounded_store import Store
 from io_bench.ranks.placement import Placement
 from io_bench.ranks.process_group import ProcessGroup, Start
@@ -34,9 +36,12 @@ from io_bench.ranks.rendezvous import store_for
 from io_bench.ranks.writers import Writers
 from io_bench.repetition.part import Evidence, WaitingPart
 from io_bench.repetition.sample import Bench
+from tests.testbed.slim_store import SlimStore
 
 _Found = TypeVar("_Found")
 _TIMEOUT_SECONDS = 600.0
+MAX_SECONDS = 420.0
+"""For all that a number of ranks does. A machine that needs longer measures only its own queues."""
 # torch asks for the name of every address that it is connected to, which a name server may leave unanswered: resolver(5).
 _NO_PATIENCE_WITH_NAMES = {"RES_OPTIONS": "timeout:1 attempts:1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
 # linux, include/uapi/linux/tcp.h: struct tcp_info, tcpi_bytes_acked and tcpi_bytes_received.
@@ -206,19 +211,33 @@ def passage(world: World) -> Passage:
     return Passage(counted[0], seconds[0], passed, seconds[1:], notes)
 
 
-def passage_of_processes(world: World, num_processes: int) -> Passage:
-    """All ranks, in so many processes."""
+def passage_of_processes(world: World, num_processes: int, *, max_seconds: float = MAX_SECONDS) -> Passage:
+    """All ranks, in so many processes. Raises TimeoutError where it takes longer, or a process has failed."""
     bounds = [world.num_ranks * number // num_processes for number in range(num_processes + 1)]
     worlds = [asdict(world) | {"first": first, "last": last} for first, last in itertools.pairwise(bounds)]
-    commands = [[sys.executable, "-m", __name__, json.dumps(each)] for each in worlds]
-    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=_REPOSITORY) for command in commands]
-    try:
-        documents = [json.loads(process.communicate()[0]) for process in started]
-    finally:
-        for process in started:
-            process.kill()
+    # Each ends where its input does, so none outlives this process.
+    start = functools.partial(subprocess.Popen, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    environment = os.environ | _NO_PATIENCE_WITH_NAMES
+    with contextlib.ExitStack() as stack:
+        started = []
+        for each in worlds:
+            command = [sys.executable, "-m", __name__, json.dumps(each)]
+            started.append(stack.enter_context(start(command, cwd=_REPOSITORY, env=environment)))
+            stack.callback(started[-1].kill)
+        late = threading.Timer(max_seconds, _kill, [started])
+        late.start()
+        stack.callback(late.cancel)
+        outputs = [cast("IO[str]", process.stdout).read() for process in started]
+    if not all(outputs):
+        raise TimeoutError(f"{world.num_ranks} ranks have not got through within {max_seconds} s")
+    documents = [json.loads(output) for output in outputs]
     notes = {int(rank): Notes(**noted) for document in documents for rank, noted in document["notes"].items()}
     return Passage(**documents[0] | {"notes": notes})
+
+
+def _kill(processes: Sequence[subprocess.Popen[str]]) -> None:
+    for process in processes:
+        process.kill()
 
 
 def free_port() -> int:
@@ -246,7 +265,9 @@ def _lived(world: World, rank: int) -> tuple[list[int], list[float], Notes]:
         counted.append(_bytes_through(world.port, rank))
         seconds.append(time.monotonic() - begun)
     group.ending.roll_call()
-    group.ending.farewell()
+    # The process of rank 0 may have ended, and its store with it.
+    with contextlib.suppress(RuntimeError):
+        group.ending.farewell()
     group.close()
     return counted, seconds, group.notes
 
@@ -306,8 +327,16 @@ def meeting_at(port: int) -> Iterator[None]:
 
 _REPOSITORY = Path(__file__).parents[2]
 
+
+def _end_with_who_started_it() -> None:
+    sys.stdin.read()
+    os._exit(1)
+
+
 if __name__ == "__main__":
+    threading.Thread(target=_end_with_who_started_it, daemon=True).start()
     threading.stack_size(256 << 10)
+    vars(rendezvous)["BoundedStore"] = SlimStore
     found = passage(World(**json.loads(sys.argv[1])))
     json.dump(asdict(found), sys.stdout)
     sys.stdout.flush()

@@ -23,6 +23,8 @@ LUSTRE = "lustre"
 _SPARE_FRACTION = 0.05
 """Journals and metadata of the file system. A guess; a disk that fills is named anyway, later."""
 
+EXISTS_ALREADY = "it exists already, from another run"
+
 
 @dataclass(frozen=True, slots=True)
 class DirectoryTarget:
@@ -93,7 +95,7 @@ class DirectoryTarget:
         try:
             path.mkdir()
         except FileExistsError as error:
-            raise unwritable(path, "it exists already, from another run") from error
+            raise unwritable(path, EXISTS_ALREADY) from error
         except OSError as error:
             raise unwritable(self.path, str(error.strerror)) from error
         try:

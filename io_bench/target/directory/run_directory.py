@@ -15,6 +15,7 @@ from io_bench.target.run_files import RunFiles
 from io_bench.target.transfer import Transfer
 from io_bench.timing.observed_file import observed
 from io_bench.timing.request_log import RequestLog
+from sizing.storage.request_times import DIRECTORY
 
 
 class RunDirectory(RunFiles):
@@ -76,7 +77,7 @@ class RunDirectory(RunFiles):
 
     def sync(self) -> None:
         """Make the names of new files durable: fsync of the directory. Raises OSError."""
-        with self.log.step("commit", ".", 0):
+        with self.log.step("commit", DIRECTORY, 0):
             os.fsync(self._fd)
 
     def exists(self, name: str) -> bool:

@@ -1,7 +1,8 @@
 """S3 and what speaks its protocol, through s3fs.
 
 Credentials, region, endpoint and retries are those of the standard AWS configuration: AWS_ACCESS_KEY_ID,
-AWS_SECRET_ACCESS_KEY, AWS_PROFILE, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL, ~/.aws and instance roles.
+AWS_SECRET_ACCESS_KEY, AWS_PROFILE, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL, ~/.aws and instance roles. A URL may name its
+endpoint itself.
 """
 
 from __future__ import annotations
@@ -40,13 +41,15 @@ class S3Store(ObjectStore):
     min_part_bytes = 5 << 20
     max_parts = 10_000
 
-    def __init__(self) -> None:
+    def __init__(self, endpoint: str | None = None) -> None:
+        """Args: `endpoint`, a URL, where it is not that of the AWS configuration."""
         # asyncio logs, traceback and all, what happens to tasks that nobody awaits any more (Python, "Developing with
         # asyncio": never-retrieved exceptions). What our own requests raise does not come to us by way of this log.
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         self._s3 = s3fs.S3FileSystem(
             use_listings_cache=False,
             skip_instance_cache=True,
+            endpoint_url=endpoint,
             config_kwargs={
                 "max_pool_connections": MAX_CONNECTIONS,
                 "connect_timeout": _SECONDS_TO_CONNECT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from dataclasses import dataclass
 from typing import TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import fsspec
 
@@ -21,11 +21,13 @@ from sizing.units import binary_bytes_text
 AnyPrefix = TypeVar("AnyPrefix", bound=RunPrefix)
 
 S3_SCHEMES = ("s3", "s3a")
+ENDPOINT_SCHEMES = {"s3+http": "http", "s3+https": "https"}
+"""Of S3 at an endpoint that stands in the URL before the bucket, and what that endpoint speaks."""
 DEFAULT_PART_BYTES = 8 << 20
 """The AWS CLI's own part size; S3 takes no less than 5 MiB."""
 DEFAULT_NUM_PARALLEL = 8
 """As many as the direct engine has threads, so that both have as many requests in flight."""
-_EXAMPLE = "give a bucket and a prefix: s3://bucket/prefix"
+_EXAMPLE = "give a bucket and a prefix: s3://bucket/prefix, or s3+https://host:port/bucket/prefix"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,11 @@ class UrlTarget:
             # Not shown: what stands there may be secret, and the result keeps the command line.
             remedy = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
             raise InvalidInput.of(field, "must be a URL without credentials or options", value=None, remedy=remedy)
-        path = f"{parts.netloc}{parts.path}".strip("/")
-        if not path:
+        has_endpoint = parts.scheme in ENDPOINT_SCHEMES
+        path = (parts.path if has_endpoint else f"{parts.netloc}{parts.path}").strip("/")
+        if not path or (has_endpoint and not parts.hostname):
             raise InvalidInput.of(field, "must name a bucket", value=url, remedy=_EXAMPLE)
-        target = cls(url.rstrip("/"), _store_of(parts.scheme, url, field), path)
+        target = cls(url.rstrip("/"), _store_of(parts, url, field), path)
         if is_first:
             target._reach(field)
         return target
@@ -77,7 +80,11 @@ class UrlTarget:
 
     def description(self) -> dict[str, str]:
         """The protocol, and where the requests go."""
-        return {"type": urlsplit(self.title).scheme, "endpoint": self.store.endpoint, "path": self.title}
+        return {
+            "type": urlsplit(self.title).scheme.partition("+")[0],
+            "endpoint": self.store.endpoint,
+            "path": self.title,
+        }
 
     def run_ids(self) -> list[str]:
         """The runs that have objects here, by what their prefixes are called. Raises OSError.
@@ -118,20 +125,22 @@ class UrlTarget:
             rule = f"must be a reachable bucket ({reason_of(error).rstrip('.')})"
             remedy = "check name and credentials"
             if self.store.endpoint:
-                remedy = f"check name, credentials and AWS_ENDPOINT_URL (requests go to {self.store.endpoint})"
+                given = "the endpoint" if urlsplit(self.title).scheme in ENDPOINT_SCHEMES else "AWS_ENDPOINT_URL"
+                remedy = f"check name, credentials and {given} (requests go to {self.store.endpoint})"
             raise InvalidInput.of(field, rule, value=self.title, remedy=remedy) from error
 
 
-def _store_of(scheme: str, url: str, field: str) -> ObjectStore:
-    if scheme in S3_SCHEMES:
+def _store_of(parts: SplitResult, url: str, field: str) -> ObjectStore:
+    if parts.scheme in (*S3_SCHEMES, *ENDPOINT_SCHEMES):
         if importlib.util.find_spec("s3fs") is None:
             rule, remedy = "needs s3fs, which is not installed", "pip install 'checkpoint-sizing[s3]'"
             raise InvalidInput.of(field, rule, value=url, remedy=remedy)
         from io_bench.target.object_store.s3 import S3Store  # noqa: PLC0415 - an extra
 
-        return S3Store()
+        protocol = ENDPOINT_SCHEMES.get(parts.scheme)
+        return S3Store(f"{protocol}://{parts.netloc}" if protocol else None)
     try:
-        return ObjectStore(fsspec.filesystem(scheme))
+        return ObjectStore(fsspec.filesystem(parts.scheme))
     except (ValueError, ImportError) as error:
         rule = f"must be a path or a URL of an installed protocol ({str(error).rstrip('.')})"
         raise InvalidInput.of(

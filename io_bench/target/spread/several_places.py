@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterable, Sequence
 
@@ -15,7 +16,8 @@ class InSeveralPlaces(RunFiles):
     """What a place does beyond itself where it has peers; the class beside it is the place of this rank.
 
     Files of the run are created, opened and removed in its own alone. Those named `in_every_place`, and what lost ranks
-    have left, concern all places.
+    have left, concern all places. Two places may be one, reached by two ways: a mount for each network adapter, an
+    endpoint for each server. What has happened in one of them has then happened in the other too.
     """
 
     def spread(self, others: Sequence[RunFiles], in_every_place: Iterable[str]) -> None:
@@ -36,7 +38,7 @@ class InSeveralPlaces(RunFiles):
             with self.open(name) as file:
                 content = file.read()
             for other in self._others:
-                with other.create(name) as copy:
+                with contextlib.suppress(FileExistsError), other.create(name) as copy:
                     copy.write(content)
                 other.disown(name)
 
@@ -71,9 +73,9 @@ class InSeveralPlaces(RunFiles):
 
     def unmake(self) -> None:
         """Remove the places, which are empty. Raises OSError."""
-        for other in self._others:
-            other.unmake()
-        super().unmake()
+        for unmake in (*(other.unmake for other in self._others), super().unmake):
+            with contextlib.suppress(FileNotFoundError):
+                unmake()
 
     def close(self) -> None:
         """Let go of the places."""

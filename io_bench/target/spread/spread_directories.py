@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from io_bench.target.directory.directory_target import DirectoryTarget
+from io_bench.errors import unwritable
+from io_bench.target.directory.directory_target import EXISTS_ALREADY, DirectoryTarget
 from io_bench.target.spread.spread_directory import SpreadDirectory
 from io_bench.target.spread.spread_target import Spreading, SpreadTarget, each_once
+from sizing.errors import InvalidInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +35,13 @@ class SpreadDirectories(SpreadTarget[DirectoryTarget]):
 
     def made(self, run_id: str) -> SpreadDirectory:
         """New directories. Raises InvalidInput where one is not allowed, or is there already."""
+        paths = [Path(place.run_title(run_id)) for place in self.places]
+        if found := next(filter(Path.exists, paths), None):
+            raise unwritable(found, EXISTS_ALREADY)
         with contextlib.ExitStack() as made:
-            for place in self.places:
-                directory = place.made(run_id)
-                made.callback(directory.path.rmdir)
-                directory.close()
+            for place, path in zip(self.places, paths, strict=True):
+                if _is_new(place, run_id):
+                    made.callback(path.rmdir)
             files = self.seen(run_id)
             made.pop_all()
         return files
@@ -49,3 +53,14 @@ class SpreadDirectories(SpreadTarget[DirectoryTarget]):
         there = [path for path in paths if path.is_dir()] or [own]
         first = own if own in there else there[0]
         return SpreadDirectory(first, [path for path in there if path != first], self.spreading.in_every_place)
+
+
+def _is_new(place: DirectoryTarget, run_id: str) -> bool:
+    """Make the directory of a run; whether another place has not made it: the same storage may be mounted twice."""
+    try:
+        place.made(run_id).close()
+    except InvalidInput as error:
+        if not isinstance(error.__cause__, FileExistsError):
+            raise
+        return False
+    return True

@@ -54,7 +54,7 @@ def calibrate(
     run_ids = tuple(dict.fromkeys(row.run_id for s in used for row in s.rows))
     fitted_results = [result for result in results if result.run_id in run_ids]
     doubts = (*doubts_about(fitted_results), *chain.from_iterable(map(_one_size, fitted.values())))
-    grade, reasons = grade_of(fitted.values(), doubts=doubts)
+    grade, reasons = grade_of(fitted, doubts=doubts)
     mixed = mixed_load(results, engine=used[0].engine)
     said = [mixed_sentence(mixed)] if mixed else []
     return Calibration(

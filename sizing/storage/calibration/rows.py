@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sizing.storage.measurement import Measurement, Operation
 from sizing.storage.rates import Direction
-from sizing.units import decimal_bytes_text
+from sizing.units import binary_bytes_text, decimal_bytes_text
 
 OPERATIONS: dict[Direction, Operation] = {"write": "write", "read": "restore"}
 
@@ -61,7 +61,7 @@ def _shape_text(found: Measurement) -> str:
     """Stripes that were set, and a shape of the workload's own, in words. Counts of stripes are fitted together."""
     words = "stripes over all targets" if found.stripe_count == -1 else "stripes that were set"
     stripes = [words] if found.stripe_count is not None else []
-    sizes = [f"stripes of {found.stripe_bytes} B"] if found.stripe_bytes is not None else []
+    sizes = [f"stripes of {binary_bytes_text(found.stripe_bytes)}"] if found.stripe_bytes is not None else []
     return ", ".join([*stripes, *sizes, *([found.shape.title] if found.shape else [])])
 
 
@@ -79,7 +79,7 @@ def configuration_text(configuration: Configuration) -> str:
 def setting_text(setting: Setting) -> str:
     """A setting in words."""
     engine, block_bytes, io, shape = setting
-    blocks = [f"blocks of {block_bytes} B"] if block_bytes else []
+    blocks = [f"blocks of {binary_bytes_text(block_bytes)}"] if block_bytes else []
     return ", ".join([engine, *blocks, f"{io} I/O", *([shape] if shape else [])])
 
 

@@ -21,7 +21,7 @@ from sizing.storage.calibration.rows import (
     reasons_against,
     setting_text,
 )
-from sizing.storage.measurement import BenchmarkResult
+from sizing.storage.measurement import RAW_ENGINE, BenchmarkResult
 from sizing.storage.rates import Direction
 from sizing.storage.terms import Demand
 
@@ -135,10 +135,13 @@ def _rows_of(results: Sequence[BenchmarkResult], direction: Direction) -> list[R
     ]
 
 
-def _worth(rows: Sequence[Row]) -> tuple[bool, int, int]:
-    """By which the rows of one setting are preferred: those of the plain workload, then by configurations."""
-    is_plain = rows[0].measurement.shape is None
-    return is_plain, len({row.configuration for row in rows}), len(rows)
+def _worth(rows: Sequence[Row]) -> tuple[bool, int, int, bool]:
+    """By which the rows of one setting are preferred: those of the plain workload, then by configurations.
+
+    Where engines have as many, the one counts that shows the storage and not a format.
+    """
+    first = rows[0].measurement
+    return first.shape is None, len({row.configuration for row in rows}), len(rows), first.engine == RAW_ENGINE
 
 
 def dates_of(results: Sequence[BenchmarkResult]) -> list[date]:

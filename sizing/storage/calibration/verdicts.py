@@ -65,7 +65,9 @@ class _Fit:
         return float(figures_of(self.names, self.explanation.parameters)[self.names[column].field])
 
     def interval(self, column: int) -> tuple[float, float]:
-        return interval(figures_of(self.names, self.draws)[self.names[column].field])
+        """Of the draws; where noise has moved nearly all of them to one side of the value, up to the value."""
+        low, high = interval(figures_of(self.names, self.draws)[self.names[column].field])
+        return min(low, self.value(column)), max(high, self.value(column))
 
     def rivals_without(self, column: int) -> list[Array]:
         """Explanations in which another limit stands for the column, or the column for another."""

@@ -12,9 +12,10 @@ from sizing.storage.calibration.least_squares import fitted, losses, many_fitted
 from sizing.storage.calibration.roofline import log_seconds
 from sizing.storage.calibration.series import series_of
 from sizing.storage.calibration.suggestions import suggestions
+from sizing.storage.measurement import BenchmarkResult
 from sizing.storage.profile import StorageProfile
 from sizing.storage.rates import Direction
-from tests.sizing.storage.calibration.simulation import FULL_SCAN, GB, TRUTH, demand, result, true_seconds
+from tests.sizing.storage.calibration.simulation import FULL_SCAN, GB, TRUTH, demand, measurement, result, true_seconds
 
 SHARED = ("file-system", "node", "writer")
 
@@ -258,3 +259,29 @@ def test_with_two_sizes_the_same_fixed_time_is_told_from_the_rates(seed: int) ->
     assert found["fixed"].verdict == found["writer"].verdict == "measured"
     assert found["fixed"].value == pytest.approx(0.5, rel=0.1)
     assert found["writer"].value == pytest.approx(2e9, rel=0.1)
+
+
+def test_of_engines_with_as_many_configurations_the_one_that_shows_the_storage_counts() -> None:
+    several = [result(operations=["write"], run_id=name, engine=name) for name in ("torch-save", "direct")]
+    for results in (several, several[::-1]):
+        assert calibrate(results, num_draws=10).engine == "direct"
+
+
+def test_an_interval_holds_its_own_value_however_noisy_the_runs() -> None:
+    """Two sizes by one and by two ranks of one node, off by up to a factor of three as on a busy machine."""
+    seconds = {
+        (1, 1, 8_470_000): 0.2136,
+        (1, 1, 33_640_000): 0.0406,
+        (1, 2, 8_470_000): 0.0372,
+        (1, 2, 33_640_000): 0.1365,
+    }
+    rows = [measurement(cell, "write", [measured] * 3) for cell, measured in seconds.items()]
+    document = result(operations=["write"]).model_dump(mode="json") | {"measurements": rows}
+    fit = calibrate([BenchmarkResult.model_validate(document)], num_draws=300).write
+    assert fit is not None
+    held = [limit for limit in fit.limits if limit.interval is not None]
+    for limit in held:
+        assert limit.value is not None
+        assert limit.interval is not None
+        assert limit.interval[0] <= limit.value <= limit.interval[1]
+    assert held
