@@ -8,7 +8,6 @@ Colors are left out where NO_COLOR is set: rich, which draws help and tables, lo
 from __future__ import annotations
 
 import copy
-import gc
 import os
 import sys
 from collections import UserDict
@@ -21,6 +20,7 @@ import typer.main
 from typer.core import TyperGroup
 from typer.models import CommandInfo
 
+from sizing.cli.loading import loading
 from sizing.errors import EXIT_BAD_INPUT, SizingError
 from sizing.spelling import nearest
 from sizing.version import __version__
@@ -138,7 +138,9 @@ def run(program: Program, load: Callable[[], typer.Typer], arguments: list[str] 
     `load` imports it: what it needs may be missing, and may take a while in which somebody interrupts.
     """
     try:
-        done = program_of(_loaded(load))(arguments, prog_name=program.name, standalone_mode=False)
+        with loading():
+            app = load()
+        done = program_of(app)(arguments, prog_name=program.name, standalone_mode=False)
         sys.stdout.flush()
     except (Interrupted, KeyboardInterrupt):
         fail(["interrupted."], exit_code=EXIT_INTERRUPTED)
@@ -152,17 +154,6 @@ def run(program: Program, load: Callable[[], typer.Typer], arguments: list[str] 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         done = 0
     sys.exit(done if isinstance(done, int) else 0)
-
-
-def _loaded(load: Callable[[], typer.Typer]) -> typer.Typer:
-    """A program, imported; to look for garbage in what stays anyway, again and again, takes a tenth of the time."""
-    was_collecting = gc.isenabled()
-    gc.disable()
-    try:
-        return load()
-    finally:
-        if was_collecting:
-            gc.enable()
 
 
 def fail(sentences: Iterable[str], *, exit_code: int = EXIT_BAD_INPUT) -> NoReturn:
