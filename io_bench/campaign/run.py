@@ -14,6 +14,7 @@ from io_bench.request.options import DEFAULT_TIMEOUT_SECONDS, MlperfOptions, Opt
 from io_bench.results.outputs import Outputs, reserved_outputs
 from io_bench.results.result_table import result_table, sentences
 from io_bench.terminal import Terminal
+from sizing.cli.loading import loading
 from sizing.errors import InvalidInput
 from sizing.storage.measurement import BenchmarkResult
 
@@ -91,7 +92,8 @@ def publish(result: BenchmarkResult, request: Request[Any], terminal: Terminal) 
 
 
 def _measured(request: Request[RunOptions], group: ProcessGroup, terminal: Terminal) -> BenchmarkResult | None:
-    from io_bench.campaign.run_measurement import measured_result  # noqa: PLC0415 - imports torch: a second
+    with loading():
+        from io_bench.campaign.run_measurement import measured_result  # noqa: PLC0415 - imports torch: a second
 
     return measured_result(request, group, terminal)
 

@@ -20,6 +20,7 @@ from io_bench.results.scan_table import grouped, scan_sentences, scan_table
 from io_bench.terminal import Terminal
 from sizing.charts.files import drawn, require_chart_name
 from sizing.charts.scan import scan_chart
+from sizing.cli.loading import loading
 from sizing.errors import InvalidInput
 from sizing.storage.measurement import BenchmarkResult
 
@@ -55,7 +56,8 @@ def _scan(flags: Mapping[str, object], opened: list[Books], held: contextlib.Exi
 
 
 def _measure(request: Request[ScanOptions], group: ProcessGroup, terminal: Terminal, books: Books | None) -> None:
-    from io_bench.campaign.scan_measurement import measure  # noqa: PLC0415 - imports torch: a second
+    with loading():
+        from io_bench.campaign.scan_measurement import measure  # noqa: PLC0415 - imports torch: a second
 
     measure(request, group, terminal, books)
 

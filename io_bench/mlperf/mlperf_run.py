@@ -14,6 +14,7 @@ from io_bench.ranks.process_group import ProcessGroup, joined
 from io_bench.request.agreed_request import Request, request_of
 from io_bench.request.options import MlperfOptions
 from io_bench.terminal import Terminal
+from sizing.cli.loading import loading
 from sizing.errors import InvalidInput
 
 
@@ -62,12 +63,13 @@ def _measure(
     terminal: Terminal,
     folder: Path | None,
 ) -> None:
-    from io_bench.findings.environment import environment_of  # noqa: PLC0415 - imports torch: a second
-    from io_bench.mlperf.figures import figures_of  # noqa: PLC0415 - as above
-    from io_bench.mlperf.measuring import measured_rounds  # noqa: PLC0415 - as above
-    from io_bench.mlperf.mlperf_table import mlperf_sentences, mlperf_table  # noqa: PLC0415 - as above
-    from io_bench.mlperf.summary import summary_of, write_files  # noqa: PLC0415 - as above
-    from io_bench.payload.device import Device  # noqa: PLC0415 - as above
+    with loading():
+        from io_bench.findings.environment import environment_of  # noqa: PLC0415 - imports torch: a second
+        from io_bench.mlperf.figures import figures_of  # noqa: PLC0415 - as above
+        from io_bench.mlperf.measuring import measured_rounds  # noqa: PLC0415 - as above
+        from io_bench.mlperf.mlperf_table import mlperf_sentences, mlperf_table  # noqa: PLC0415 - as above
+        from io_bench.mlperf.summary import summary_of, write_files  # noqa: PLC0415 - as above
+        from io_bench.payload.device import Device  # noqa: PLC0415 - as above
 
     started_at = datetime.datetime.now(datetime.UTC)
     nodes = environment_of(group, Device.of_local_rank(group.placement.local_rank), request.target)["nodes"]

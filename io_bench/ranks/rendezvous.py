@@ -12,6 +12,7 @@ from datetime import timedelta
 from io_bench.errors import RanksLost
 from io_bench.ranks.bounded_store import BoundedStore, LocalStore, Store
 from io_bench.ranks.placement import Placement
+from sizing.cli.loading import loading
 from sizing.errors import InvalidInput
 from sizing.units import seconds_text
 
@@ -43,7 +44,8 @@ def store_for(placement: Placement, *, limit_seconds: float) -> Store:
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     host, port = _meeting_point(os.environ)
     # A second that --help and bad input need not wait.
-    from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]  # noqa: PLC0415 - as said above
+    with loading():
+        from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]  # noqa: PLC0415 - as above
 
     is_of_launcher = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     title = "The launcher of rank 0 (host of the rendezvous)" if is_of_launcher else "Rank 0"

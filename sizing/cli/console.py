@@ -7,16 +7,20 @@ Colors are left out where NO_COLOR is set: rich, which draws help and tables, lo
 
 from __future__ import annotations
 
-import gc
+import copy
 import os
 import sys
+from collections import UserDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NoReturn
 
 import typer
+import typer.main
 from typer.core import TyperGroup
+from typer.models import CommandInfo
 
+from sizing.cli.loading import loading
 from sizing.errors import EXIT_BAD_INPUT, SizingError
 from sizing.spelling import nearest
 from sizing.version import __version__
@@ -70,6 +74,41 @@ class Verbs(TyperGroup):
             raise Interrupted from None
 
 
+class _LateVerbs(UserDict[str, Any]):
+    """Verbs by name, each built when it is first asked for: typer takes a tenth of a second for the flags of all."""
+
+    def __init__(self, app: typer.Typer, groups: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._app = app
+        self.data |= {_name_of(verb): verb for verb in app.registered_commands} | dict(groups)
+
+    def __getitem__(self, name: str) -> Any:
+        verb = self.data[name]
+        if isinstance(verb, CommandInfo):
+            verb = self.data[name] = self._built(verb)
+        return verb
+
+    def _built(self, verb: CommandInfo) -> Any:
+        """The verb as typer builds it in a program."""
+        alone = typer.Typer(add_completion=False, rich_markup_mode=self._app.rich_markup_mode)
+        alone.registered_commands = [verb]
+        alone.pretty_exceptions_short = self._app.pretty_exceptions_short
+        return typer.main.get_command(alone)
+
+
+def program_of(app: typer.Typer) -> Any:
+    """The program that an app describes, whose verbs are built when they are asked for."""
+    without_verbs = copy.copy(app)
+    without_verbs.registered_commands = []
+    program: Any = typer.main.get_command(without_verbs)
+    program.commands = _LateVerbs(app, program.commands)
+    return program
+
+
+def _name_of(verb: CommandInfo) -> str:
+    return verb.name or typer.main.get_command_name(getattr(verb.callback, "__name__", ""))
+
+
 def program_app(*, help: str, verbs: type[Verbs] = Verbs, **settings: Any) -> typer.Typer:  # noqa: A002 - typer's name
     """A program, or a group of its verbs, in the style of all of them."""
     return typer.Typer(
@@ -99,7 +138,9 @@ def run(program: Program, load: Callable[[], typer.Typer], arguments: list[str] 
     `load` imports it: what it needs may be missing, and may take a while in which somebody interrupts.
     """
     try:
-        done = _loaded(load)(arguments, prog_name=program.name, standalone_mode=False)
+        with loading():
+            app = load()
+        done = program_of(app)(arguments, prog_name=program.name, standalone_mode=False)
         sys.stdout.flush()
     except (Interrupted, KeyboardInterrupt):
         fail(["interrupted."], exit_code=EXIT_INTERRUPTED)
@@ -113,17 +154,6 @@ def run(program: Program, load: Callable[[], typer.Typer], arguments: list[str] 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         done = 0
     sys.exit(done if isinstance(done, int) else 0)
-
-
-def _loaded(load: Callable[[], typer.Typer]) -> typer.Typer:
-    """A program, imported; to look for garbage in what stays anyway, again and again, takes a tenth of the time."""
-    was_collecting = gc.isenabled()
-    gc.disable()
-    try:
-        return load()
-    finally:
-        if was_collecting:
-            gc.enable()
 
 
 def fail(sentences: Iterable[str], *, exit_code: int = EXIT_BAD_INPUT) -> NoReturn:

@@ -5,12 +5,11 @@ The one module of `sizing` that imports torch, and only for `ckpt-size tensors -
 
 from __future__ import annotations
 
-import contextlib
-import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sizing.cli.loading import loading
 from sizing.errors import InvalidInput, NotInstalled
 from sizing.model.listed import FlatTensor
 from sizing.model.listing import tensors_of_module
@@ -26,20 +25,8 @@ def tensors_on_meta_device(config: Mapping[str, Any], path: Path) -> list[FlatTe
     model without a head. No code beside transformers' own is run.
     Raises NotInstalled without the extra `hf`, and InvalidInput where transformers cannot build the model.
     """
-    with _without_collection():
+    with loading():
         return _tensors(config, path)
-
-
-@contextlib.contextmanager
-def _without_collection() -> Iterator[None]:
-    """No search for unused objects meanwhile: loading torch and transformers makes a million that stay."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _tensors(config: Mapping[str, Any], path: Path) -> list[FlatTensor]:

@@ -40,14 +40,10 @@ _SCENARIO_PARAMETERS: dict[str, tuple[Any, Any]] = {
 _FIELD_OF_FLAG = {flag.parameter: flag.field for flag in FLAGS}
 
 
-def with_scenario_parameters(
-    verb: Callable[..., None], *, own_fields: Mapping[str, str] | None = None, **own: tuple[Any, Any]
-) -> Callable[..., None]:
-    """A verb with the signature that typer reads: a scenario, the verb's own options, a row of FLAGS each.
-
-    What is wrong with a field is said of the flag that set it; `own_fields` has what the verb's own options set.
-    """
-    options = {
+@functools.cache
+def _options() -> dict[str, tuple[Any, Any]]:
+    """An option for each row of FLAGS, which many verbs take: its words are looked up in the fields' descriptions."""
+    return {
         flag.parameter: (
             str | None,
             typer.Option(
@@ -61,7 +57,16 @@ def with_scenario_parameters(
         )
         for flag in FLAGS
     }
-    parameters = _SCENARIO_PARAMETERS | own | options
+
+
+def with_scenario_parameters(
+    verb: Callable[..., None], *, own_fields: Mapping[str, str] | None = None, **own: tuple[Any, Any]
+) -> Callable[..., None]:
+    """A verb with the signature that typer reads: a scenario, the verb's own options, a row of FLAGS each.
+
+    What is wrong with a field is said of the flag that set it; `own_fields` has what the verb's own options set.
+    """
+    parameters = _SCENARIO_PARAMETERS | own | _options()
     fields = _FIELD_OF_FLAG | dict(own_fields or {})
 
     @functools.wraps(verb)

@@ -18,6 +18,7 @@ import io_bench.cli.main
 import service.cli.main
 import sizing.cli.main
 from sizing.version import __version__
+from tests.testbed.processes import SECONDS_UNTIL_STUCK
 from tests.testbed.terminal import typed
 
 MAINS: dict[str, Callable[[], None]] = {
@@ -47,7 +48,7 @@ def started(program: str, *arguments: str, prelude: str = "", **environment: str
         [sys.executable, "-c", code, *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=SECONDS_UNTIL_STUCK,
         check=False,
         env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
     )
@@ -145,10 +146,10 @@ def test_nothing_at_all_shows_the_help_and_is_not_success(program: str) -> None:
     assert "error" not in found.stderr
 
 
-@pytest.mark.parametrize("place", ["Typer.__call__", "core.TyperGroup.invoke"])
+@pytest.mark.parametrize("place", ["main.get_command", "core.TyperGroup.invoke"])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_an_interrupt_has_the_exit_code_of_shells(program: str, place: str) -> None:
-    prelude = f"import typer.core\ndef interrupted(*_, **__): raise KeyboardInterrupt\ntyper.{place} = interrupted"
+    prelude = f"import typer.core, typer.main\ndef interrupted(*_, **__): raise KeyboardInterrupt\ntyper.{place} = interrupted"
     found = started(program, *VERB_WITH_FLAGS[program], prelude=prelude)
     assert (found.returncode, found.stderr) == (128 + signal.SIGINT, "error: interrupted.\n")
 
@@ -219,7 +220,9 @@ def test_the_shell_completes_verbs_flags_and_names(
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_the_script_for_the_shell_is_for_the_program(program: str) -> None:
     command = f"{shlex.quote(sys.executable)} -c 'from {MODULES[program]} import main; main()' --show-completion; true"
-    script = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=True).stdout
+    script = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=SECONDS_UNTIL_STUCK, check=True
+    ).stdout
     assert f"complete -o default -F _{program.replace('-', '_')}_completion {program}" in script
 
 
