@@ -17,12 +17,12 @@ from service_client.documents import (
     CalibrationSummary,
     ChangedRate,
     Job,
+    ListedScenario,
     RateTrend,
     ReportForm,
     RunSummary,
     SavedScenario,
     ScenarioChanges,
-    ScenarioSummary,
     StorageSystem,
     StorageSystemSummary,
     StoredCalibration,
@@ -253,9 +253,9 @@ class Client(Connection):
         headers = {} if key is None else {"idempotency-key": key}
         return read(SavedScenario, self._send("POST", path_of("scenarios"), json=body, headers=headers))
 
-    def scenarios(self) -> Iterator[ScenarioSummary]:
-        """Every saved scenario, the newest first."""
-        return self._items(ScenarioSummary, path_of("scenarios"))
+    def scenarios(self) -> Iterator[ListedScenario]:
+        """Every saved scenario, the newest first, with the figures that it had when it was saved."""
+        return self._items(ListedScenario, path_of("scenarios"))
 
     def scenario(self, scenario_id: UUID) -> SavedScenario:
         """A saved scenario as it was given."""
