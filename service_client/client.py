@@ -143,7 +143,7 @@ class Client(Connection):
         return self._post(CheckpointContents, path_of("inspections"), _document(file))
 
     def schema(self, name: str) -> dict[str, Any]:
-        """The JSON Schema of a kind of question, scenario or decision, with an example."""
+        """The JSON Schema of a kind of question, scenario, decision or cluster, with an example."""
         return self._get(dict[str, Any], path_of("schemas", name))
 
     def models(self) -> list[CatalogModel]:
