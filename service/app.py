@@ -27,6 +27,7 @@ from service.routes import (
     audit_log,
     calibrations,
     catalogs,
+    checkpoint_files,
     explorations,
     health,
     jobs,
@@ -49,6 +50,8 @@ from sizing import __version__
 ROUTERS = (
     sizings.router,
     explorations.router,
+    checkpoint_files.router,
+    checkpoint_files.inspections,
     jobs.router,
     catalogs.router,
     validation.router,

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from service.http.problems import MEDIA_TYPE
 from service.routes.runs import RESULT_EXAMPLE
+from sizing.checkpoint_files.sent import REFERENCE_FILE, SentFile, contents_of_sent
 from sizing.cluster.node import node_catalog
 from sizing.explore.clusters.cluster_answer import answer_cluster
 from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER
@@ -18,6 +19,8 @@ from sizing.explore.decisions.decision import decide
 from sizing.explore.decisions.decision_request import REFERENCE_DECISION
 from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH
 from sizing.explore.layouts.ranking import find_layouts
+from sizing.explore.manifests.manifest_report import manifest_report
+from sizing.explore.manifests.manifest_request import REFERENCE_MANIFEST, ManifestRequest
 from sizing.explore.rematerializations.rematerialization import rematerialization
 from sizing.explore.rematerializations.rematerialization_request import REFERENCE_REMATERIALIZATION
 from sizing.explore.requirements.solver import requirements_of
@@ -115,6 +118,10 @@ def _examples() -> Iterator[tuple[str, Any]]:
         "LayoutsReport": find_layouts(REFERENCE_SEARCH),
         "RematerializationReport": rematerialization(REFERENCE_REMATERIALIZATION),
         "StagesReport": stages(REFERENCE_STAGES),
+        "ManifestReport": manifest_report(
+            ManifestRequest.model_validate(REFERENCE_MANIFEST), scenario, answer(scenario)
+        ),
+        "CheckpointContents": contents_of_sent(SentFile.model_validate(REFERENCE_FILE)),
         "ClusterReport": answer_cluster(REFERENCE_CLUSTER | {"horizon_seconds": "1d"}),
         "CatalogModel": next(iter(catalog().values())),
         "CatalogNode": next(iter(node_catalog().values())),

@@ -17,18 +17,20 @@ from service_client.documents import (
     CalibrationSummary,
     ChangedRate,
     Job,
+    ListedScenario,
     RateTrend,
     ReportForm,
     RunSummary,
     SavedScenario,
     ScenarioChanges,
-    ScenarioSummary,
     StorageSystem,
     StorageSystemSummary,
     StoredCalibration,
     TokenHolder,
 )
 from service_client.errors import Unavailable
+from sizing.checkpoint_files.contents import CheckpointContents
+from sizing.checkpoint_files.sent import SentFile
 from sizing.cluster.node import CatalogNode
 from sizing.explore.clusters.cluster_report import ClusterReport
 from sizing.explore.clusters.cluster_scenario import ClusterScenario
@@ -38,6 +40,8 @@ from sizing.explore.decisions.decision_report import DecisionReport
 from sizing.explore.decisions.decision_request import DecisionRequest
 from sizing.explore.layouts.layouts_report import LayoutsReport
 from sizing.explore.layouts.layouts_request import LayoutsRequest
+from sizing.explore.manifests.manifest_report import ManifestReport
+from sizing.explore.manifests.manifest_request import ManifestRequest
 from sizing.explore.rematerializations.rematerialization_report import RematerializationReport
 from sizing.explore.rematerializations.rematerialization_request import RematerializationRequest
 from sizing.explore.requirements.requirements_report import RequirementsReport
@@ -126,8 +130,20 @@ class Client(Connection):
         """The goodput that random failures leave a scenario's run, beside the formula's."""
         return self._post(SimulationReport, path_of("simulations"), _document(question))
 
+    def manifest(self, request: ManifestRequest | Document) -> ManifestReport:
+        """The files of a scenario's checkpoint, by class of ranks and one by one."""
+        return self._post(ManifestReport, path_of("manifests"), _document(request))
+
+    def manifest_csv(self, request: ManifestRequest | Document) -> str:
+        """Every file of a scenario's checkpoint as CSV."""
+        return self._send("POST", path_of("manifests"), json=_document(request), headers={"accept": "text/csv"}).text
+
+    def inspection(self, file: SentFile | Document) -> CheckpointContents:
+        """What an index or a header tells of an existing checkpoint."""
+        return self._post(CheckpointContents, path_of("inspections"), _document(file))
+
     def schema(self, name: str) -> dict[str, Any]:
-        """The JSON Schema of a kind of question, scenario or decision, with an example."""
+        """The JSON Schema of a kind of question, scenario, decision or cluster, with an example."""
         return self._get(dict[str, Any], path_of("schemas", name))
 
     def models(self) -> list[CatalogModel]:
@@ -253,9 +269,9 @@ class Client(Connection):
         headers = {} if key is None else {"idempotency-key": key}
         return read(SavedScenario, self._send("POST", path_of("scenarios"), json=body, headers=headers))
 
-    def scenarios(self) -> Iterator[ScenarioSummary]:
-        """Every saved scenario, the newest first."""
-        return self._items(ScenarioSummary, path_of("scenarios"))
+    def scenarios(self) -> Iterator[ListedScenario]:
+        """Every saved scenario, the newest first, with the figures that it had when it was saved."""
+        return self._items(ListedScenario, path_of("scenarios"))
 
     def scenario(self, scenario_id: UUID) -> SavedScenario:
         """A saved scenario as it was given."""

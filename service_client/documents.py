@@ -298,6 +298,13 @@ class LeftOut(BaseModel):
 
 
 _SCENARIO: dict[str, Any] = {"id": _ID, "name": "Published run of 1T", "created_at": _MOMENT}
+_LISTED_SCENARIO = _SCENARIO | {
+    "code_version": "0.1.0",
+    "figures": [
+        {"label": "One checkpoint", "figure": "13.80 TB", "value": 13.8e12},
+        {"label": "Targets", "figure": "met", "value": True},
+    ],
+}
 _SAVED_SCENARIO = _SCENARIO | {"scenario": REFERENCE_SCENARIO | {"schema_version": SCHEMA_VERSION}}
 
 
@@ -309,6 +316,31 @@ class ScenarioSummary(BaseModel):
     id: UUID = Field(description="Identifier that ends the link of the saved scenario.")
     name: str = Field(description="Title for people.")
     created_at: datetime = Field(description="Time at which it was saved, in UTC.")
+
+
+class KeptFigure(BaseModel):
+    """A figure of the answer that a scenario had when it was saved."""
+
+    label: str = Field(description="Quantity that the figure is of, such as one checkpoint.")
+    figure: str = Field(description="The figure as people read it, with its unit.")
+    value: float | bool | None = Field(
+        description="The same as a number in bytes, bytes per second or as a fraction; of the targets, whether all are "
+        "met. Null when it was unknown."
+    )
+
+
+class ListedScenario(ScenarioSummary):
+    """A saved scenario with the figures of its answer, as kept when it was saved."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_LISTED_SCENARIO]})
+
+    code_version: str | None = Field(
+        description="Version of checkpoint-sizing that answered it then. Null when that was not kept."
+    )
+    figures: list[KeptFigure] = Field(
+        description="Size of a checkpoint, write bandwidth, overhead, goodput and targets of the answer of then. "
+        "Empty when they were not kept."
+    )
 
 
 class SavedScenario(ScenarioSummary):
@@ -325,7 +357,7 @@ class SavedScenario(ScenarioSummary):
 class ChangedFigure(BaseModel):
     """A figure that is not the one that it was."""
 
-    figure: str = Field(description="Dotted path in the report.")
+    figure: str = Field(description="Dotted path in the report; targets.met is whether all of them are met.")
     then: Any = Field(description="Figure of the answer when the scenario was saved. Null when it was unknown.")
     now: Any = Field(description="Figure of the answer of today. Null when it is unknown.")
 

@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from io_bench.observation.saves import Save
 from sizing.checkpoint_files import CheckpointContents
 from sizing.cli.flags import with_flags
-from sizing.cli.inspected import inspected_flags
 from sizing.report import SizingReport, answer
 from sizing.scenario import scenario_from
+from sizing.summary.inspected import inspected_flags
 
 Unit = Literal["bytes", "bytes per day", "count", "seconds", "fraction"]
 _RATES_OF_FAILURE = ("failures_per_node_day", "failures_per_gpu_hour", "mtbf_seconds", "components", "preset")

@@ -11,6 +11,7 @@ from sizing.explore.clusters.cluster_scenario import ClusterScenario
 from sizing.explore.comparisons.comparison_request import ComparisonRequest
 from sizing.explore.decisions.decision_request import DecisionRequest
 from sizing.explore.layouts.layouts_request import LayoutsRequest
+from sizing.explore.manifests.manifest_request import ManifestRequest
 from sizing.explore.rematerializations.rematerialization_request import RematerializationRequest
 from sizing.explore.scenario_simulation import ScenarioSimulation
 from sizing.explore.sensitivities.sensitivity_request import SensitivityRequest
@@ -26,6 +27,7 @@ _Question = TypeVar(
     "_Question",
     ScenarioSimulation,
     LayoutsRequest,
+    ManifestRequest,
     RematerializationRequest,
     SensitivityRequest,
     StagesRequest,

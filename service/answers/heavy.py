@@ -14,6 +14,7 @@ from service.reports.forms import FORMS, Answer, made
 from service.reports.spreadsheet import table_text
 from service_client.documents import ReportForm
 from sizing.charts import rendering
+from sizing.checkpoint_files.sent import SentFile, contents_of_sent
 from sizing.explore.clusters.cluster_answer import cluster_report
 from sizing.explore.clusters.cluster_scenario import ClusterScenario
 from sizing.explore.comparisons.comparison import comparison_of
@@ -23,6 +24,8 @@ from sizing.explore.decisions.decision_request import DecisionRequest
 from sizing.explore.layouts.best import laid_out_scenario
 from sizing.explore.layouts.layouts_request import LayoutsRequest
 from sizing.explore.layouts.ranking import layouts_of
+from sizing.explore.manifests.manifest_report import every_file, manifest_report
+from sizing.explore.manifests.manifest_request import ManifestRequest
 from sizing.explore.rematerializations.rematerialization import rematerialization_of
 from sizing.explore.rematerializations.rematerialization_request import RematerializationRequest
 from sizing.explore.requirements.solver import requirements_of
@@ -33,13 +36,16 @@ from sizing.explore.stages.stages import stages_of
 from sizing.explore.stages.stages_request import StagesRequest
 from sizing.explore.sweeps.sweep import sweep
 from sizing.explore.techniques.techniques_report import TechniquesRequest, techniques_of
+from sizing.layout.manifest import ManifestRow
 from sizing.report import SizingReport, answer
 from sizing.reports.document import (
     Document,
     cluster_document,
     comparison_document,
     decision_document,
+    inspection_document,
     layouts_document,
+    manifest_document,
     rematerialization_document,
     requirements_document,
     sensitivity_document,
@@ -81,6 +87,22 @@ def sweep_in(form: ReportForm, document: dict[str, Any]) -> bytes:
     if form == "csv":
         return table_text(report.columns, report.rows, line_end="\n").encode()
     return made(form, Answer(report, lambda: sweep_document(report)))
+
+
+def manifest_in(form: ReportForm, request: ManifestRequest) -> bytes:
+    """The files of a scenario's checkpoint, in one of the forms; as CSV every one of them."""
+    found = laid_out_scenario(request.scenario)
+    report = answer(found.scenario, assumed=found.assumed, nothing_fits=found.nothing_fits)
+    if form == "csv":
+        return table_text(ManifestRow._fields, every_file(found.scenario, report), line_end="\n").encode()
+    listed = manifest_report(request, found.scenario, report)
+    return made(form, Answer(listed, lambda: manifest_document(report, listed)))
+
+
+def inspection_in(form: ReportForm, file: SentFile) -> bytes:
+    """What a file tells of the checkpoint that it belongs to, in one of the forms."""
+    contents = contents_of_sent(file)
+    return made(form, Answer(contents, lambda: inspection_document(contents, name=file.name)))
 
 
 def sizing_in(form: ReportForm, asked: Asked, scenario: Scenario) -> bytes:

@@ -77,8 +77,11 @@ def saved_scenario(database: Database, scenario_id: UUID) -> ScenarioRow:
 
 
 def list_scenarios(database: Database, *, limit: int, before: UUID | None) -> Sequence[ScenarioRow]:
-    """At most `limit` scenarios, the newest first, from those saved before the one that has the id `before`."""
-    query = select(ScenarioRow).options(defer(ScenarioRow.scenario), defer(ScenarioRow.figures))
+    """At most `limit` scenarios, the newest first, from those saved before the one that has the id `before`.
+
+    With the figures that were kept, without the documents.
+    """
+    query = select(ScenarioRow).options(defer(ScenarioRow.scenario))
     with database.reading() as session:
         return newest_first(session, query, ScenarioRow.id, limit=limit, before=before)
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from service.reports.asked import Asked
-from service_client.documents import ChangedFigure, ScenarioChanges
+from service_client.documents import ChangedFigure, KeptFigure, ScenarioChanges
 from sizing import __version__
 from sizing.explore.comparisons.comparison import COMPARED_FIGURES, differ
+from sizing.summary.kept import TARGETS_MET, kept_in_words, targets_met
 
 _MOST_NAMED = 5
 """Figures that the line below a page has room for."""
@@ -21,7 +22,14 @@ def figures_in(report: Mapping[str, Any]) -> dict[str, Any]:
     2.5
     """
     split = {figure: figure.split(".") for figure in COMPARED_FIGURES}
-    return {figure: (report.get(block) or {}).get(field) for figure, (block, field) in split.items()}
+    found = {figure: (report.get(block) or {}).get(field) for figure, (block, field) in split.items()}
+    cannot_run = (report.get("training") or {}).get("cannot_run")
+    return found | {TARGETS_MET: targets_met(report.get("targets", []), cannot_run=cannot_run)}
+
+
+def kept_figures(figures: Mapping[str, Any]) -> Iterator[KeptFigure]:
+    """The figures kept with a saved scenario that a list of them shows."""
+    return (KeptFigure(**found._asdict()) for found in kept_in_words(figures))
 
 
 def changes_since(asked: Asked, report: Mapping[str, Any]) -> ScenarioChanges:

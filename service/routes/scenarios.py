@@ -23,10 +23,10 @@ from service.http.json_bodies import JsonRequest
 from service.http.problems import already_there, responses
 from service.reports.asked import Asked
 from service.reports.forms import contents_of, form_wanted, report_response
-from service.reports.since import changes_since, figures_in
+from service.reports.since import changes_since, figures_in, kept_figures
 from service.routes.json_route import JsonRoute
 from service.routes.pagination import PageWanted, page_of
-from service_client.documents import Page, ReportForm, SavedScenario, ScenarioChanges, ScenarioSummary
+from service_client.documents import ListedScenario, Page, ReportForm, SavedScenario, ScenarioChanges
 from sizing.errors import InvalidInput
 from sizing.report import SizingReport
 from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from
@@ -45,8 +45,8 @@ class NewScenario(BaseModel):
     scenario: Scenario = Field(description="Scenario to save; it must have an answer.")
 
 
-class ScenarioPage(Page[ScenarioSummary]):
-    """Some of the saved scenarios, the newest first."""
+class ScenarioPage(Page[ListedScenario]):
+    """Some of the saved scenarios, the newest first, each with the figures that it had when it was saved."""
 
 
 def id_in_path(scenario_id: Annotated[str, Path(description="Id of a saved scenario, from its link.")]) -> UUID:
@@ -108,9 +108,9 @@ async def save_scenario(
 
 @router.get("", responses=responses(422, 503), summary="List the saved scenarios")
 def list_scenarios(page: Annotated[PageWanted, explained(PageWanted), Query()], database: OpenDatabase) -> ScenarioPage:
-    """A page of the saved scenarios, newest first."""
+    """A page of the saved scenarios, newest first, with headline figures of the answers that they had when saved."""
     rows = scenarios.list_scenarios(database, limit=page.limit + 1, before=page.cursor)
-    return page_of(ScenarioPage, rows, page.limit, ScenarioSummary.model_validate, lambda row: str(row.id))
+    return page_of(ScenarioPage, rows, page.limit, _listed, lambda row: str(row.id))
 
 
 @router.get("/{scenario_id}", responses=responses(404, 503), summary="A saved scenario")
@@ -169,6 +169,13 @@ async def get_changes(
 def delete_scenario(saved_id: ScenarioId, by: Writer, database: OpenDatabase) -> None:
     """Delete a scenario. Needs the token that saved it, or a token with scope admin."""
     scenarios.delete_scenario(database, saved_id, by=by)
+
+
+def _listed(row: ScenarioRow) -> ListedScenario:
+    figures = kept_figures(row.figures or {})
+    return ListedScenario(
+        id=row.id, name=row.name, created_at=row.created_at, code_version=row.code_version, figures=list(figures)
+    )
 
 
 def _saved(database: Database, saved_id: UUID) -> tuple[Asked, Scenario]:

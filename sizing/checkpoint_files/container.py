@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-Format = Literal["safetensors", "torch-dcp", "torch-save", "orbax"]
+from sizing.checkpoint_files.kinds import Format
 
 
 @dataclass(frozen=True, slots=True)

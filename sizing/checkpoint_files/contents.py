@@ -6,9 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sizing.checkpoint_files.container import Format
-from sizing.checkpoint_files.folder_layouts import ADAPTER, SmallState
-from sizing.checkpoint_files.parts import Part
+from sizing.checkpoint_files.kinds import ADAPTER, Format, Part, SmallState
 
 Held = Literal["weights", "optimizer"] | SmallState
 

@@ -13,10 +13,8 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Literal
 
-SmallState = Literal["random state", "scheduler", "data loader", "settings"]
-SMALL_STATES: tuple[SmallState, ...] = ("random state", "scheduler", "data loader", "settings")
+from sizing.checkpoint_files.kinds import ADAPTER, SmallState
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +36,6 @@ class FolderLayout:
         return self.names <= set(names) and all(any(map(pattern.fullmatch, files)) for pattern in patterns)
 
 
-ADAPTER = "PEFT adapter"
 LAYOUTS = (
     FolderLayout(ADAPTER, files=(r"adapter_config\.json", r"adapter_model\.(safetensors|bin)")),
     FolderLayout("Orbax", files=("_METADATA",), flags="--framework maxtext"),

@@ -20,14 +20,11 @@ Nothing is inferred from sizes, with one exception: the causal mask of GPT-2 fil
 from __future__ import annotations
 
 import re
-from typing import Literal
 
 from sizing.checkpoint_files.buffers import BUFFERS
 from sizing.checkpoint_files.container import Container, StoredTensor
 from sizing.checkpoint_files.dtypes import FLOATING, NOT_STATED, QUANTISED
-
-Part = Literal["weights", "master", "moments", "other"]
-PARTS: tuple[Part, ...] = ("weights", "master", "moments", "other")
+from sizing.checkpoint_files.kinds import Part
 
 MOMENTS = frozenset(
     {

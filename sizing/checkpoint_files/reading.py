@@ -7,18 +7,17 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
-from sizing.checkpoint_files.container import Container, Format, StoredTensor
+from sizing.checkpoint_files.container import Container, StoredTensor
 from sizing.checkpoint_files.contents import CheckpointContents, CheckpointFile, Held, TensorTotal
 from sizing.checkpoint_files.dtypes import FLOATING, NOT_STATED
 from sizing.checkpoint_files.folder import container_of_file, read_folder
 from sizing.checkpoint_files.folder_layouts import (
-    SMALL_STATES,
-    SmallState,
     layouts_of,
     state_of_file,
     state_of_name,
 )
-from sizing.checkpoint_files.parts import PARTS, Part, parts_of
+from sizing.checkpoint_files.kinds import PARTS, SMALL_STATES, Format, Part, SmallState
+from sizing.checkpoint_files.parts import parts_of
 from sizing.checkpoint_files.rank_copies import Weight, copies
 from sizing.checkpoint_files.refusals import printable, regular_file_bytes, unopened
 
@@ -37,8 +36,12 @@ def contents_of(path: Path) -> CheckpointContents:
     if _is_folder(path):
         folder = read_folder(path)
         return _contents(path, folder.containers, folder.files)
-    container = container_of_file(path)
-    return _contents(path.parent, (container,), container.paths)
+    return contents_of_container(container_of_file(path))
+
+
+def contents_of_container(container: Container) -> CheckpointContents:
+    """What one container holds."""
+    return _contents(container.paths[0].parent, (container,), container.paths)
 
 
 def _is_folder(path: Path) -> bool:

@@ -14,10 +14,10 @@ import typer
 from sizing.checkpoint_files import contents_of
 from sizing.cli.files import read_document, read_storage
 from sizing.cli.flags import FLAGS, by_flags, with_flags
-from sizing.cli.inspected import framework_flags, inspected_flags, inspected_notes, unknown_parameters
 from sizing.errors import InvalidInput
 from sizing.explore.layouts.best import LaidOutScenario, laid_out_document
 from sizing.scenario import Scenario
+from sizing.summary.inspected import framework_flags, inspected_flags, inspected_notes, unknown_parameters
 from sizing.units import rate_as_read
 
 AS_JSON = (bool, typer.Option(False, "--json", help="Print the report as JSON"))

@@ -21,10 +21,12 @@ from sizing.charts.sensitivities import sensitivity_chart
 from sizing.charts.sizing_report import report_charts
 from sizing.charts.stages import stages_chart
 from sizing.charts.sweeps import sweep_chart
+from sizing.checkpoint_files.contents import CheckpointContents
 from sizing.explore.clusters.cluster_report import ClusterReport
 from sizing.explore.comparisons.comparison_report import ComparisonReport
 from sizing.explore.decisions.decision_report import DecisionReport
 from sizing.explore.layouts.layouts_report import LayoutsReport
+from sizing.explore.manifests.manifest_report import ManifestReport
 from sizing.explore.rematerializations.rematerialization_report import RematerializationReport
 from sizing.explore.requirements.requirements_report import RequirementsReport
 from sizing.explore.sensitivities.sensitivity_report import SensitivityReport
@@ -43,13 +45,16 @@ from sizing.summary.clusters import cluster_summary
 from sizing.summary.comparisons import comparison_summary
 from sizing.summary.decisions import decision_summary
 from sizing.summary.inputs import assumptions_made, inputs
+from sizing.summary.inspections import files_section, inspection_summary
 from sizing.summary.layouts import layouts_summary
+from sizing.summary.manifests import manifest_summary
 from sizing.summary.rates_over_time import rates_summary
 from sizing.summary.rematerializations import rematerialization_summary
 from sizing.summary.requirements import requirements_summary
 from sizing.summary.rows import Summary
 from sizing.summary.sensitivities import sensitivity_summary
 from sizing.summary.simulation import simulation_summary
+from sizing.summary.size import checkpoint_section
 from sizing.summary.stages import stages_summary
 from sizing.summary.sweeps import sweep_summary
 from sizing.summary.techniques import techniques_summary
@@ -139,6 +144,18 @@ def cluster_document(report: ClusterReport) -> Document:
     return _document("Checkpoint storage of a cluster", cluster_summary(report), cluster_chart(report))
 
 
+def manifest_document(report: SizingReport, listed: ManifestReport) -> Document:
+    """The files of a checkpoint, as `ckpt-size manifest` tells them."""
+    told = manifest_summary(report, listed)
+    return _document("Files of a checkpoint", told, sections=(checkpoint_section(report),))
+
+
+def inspection_document(contents: CheckpointContents, *, name: str) -> Document:
+    """What an existing checkpoint holds, as `ckpt-size inspect` tells it."""
+    told = inspection_summary(contents, name=name)
+    return _document("An existing checkpoint", told, sections=(files_section(contents),))
+
+
 def simulation_document(report: SimulationReport) -> Document:
     """A run with random failures, many times."""
     return _document("Simulation of a run", simulation_summary(report))
@@ -180,7 +197,7 @@ def rates_document(system: str, every: Sequence[RatedSeries]) -> Document:
     return _document("Rates over time", rates_summary(system, ordered, num_charts=len(charts)), *charts)
 
 
-def _document(kind: str, told: Summary, *charts: Spec) -> Document:
+def _document(kind: str, told: Summary, *charts: Spec, sections: tuple[Section, ...] = ()) -> Document:
     first = FirstScreen(
         headline="",
         verdict=told.verdict,
@@ -189,7 +206,7 @@ def _document(kind: str, told: Summary, *charts: Spec) -> Document:
         figures=(),
         warnings=told.warnings,
     )
-    return Document(kind, told.headline, first, charts, (), told.grids, told.remarks)
+    return Document(kind, told.headline, first, charts, sections, told.grids, told.remarks)
 
 
 def _as_file(document: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from sizing.storage.rate_changes import RatedRun, RatedSeries
 from sizing.summary.rows import Grid, Summary
@@ -10,6 +10,8 @@ from sizing.units import percent_text, rate_text
 
 _COLUMNS = ("operation", "runs", "latest", "level before", "change", "since", "conditions")
 _NONE = "-"
+MAX_RUNS_COMPARED = 5
+"""That stand side by side: more columns are not read. A choice."""
 
 
 def rates_summary(system: str, every: Sequence[RatedSeries], *, num_charts: int) -> Summary:
@@ -19,11 +21,29 @@ def rates_summary(system: str, every: Sequence[RatedSeries], *, num_charts: int)
     undrawn = len(every) - num_charts
     return Summary(
         headline=f"Rates of {system} over time",
-        grids=(Grid("Series of like runs", _COLUMNS, rows, frozenset(range(len(lost)))),) if rows else (),
+        grids=(
+            *([Grid("Series of like runs", _COLUMNS, rows, frozenset(range(len(lost))))] if rows else []),
+            *side_by_side(every),
+        ),
         remarks=(f"{undrawn:,} of {len(every):,} series are not drawn.",) if undrawn else (),
         verdict="\n".join(map(_lost_text, lost)) or _standing(every),
         misses=bool(lost),
     )
+
+
+def side_by_side(every: Sequence[RatedSeries]) -> Iterator[Grid]:
+    """The rates of the newest runs beside each other, a row for each series of theirs; nothing of fewer than two."""
+    days = {rated.run_id: rated.published_at for series in every for rated in series.rates}
+    newest = sorted(days, key=lambda run_id: days[run_id], reverse=True)[:MAX_RUNS_COMPARED]
+    if len(newest) < 2:
+        return
+    rates = [(series, {rated.run_id: rate_text(rated.bytes_per_second) for rated in series.rates}) for series in every]
+    rows = tuple(
+        (series.operation, *(found.get(run_id, _NONE) for run_id in newest), series.conditions)
+        for series, found in rates
+        if not found.keys().isdisjoint(newest)
+    )
+    yield Grid("The newest runs side by side", ("operation", *newest, "conditions"), rows)
 
 
 def _standing(every: Sequence[RatedSeries]) -> str:

@@ -1,4 +1,4 @@
-"""Lists of a storage system with years of runs: how long a page takes over HTTP, on SQLite and on PostgreSQL."""
+"""Lists of years of runs and of scenarios: how long a page takes over HTTP, on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from sqlalchemy import insert, text
 
 from service.database import Database
 from service.database.schema import migrated_database
-from service.database.tables import MeasurementRow, RunDocumentRow, RunRow, StorageSystemRow, TokenRow
+from service.database.tables import MeasurementRow, RunDocumentRow, RunRow, ScenarioRow, StorageSystemRow, TokenRow
+from service.reports.since import figures_in
+from sizing.report import answer
+from sizing.scenario import REFERENCE_SCENARIO, scenario_from
 from tests.service.conftest import BOTH, new_database_url, new_postgresql_server, serving
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
@@ -42,11 +45,15 @@ QUESTIONS = {
     "withdrawn": f"{RUNS}?withdrawn=true",
     "trend": "/v1/storage-systems/old/trend",
     "alarms": "/v1/storage-systems/old/alarms",
+    "first 50 scenarios": "/v1/scenarios",
+    "first 200 scenarios": "/v1/scenarios?limit=200",
+    "50 scenarios from the middle": f"/v1/scenarios?cursor={UUID(int=NUM_RUNS // 2)}",
 }
 
 
 def fill(database: Database) -> None:
-    """Years of runs of four measurements each."""
+    """Years of runs of four measurements each, and as many scenarios with the figures of their answers."""
+    figures = figures_in(answer(scenario_from(REFERENCE_SCENARIO)).model_dump(mode="json"))
     with database.writing() as session:
         connection = session.connection()
         token = {"id": 1, "name": "agents", "secret_hash": b"", "scope": "publish", "created_at": FIRST}
@@ -60,6 +67,7 @@ def fill(database: Database) -> None:
                 insert(RunDocumentRow), [{"run_id": UUID(int=number), "document": DOCUMENT} for number in numbers]
             )
             connection.execute(insert(MeasurementRow), [found for number in numbers for found in measurements(number)])
+            connection.execute(insert(ScenarioRow), [saved(number, figures) for number in numbers])
 
 
 def run(number: int) -> dict[str, Any]:
@@ -70,6 +78,18 @@ def run(number: int) -> dict[str, Any]:
         "digest": b"\0" * 32,
         "published_at": FIRST + timedelta(minutes=20 * number),
         "token_id": 1,
+    }
+
+
+def saved(number: int, figures: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "id": UUID(int=number),
+        "name": f"scenario {number}",
+        "scenario": REFERENCE_SCENARIO,
+        "created_at": FIRST + timedelta(minutes=20 * number),
+        "token_id": 1,
+        "code_version": "0.1.0",
+        "figures": figures,
     }
 
 
@@ -110,7 +130,7 @@ def print_pages(kind: str, url: str, tmp_path: Path) -> None:
         serving(tmp_path / "log", *arguments) as (_, address),
         httpx.Client(base_url=address, timeout=SECONDS_UNTIL_STUCK) as client,
     ):
-        print(f"\n{kind}, {NUM_RUNS:,} runs, milliseconds: median, max of {NUM_REPETITIONS}")
+        print(f"\n{kind}, {NUM_RUNS:,} runs and scenarios, milliseconds: median, max of {NUM_REPETITIONS}")
         for question, path in QUESTIONS.items():
             taken = sorted(milliseconds(client, path) for _ in range(NUM_REPETITIONS))
             print(f"{question:36} {statistics.median(taken):8.1f} {taken[-1]:8.1f}")

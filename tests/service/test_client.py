@@ -11,10 +11,12 @@ import pytest
 
 from service_client.client import Client
 from service_client.errors import Refused
+from sizing.checkpoint_files.sent import REFERENCE_FILE
 from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER
 from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
 from sizing.explore.decisions.decision_request import REFERENCE_DECISION
 from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH
+from sizing.explore.manifests.manifest_request import REFERENCE_MANIFEST
 from sizing.explore.rematerializations.rematerialization_request import REFERENCE_REMATERIALIZATION
 from sizing.explore.scenario_simulation import REFERENCE_SIMULATION, ScenarioSimulation, simulated
 from sizing.explore.sensitivities.sensitivity_request import REFERENCE_SENSITIVITY
@@ -45,6 +47,9 @@ QUESTIONS: dict[str, Any] = {
     "technique_effects": REFERENCE_TECHNIQUES,
     "cluster": REFERENCE_CLUSTER | {"horizon_seconds": "1d"},
     "simulation": REFERENCE_SIMULATION,
+    "manifest": REFERENCE_MANIFEST,
+    "manifest_csv": REFERENCE_MANIFEST,
+    "inspection": REFERENCE_FILE,
 }
 
 

@@ -1,4 +1,4 @@
-"""The further pages in a real browser: a benchmark and its calibration, a storage that became slower, a hostile name."""
+"""The further pages in a real browser: a benchmark and its calibration, a storage that became slower, jobs, files."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 from service.routes.page import FURTHER
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.service.conftest import Service, bearer, result_document
+from tests.service.test_checkpoint_files import SAFETENSORS
 from tests.service.test_page import HOSTILE, MILLISECONDS_UNTIL_STUCK, Scheme, answered
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, result
 from tests.testbed.browser import chromium, words
@@ -153,6 +154,57 @@ def test_a_hostile_name_is_inert_and_its_scenario_opens_and_compares(
     assert not page.title().startswith("owned")
 
 
+def test_jobs_on_one_storage_system_are_answered_at_once_and_the_link_holds_them(
+    opened: BrowserContext, rest: httpx.Client
+) -> None:
+    page = visited(opened, rest, "/clusters")
+    answer = page.locator("#cluster-answer")
+    page.locator("#cluster-answer[aria-busy=false]").wait_for()
+    assert "41 jobs on 704 nodes (5,632 GPUs)" in words(answer)
+    page.get_by_role("button", name="Add a job").click()
+    assert page.evaluate("document.activeElement.id") == "jobs.2.name"
+    page.locator("[id='jobs.2.name']").fill(HOSTILE)
+    answer.get_by_role("heading", name="42 jobs on").wait_for()
+    assert HOSTILE in answer.inner_text()
+    page.wait_for_url("**/clusters#*")
+    again = visited(opened, rest, f"/clusters{page.evaluate('location.hash')}")
+    again.get_by_role("heading", name="42 jobs on").wait_for()
+    again.get_by_role("button", name=f"Remove {HOSTILE}").click()
+    again.get_by_role("heading", name="41 jobs on").wait_for()
+
+
+def test_the_files_of_a_checkpoint_are_listed_and_those_of_an_existing_one_read(
+    opened: BrowserContext, rest: httpx.Client, tmp_path: Path
+) -> None:
+    page = visited(opened, rest, "/files")
+    assert "Files 1 to 200 of 512." in words(page.locator("#answer"))
+    page.get_by_role("button", name="Next files").click()
+    page.get_by_text("Files 201 to 400 of 512.").wait_for()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="All files as CSV").click()
+    assert len(saved.value.path().read_text().splitlines()) == 1 + 512
+    file = tmp_path / "model.safetensors"
+    file.write_bytes(SAFETENSORS + bytes(10))
+    page.get_by_label("choose a file").set_input_files(file)
+    page.get_by_text("To size a run like it: ckpt-size --parameters 64640").wait_for()
+
+
+def test_what_is_refused_is_said_beside_the_field_and_of_a_file_in_words(
+    browser: Browser, rest: httpx.Client, tmp_path: Path
+) -> None:
+    context = browser.new_context()
+    page = visited(context, rest, "/clusters")
+    page.locator("[id='jobs.0.scenario.parallelism.tensor']").fill("-1")
+    problem = page.locator("[id='jobs.0.scenario.parallelism.tensor-problem']")
+    problem.get_by_text("parallelism.tensor must be").wait_for()
+    page = visited(context, rest, "/files")
+    (tmp_path / "model.pt").write_bytes(b"PK")
+    page.get_by_label("choose a file").set_input_files(tmp_path / "model.pt")
+    page.locator("#problems .problem").wait_for()
+    assert "read other checkpoints with ckpt-size inspect" in page.locator("#problems").inner_text()
+    context.close()
+
+
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), pytest.param(1280, "light", marks=pytest.mark.long)])
 def test_everybody_can_use_every_page(browser: Browser, rest: httpx.Client, width: int, scheme: Scheme) -> None:
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
@@ -160,6 +212,7 @@ def test_everybody_can_use_every_page(browser: Browser, rest: httpx.Client, widt
     context.on("console", lambda message: said.append(message.text))
     for path in (*FURTHER, "storage-systems#page-slower"):
         page = visited(context, rest, f"/{path}")
+        page.wait_for_selector("[aria-busy=true]", state="detached")
         found = Axe().run(page)
         assert found.violations_count == 0, f"{path}: {found.generate_report()}"
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path

@@ -191,3 +191,27 @@ def test_what_has_no_answer_or_name_is_not_saved(
 def test_an_id_of_nothing_is_not_found(client: httpx.Client, name: str) -> None:
     refused = client.get(f"/v1/scenarios/{name}")
     assert (refused.status_code, refused.json()["code"]) == (404, "not-found")
+
+
+def test_the_list_has_the_figures_of_the_answer_that_was_given_when_it_was_saved(
+    client: httpx.Client, token: str, database_url: str
+) -> None:
+    made = client.post("/v1/scenarios", json=BODY | {"name": "with figures"}, headers=bearer(token)).json()
+    (listed,) = (row for row in client.get("/v1/scenarios").json()["items"] if row["id"] == made["id"])
+    report = answer(scenario_from(REFERENCE_SCENARIO))
+    assert {found["label"]: found["value"] for found in listed["figures"]} == {
+        "One checkpoint": report.checkpoint.written_bytes,
+        "Write bandwidth": report.write.bytes_per_second,
+        "Overhead": report.overhead.fraction,
+        "Goodput": report.interval.goodput_at_interval_fraction,
+        "Targets": True,
+    }
+    assert [found["figure"] for found in listed["figures"]] == ["13.80 TB", "273.0 GB/s", "0.351 %", "80.4 %", "met"]
+    assert listed["code_version"] == __version__
+    database = open_database(database_url)
+    with database.writing() as session:
+        row = UUID(made["id"])
+        session.execute(update(ScenarioRow).where(ScenarioRow.id == row).values(code_version=None, figures=None))
+    database.close()
+    (before,) = (row for row in client.get("/v1/scenarios").json()["items"] if row["id"] == made["id"])
+    assert (before["figures"], before["code_version"]) == ([], None)

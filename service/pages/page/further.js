@@ -4,7 +4,7 @@ import { byId, element } from "./dom.js";
 import { Problems } from "./rest.js";
 import { forget, holder, keep } from "./token.js";
 
-const PAGES = ["storage-systems", "scenarios", "comparison", "techniques", "catalogs", "validation"];
+const PAGES = ["storage-systems", "scenarios", "comparison", "clusters", "files", "techniques", "catalogs", "validation"];
 
 const name = PAGES.find((each) => location.pathname.endsWith(`/${each}`));
 const page = await import(`./page-${name}.js`);

@@ -1,30 +1,28 @@
-// Saved scenarios with the figures of today; each opens in the main page.
+// Saved scenarios with the figures that they had when they were saved; each opens in the main page.
 
-import { element } from "./dom.js";
+import { element, unbroken } from "./dom.js";
 import { heading, listing, moment } from "./listing.js";
 import { addressOf } from "./state.js";
 import { WORDS, listed, stored } from "./token.js";
 
 export const TITLE = "Scenarios";
-const MAX_FIGURES = 4;
+const MAX_FIGURES = 5;
 const MAX_LISTED = 50;
+const COLUMNS = [{ label: "Name", kind: "words" }, { label: "Figures when saved" }, { label: "Saved" }, { label: "", kind: "actions" }];
 
-/** The saved scenarios; their figures follow one after the other. */
+/** The saved scenarios. */
 export async function content(_, { attempt }) {
   const saved = await listed("v1/scenarios", MAX_LISTED);
-  const columns = [{ label: "Name", kind: "words" }, { label: "Figures of today" }, { label: "Saved" }, { label: "", kind: "actions" }];
-  const places = saved.map(() => element("div", {}, "…"));
-  const rows = saved.map((scenario, index) => [
+  const rows = saved.map((scenario) => [
     scenario.name,
-    places[index],
-    moment(scenario.created_at),
+    figures(scenario),
+    [moment(scenario.created_at), element("p", { class: "about" }, scenario.code_version ? `by ${scenario.code_version}` : "")],
     element("button", { type: "button", "aria-label": `Open ${scenario.name}`, onclick: () => attempt(() => open(scenario.id)) }, "Open"),
   ]);
-  fill(saved, places);
   const ids = saved.slice(0, 2).map(({ id }) => id).join(",");
   return [
-    ...heading(TITLE, "Saved under a name for everyone with the link, and answered anew at every visit."),
-    saved.length ? listing("", columns, rows) : element("p", {}, "None is saved yet."),
+    ...heading(TITLE, "Saved under a name for everyone with the link. To open one answers it anew."),
+    saved.length ? listing("", COLUMNS, rows) : element("p", {}, "None is saved yet."),
     saved.length > 1 ? element("p", {}, element("a", { href: `comparison#${ids}` }, "Compare scenarios")) : "",
   ];
 }
@@ -33,17 +31,23 @@ async function open(id) {
   location.assign(await addressOf((await stored(`v1/scenarios/${id}`)).scenario));
 }
 
-async function fill(saved, places) {
-  for (const [index, { id }] of saved.entries()) {
-    try {
-      places[index].replaceChildren(brief(await stored(`v1/scenarios/${id}/report`, WORDS)));
-    } catch (error) {
-      places[index].replaceChildren(element("p", { class: "problem" }, error.message));
-    }
+/** Those that were kept; of a scenario saved before any were, those of today, which take a moment. */
+function figures({ id, figures: kept }) {
+  if (kept.length) return brief(kept);
+  const place = element("div", {}, "…");
+  ofToday(id).then((found) => place.replaceChildren(found));
+  return place;
+}
+
+async function ofToday(id) {
+  try {
+    return brief((await stored(`v1/scenarios/${id}/report`, WORDS)).figures);
+  } catch (error) {
+    return element("p", { class: "problem" }, error.message);
   }
 }
 
-function brief({ figures }) {
-  const shown = figures.slice(0, MAX_FIGURES).map(({ label, figure }) => element("div", {}, element("dt", {}, label), element("dd", {}, figure)));
+function brief(found) {
+  const shown = found.slice(0, MAX_FIGURES).map(({ label, figure }) => element("div", {}, element("dt", {}, label), element("dd", {}, unbroken(figure))));
   return element("dl", { class: "brief" }, shown);
 }

@@ -1,6 +1,7 @@
 // Storage systems: what was measured over time, and what a calibration makes of it.
 
 import { element } from "./dom.js";
+import { fileDrop } from "./files.js";
 import { heading, listing, moment, number } from "./listing.js";
 import { presented } from "./presentation.js";
 import { addressOf, current } from "./state.js";
@@ -89,19 +90,8 @@ function upload(root, { again, said, attempt }) {
     }
     await again();
   };
-  const input = element("input", { type: "file", id: "results", multiple: true, accept: ".json", onchange: (event) => publish(event.target.files) });
-  const drop = element("div", { class: "drop" }, "Drop results of ckpt-bench here, or ", element("label", { for: "results" }, "choose files"), input);
-  drop.addEventListener("dragover", (event) => {
-    event.preventDefault();
-    drop.classList.add("over");
-  });
-  drop.addEventListener("dragleave", () => drop.classList.remove("over"));
-  drop.addEventListener("drop", (event) => {
-    event.preventDefault();
-    drop.classList.remove("over");
-    publish(event.dataTransfer.files);
-  });
-  return drop;
+  const words = "Drop results of ckpt-bench here, or ";
+  return fileDrop({ id: "results", words, choose: "choose files", accept: ".json", multiple: true }, publish);
 }
 
 const RUN_COLUMNS = [

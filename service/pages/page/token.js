@@ -37,6 +37,11 @@ export async function sent(method, path, document, accept = JSON_TYPE) {
   return (await send(method, path, { accept, "content-type": JSON_TYPE }, body)).json();
 }
 
+/** The answer to a question as a file of a media type. Raises Problems. */
+export async function sentFor(path, document, accept) {
+  return (await send("POST", path, { accept, "content-type": JSON_TYPE }, JSON.stringify(document))).blob();
+}
+
 async function send(method, path, headers, body) {
   const token = sessionStorage.getItem(KEY);
   const authorized = token ? { ...headers, authorization: `Bearer ${token}` } : headers;

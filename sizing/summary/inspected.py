@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sizing.checkpoint_files import CheckpointContents
+from sizing.checkpoint_files.contents import CheckpointContents
 
 
 def inspected_flags(contents: CheckpointContents) -> dict[str, str]:

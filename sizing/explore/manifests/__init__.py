@@ -1,0 +1,1 @@
+"""Every file of a checkpoint: which rank on which node writes it."""
