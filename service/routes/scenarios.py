@@ -145,10 +145,7 @@ async def get_report(
     accept: Annotated[str | None, Header(include_in_schema=False)] = None,
 ) -> Response:
     """The current answer as JSON, HTML page, PDF or CSV; 422 if this version does not accept the scenario."""
-    saved, scenario = await run_in_threadpool(_saved, database, saved_id)
-    form = form_wanted(accept, name=wanted.form)
-    content = await sizings.answered(request, form, saved, scenario)
-    return report_response(form, content, file_stem=f"checkpoint-sizing-{saved_id}")
+    return await answered_report(request, database, sizings, saved_id, form=wanted.form, accept=accept)
 
 
 @router.get(
@@ -169,6 +166,22 @@ async def get_changes(
 def delete_scenario(saved_id: ScenarioId, by: Writer, database: OpenDatabase) -> None:
     """Delete a scenario. Needs the token that saved it, or a token with scope admin."""
     scenarios.delete_scenario(database, saved_id, by=by)
+
+
+async def answered_report(
+    request: Request,
+    database: Database,
+    sizings: AnyCost,
+    saved_id: UUID,
+    *,
+    form: ReportForm | None,
+    accept: str | None,
+) -> Response:
+    """The current answer to a saved scenario, in a form or in what the Accept header asks for."""
+    saved, scenario = await run_in_threadpool(_saved, database, saved_id)
+    wanted = form_wanted(accept, name=form)
+    content = await sizings.answered(request, wanted, saved, scenario)
+    return report_response(wanted, content, file_stem=f"checkpoint-sizing-{saved_id}")
 
 
 def _saved(database: Database, saved_id: UUID) -> tuple[Asked, Scenario]:
