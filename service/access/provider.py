@@ -23,6 +23,7 @@ from service.settings import Settings
 from sizing.errors import InvalidInput
 
 _SECONDS_TO_ANSWER = 10
+"""For each of three requests: who logs in waits for the page meanwhile."""
 _SIGNATURES = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
 """By the provider's private key: "none" is signed by nobody, and HS256 by who has this service's secret."""
 _CLAIMS_OF_NAMES = ("preferred_username", "email", "name", "sub")

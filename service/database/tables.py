@@ -29,12 +29,12 @@ from sqlalchemy import (
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 from service.database.names import MAX_DESCRIPTION_CHARACTERS, MAX_KEY_CHARACTERS, MAX_NAME_CHARACTERS
+from service.settings import MAX_ISSUER_CHARACTERS
 from service_client.documents import JobState, ReportForm, RunRetention, TokenScope
 from sizing.errors import Problem
 from sizing.schema_versions import FIRST_VERSION
 from sizing.storage.rate_changes import MAX_SERIES_CHARACTERS
 
-MAX_ISSUER_CHARACTERS = 255
 MAX_SUBJECT_CHARACTERS = 255
 """OpenID Connect Core 1.0, section 2."""
 Scope = TokenScope
