@@ -174,7 +174,7 @@ def test_a_scenario_is_shared_opens_read_only_and_is_withdrawn(
     assert words(shared.locator(".verdict")).startswith("Meets the target: overhead 0.351 %")
     assert shared.locator(".keep button").all_inner_texts() == ["PDF", "HTML", "CSV", "JSON"]
     with shared.expect_download() as download:
-        shared.get_by_role("button", name="CSV").click()
+        shared.locator(".keep").get_by_role("button", name="CSV").click()
     assert download.value.path().read_text().startswith("field,value")
     assert shared.evaluate("Object.keys(sessionStorage)") == []
     page.get_by_role("button", name="Withdraw").click()
