@@ -9,7 +9,9 @@ from typing import Any
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import APIRoute
 
+from service.access.provider import Provider
 from service.access.scopes import TokenWith
+from service.access.sessions import Sessions
 from service.access.storing_turns import storing_turns
 from service.compute.fair_turns import FairTurns
 from service.compute.jobs import Jobs
@@ -31,10 +33,12 @@ from service.routes import (
     explorations,
     health,
     jobs,
+    login,
     monitoring,
     page,
     runs,
     scenarios,
+    sharing,
     sizings,
     storage_systems,
     trends,
@@ -62,11 +66,15 @@ ROUTERS = (
     trends.router,
     calibrations.router,
     scenarios.router,
+    sharing.router,
+    sharing.shared,
     whoami.router,
     audit_log.router,
     monitoring.router,
 )
 """What `require_login` closes."""
+OTHER_KEYS = (runs.publication, sharing.shared)
+"""Which demand what need not be a token that reads: one to publish, the key of a sharing link."""
 
 
 def _methods_at(routers: Iterable[APIRouter]) -> dict[str, set[str]]:
@@ -123,6 +131,8 @@ def create_app(settings: Settings) -> FastAPI:
         app.add_middleware(RateLimit, requests_per_second=settings.requests_per_second)
     app.add_middleware(SecurityHeaders)
     app.add_middleware(Observation, metrics=metrics)
+    app.state.sessions = Sessions(settings) if settings.oidc_issuer else None
+    app.state.provider = Provider(settings) if settings.oidc_issuer else None
     add_exception_handlers(app)
     _add_routes(app, settings)
     add_docs_pages(app)
@@ -130,11 +140,11 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def _add_routes(app: FastAPI, settings: Settings) -> None:
-    login = [Depends(TokenWith("read"))] if settings.require_login else []
+    reader = [Depends(TokenWith("read"))] if settings.require_login else []
     refusals = responses(429) | (responses(401) if settings.require_login else {})
     for router in ROUTERS:
-        demanded = [] if router is runs.publication else login  # it demands a token of its own, which may not read
+        demanded = [] if router in OTHER_KEYS else reader
         app.include_router(router, dependencies=demanded, responses=refusals)
-    for router in (health.router, page.router):
+    for router in (health.router, page.router, login.router):
         app.include_router(router)
-    app.state.methods_at = _methods_at([*ROUTERS, health.router])
+    app.state.methods_at = _methods_at([*ROUTERS, health.router, login.router])

@@ -8,6 +8,9 @@
     ├── BodyTooSlow                 the body does not arrive in time
     ├── NotAuthenticated            no token, or none that holds
     ├── MissingScope                the token does not allow this
+    ├── LoginFailed                 the provider or the browser brings no login that holds
+    ├── LoginUnavailable            the provider of logins does not answer as it should
+    ├── CrossOrigin                 the cookie of a login comes with a change that another site asks for
     ├── NotFound                    no such name, document or route
     ├── NotAcceptable               the client takes none of the forms that there are
     ├── Conflict                    the name or id already stands for something else
@@ -64,6 +67,18 @@ class NotAuthenticated(InvalidInput):
 
 class MissingScope(InvalidInput):
     """The token does not allow this."""
+
+
+class LoginFailed(InvalidInput):
+    """The provider or the browser brings no login that holds."""
+
+
+class LoginUnavailable(InvalidInput):
+    """The provider of logins does not answer as it should."""
+
+
+class CrossOrigin(InvalidInput):
+    """The cookie of a login comes with a change that another site asks for."""
 
 
 class NotFound(InvalidInput):

@@ -6,18 +6,24 @@ import difflib
 import ipaddress
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self, get_args
+from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from service_client.documents import DEFAULT_MAX_RESULT_BYTES
+from service_client.documents import DEFAULT_MAX_RESULT_BYTES, TokenScope
 from sizing.errors import InvalidInput, broken_rule
 from sizing.units import ByteCount, PositiveSeconds
 
 _PREFIX = "CKPT_SERVE_"
 _BodyBytes = Annotated[ByteCount, Field(le=256 * 1024**2)]
 _Limit = Annotated[PositiveSeconds, Field(le=24 * 3600)]
+
+MAX_ISSUER_CHARACTERS = 255
+MIN_KEY_CHARACTERS = 32
+"""As hex digits, 128 bits."""
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 DEFAULT_DATABASE = Path("checkpoint-sizing") / "service.sqlite3"
 
@@ -36,6 +42,35 @@ def _networks(text: str) -> str:
     except ValueError as error:
         raise broken_rule(f"must be addresses or networks ({error})", "give for example 10.0.0.0/8,192.0.2.7") from None
     return text
+
+
+def _web_address(text: str) -> str:
+    """An address of a web server, whose answers nobody on the way can change."""
+    parts = urlsplit(text)
+    if not text or (parts.scheme == "https" and parts.hostname) or parts.hostname in _LOOPBACK:
+        return text
+    raise broken_rule("must begin with https://, or name this machine", "give for example https://sizing.example.org")
+
+
+def _long_keys(text: str) -> str:
+    """Secrets of which nobody guesses one; the value is not shown."""
+    if any(len(key.strip()) < MIN_KEY_CHARACTERS for key in text.split(",") if text):
+        rule = f"must be secrets of at least {MIN_KEY_CHARACTERS} characters, separated by commas"
+        raise InvalidInput.of("session_key", rule, value=None, remedy="make one with openssl rand -hex 32")
+    return text
+
+
+def _groups(text: str) -> str:
+    """What `scopes_of_groups` reads."""
+    for pair in filter(None, text.split(",")):
+        group, _, scope = pair.rpartition("=")
+        if not group.strip() or scope.strip() not in get_args(TokenScope):
+            rule = f"must be groups with one of the scopes {', '.join(get_args(TokenScope))}"
+            raise broken_rule(rule, "give for example storage-team=write,storage-admins=admin,*=read")
+    return text
+
+
+_WebAddress = Annotated[str, AfterValidator(_web_address)]
 
 
 class Settings(BaseSettings):
@@ -62,6 +97,33 @@ class Settings(BaseSettings):
         description="Addresses or networks of proxies, whose X-Forwarded-For is trusted, separated by commas; "
         "127.0.0.1 for one on this machine, * for all",
     )
+    public_url: _WebAddress = Field(
+        "", description="Address at which browsers reach the service, such as https://sizing.example.org; for logins"
+    )
+    oidc_issuer: _WebAddress = Field(
+        "",
+        max_length=MAX_ISSUER_CHARACTERS,
+        description="Issuer of the OpenID Connect provider that people log in at, as it names itself; none, no login",
+    )
+    oidc_client_id: str = Field("", description="Id of this service at the provider")
+    oidc_client_secret: str = Field("", description="Secret of this service at the provider; none for a public client")
+    oidc_scopes: str = Field("openid profile email", description="Scopes that the provider is asked for")
+    oidc_groups_claim: str = Field(
+        "groups", min_length=1, description="Claim of the provider that names a person's groups"
+    )
+    oidc_groups: Annotated[str, AfterValidator(_groups)] = Field(
+        "",
+        description="Scope of each group, such as storage-team=write,storage-admins=admin,*=read; * is everybody who "
+        "logs in, and the largest scope counts",
+    )
+    session_key: Annotated[str, AfterValidator(_long_keys)] = Field(
+        "",
+        description="Secrets that sign the cookies of logins, the newest first, separated by commas; the same for all "
+        "instances",
+    )
+    session_seconds: Annotated[PositiveSeconds, Field(le=30 * 24 * 3600)] = Field(
+        8 * 3600, description="Time after which people log in again, such as 8h"
+    )
     max_body_bytes: _BodyBytes = Field(1024**2, description="Max size of a request body, such as 1MiB")
     max_result_bytes: _BodyBytes = Field(
         DEFAULT_MAX_RESULT_BYTES, description="Max size of a result document, uncompressed, such as 16MiB"
@@ -83,6 +145,15 @@ class Settings(BaseSettings):
     )
     job_workers: Annotated[int, Field(ge=1, le=64)] = Field(1, description="Processes per worker for jobs")
     job_seconds: _Limit = Field(600, description="Timeout of one job, such as 10min")
+
+    @model_validator(mode="after")
+    def _has_all_for_a_login(self) -> Self:
+        needed = ("public_url", "oidc_client_id", "oidc_groups", "session_key")
+        missing = [name for name in needed if not getattr(self, name)]
+        if self.oidc_issuer and missing:
+            given = ", ".join(variable_of(name) for name in missing)
+            raise InvalidInput.of("oidc_issuer", "needs more settings", value=self.oidc_issuer, remedy=f"set {given}")
+        return self
 
 
 def variable_of(setting: str) -> str:

@@ -18,11 +18,13 @@ from service_client.documents import (
     ChangedRate,
     Job,
     ListedScenario,
+    NewSharingLink,
     RateTrend,
     ReportForm,
     RunSummary,
     SavedScenario,
     ScenarioChanges,
+    SharingLink,
     StorageSystem,
     StorageSystemSummary,
     StoredCalibration,
@@ -293,6 +295,27 @@ class Client(Connection):
         """Delete a saved scenario."""
         self._send("DELETE", path_of("scenarios", scenario_id))
 
+    def share_scenario(self, scenario_id: UUID, *, valid_seconds: float | str | None = None) -> NewSharingLink:
+        """Make a link that reads a saved scenario without a token, for a time such as "30d", or until withdrawn."""
+        return self._post(NewSharingLink, path_of("scenarios", scenario_id, "links"), {"valid_seconds": valid_seconds})
+
+    def sharing_links(self, scenario_id: UUID) -> list[SharingLink]:
+        """The sharing links of a saved scenario, the newest first."""
+        return self._get(list[SharingLink], path_of("scenarios", scenario_id, "links"))
+
+    def withdraw_sharing_link(self, scenario_id: UUID, link_id: UUID) -> None:
+        """Make a sharing link worthless from now on."""
+        self._send("DELETE", path_of("scenarios", scenario_id, "links", link_id))
+
+    def shared_scenario(self, key: str) -> SavedScenario:
+        """The scenario that the key of a sharing link reads."""
+        return read(SavedScenario, self._send("GET", path_of("shared"), headers=_bearer(key)))
+
+    def shared_report_file(self, key: str, form: ReportForm) -> bytes:
+        """The report of today of the scenario that the key of a sharing link reads, as a file."""
+        path = path_of("shared", "report")
+        return self._send("GET", path, params={"form": form}, headers=_bearer(key)).content
+
     def start_job(self, kind: str, question: BaseModel | Document, *, accept: str = "application/json") -> Job:
         """Ask a question, such as one for "sweeps", to be answered later; `accept`, the media type of the result."""
         headers = {"prefer": "respond-async", "accept": accept}
@@ -326,9 +349,9 @@ class Client(Connection):
         """Whose token this client has, and what it allows."""
         return self._get(TokenHolder, path_of("whoami"))
 
-    def audit_log(self) -> Iterator[AuditEntry]:
-        """Who changed what and when, the newest first; for a token with scope admin."""
-        return self._items(AuditEntry, path_of("audit-log"))
+    def audit_log(self, **wanted: str) -> Iterator[AuditEntry]:
+        """Who changed what and when, the newest first; `wanted` as the route has it. For a token with scope admin."""
+        return self._items(AuditEntry, path_of("audit-log"), **wanted)
 
     def metrics(self) -> str:
         """Its figures, in the format of Prometheus."""
@@ -345,3 +368,7 @@ class Client(Connection):
 
 def _document(question: BaseModel | Document) -> Any:
     return question.model_dump(mode="json", exclude_unset=True) if isinstance(question, BaseModel) else question
+
+
+def _bearer(key: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"}

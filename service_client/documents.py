@@ -142,21 +142,36 @@ class StorageSystemSummary(StorageSystem):
 
 
 class TokenHolder(BaseModel):
-    """Whose token a request has, and what it allows."""
+    """Whose token a request has, or who has logged in, and what that allows."""
 
     model_config = ConfigDict(
         from_attributes=True,
         json_schema_extra={
-            "examples": [{"name": "alice", "scope": "write", "systems": ["scratch"], "expires_at": _MOMENT}]
+            "examples": [
+                {
+                    "name": "alice",
+                    "scope": "write",
+                    "systems": ["scratch"],
+                    "expires_at": _MOMENT,
+                    "has_logged_in": False,
+                }
+            ]
         },
     )
 
-    name: str = Field(description="Whose token it is, as it was named when it was made.")
+    name: str = Field(
+        description="Whose token it is, as it was named when it was made; of a person, by the name at the login."
+    )
     scope: TokenScope = Field(description="What the token allows: read, publish-only, publish, write or admin.")
     systems: list[str] | None = Field(
         description="Names of the storage systems that it is limited to. Null for a token of all."
     )
-    expires_at: datetime | None = Field(description="Time at which it expires, in UTC. Null for one that does not.")
+    expires_at: datetime | None = Field(
+        description="Time at which it expires, or the session of a person ends, in UTC. Null for one that does not."
+    )
+    has_logged_in: bool = Field(
+        default=False, description="Whether a person asks who logged in with a browser. False for a token."
+    )
 
 
 class MeasurementSummary(BaseModel):
@@ -351,6 +366,41 @@ class SavedScenario(ScenarioSummary):
     scenario: dict[str, Any] = Field(
         description="Document as it was saved, with the schema_version of then; its report is computed again at every "
         "read, with the defaults of that version."
+    )
+
+
+_LINK: dict[str, Any] = {
+    "id": "019aa6c3-7d00-7000-8000-000000000002",
+    "created_at": _MOMENT,
+    "expires_at": "2026-12-21T12:00:00Z",
+    "made_by": "alice",
+}
+
+
+class SharingLink(BaseModel):
+    """A link that reads one saved scenario and its report without a token, and nothing else."""
+
+    model_config = ConfigDict(from_attributes=True, json_schema_extra={"examples": [_LINK]})
+
+    id: UUID = Field(description="Identifier of the link, to withdraw it; it opens nothing.")
+    created_at: datetime = Field(description="Time at which it was made, in UTC.")
+    expires_at: datetime | None = Field(description="Time at which it ends, in UTC. Null for one that does not.")
+    made_by: str = Field(description="Name of the token with which the scenario was shared.")
+
+
+class NewSharingLink(SharingLink):
+    """A sharing link with its key, which is shown only once."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [_LINK | {"key": "ckptlink_019aa6c3-7d00-7000-8000-000000000002_SECRET", "page": "/shared#KEY"}]
+        }
+    )
+
+    key: str = Field(description="Key that GET /v1/shared and GET /v1/shared/report take as a bearer token.")
+    page: str = Field(
+        description="Path of the page that shows the scenario in a browser. The key is behind the #, which no server "
+        "and no log sees."
     )
 
 

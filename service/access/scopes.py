@@ -13,6 +13,7 @@ from service.database import Actor, Database, Scope
 from service.database.tokens import token_of
 from service.errors import MissingScope, NotAuthenticated
 from service.telemetry.logs import REQUEST_ID
+from sizing.errors import InvalidInput
 
 INCLUDED: dict[Scope, tuple[Scope, ...]] = {
     "read": ("read",),
@@ -50,7 +51,7 @@ class TokenWith:
     def __call__(
         self, request: Request, _: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)] = None
     ) -> Actor:
-        """The holder. Raises NotAuthenticated or MissingScope."""
+        """The holder. Raises NotAuthenticated, MissingScope, or CrossOrigin."""
         actor = holder_of(request)
         held = actor.token.scope if actor.token else None
         if held is None or self.scope not in INCLUDED[held]:
@@ -70,20 +71,39 @@ class TokenWith:
 
 
 def holder_of(request: Request) -> Actor:
-    """Who holds the token of the request, looked up once. Raises NotAuthenticated."""
+    """Who holds the token of the request, looked up once. Raises NotAuthenticated, or CrossOrigin."""
     known: Actor | None = getattr(request.state, "holder", None)
     if known is None:
-        scheme, bearer = get_authorization_scheme_param(request.headers.get("authorization"))
-        token = token_of(_database_of(request), bearer) if scheme.lower() == "bearer" else None
-        if token is None:
-            raise NotAuthenticated.of(
-                "authorization",
-                "must be a bearer token that is not expired or revoked",
-                value=None,
-                remedy="send the header Authorization: Bearer TOKEN; create a token with ckpt-serve token create",
-            )
-        known = request.state.holder = Actor(token, REQUEST_ID.get())
+        known = visitor_of(request)
+        if known is None:
+            raise not_authenticated(request)
+        request.state.holder = known
     return known
+
+
+def not_authenticated(request: Request) -> InvalidInput:
+    """The error for a request without a token that holds."""
+    remedy = "send the header Authorization: Bearer TOKEN; create a token with ckpt-serve token create"
+    return NotAuthenticated.of(
+        "authorization",
+        "must be a bearer token that is not expired or revoked",
+        value=None,
+        remedy=f"log in, or {remedy}" if request.app.state.sessions else remedy,
+    )
+
+
+def visitor_of(request: Request) -> Actor | None:
+    """Who holds the token of the request, or without one has logged in; None where nobody is known.
+
+    Raises CrossOrigin for a change by the cookie of a login that a page of another site asks for.
+    """
+    header, sessions = request.headers.get("authorization"), request.app.state.sessions
+    if header is None and sessions is not None:
+        found = sessions.person_of(request)
+        return Actor(found[0].token, REQUEST_ID.get(), session_ends_at=found[1]) if found else None
+    scheme, bearer = get_authorization_scheme_param(header)
+    token = token_of(_database_of(request), bearer) if scheme.lower() == "bearer" else None
+    return Actor(token, REQUEST_ID.get()) if token else None
 
 
 def _database_of(request: Request) -> Database:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import select
+from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
 from service.database.connection import Database
@@ -22,6 +23,8 @@ class Actor:
 
     token: TokenRow | None = None
     request_id: str | None = None
+    session_ends_at: datetime | None = None
+    """Of a person who logged in."""
 
     @property
     def token_id(self) -> int | None:
@@ -69,13 +72,13 @@ class Actor:
 TERMINAL = Actor()
 
 
-def require_own(row: ScenarioRow, by: Actor) -> None:
-    """Refuse to delete what another token saved, unless by an admin.
+def require_own(row: ScenarioRow, by: Actor, *, to: str = "delete") -> None:
+    """Refuse `to` delete or share what another token saved, unless by an admin.
 
     Raises MissingScope.
     """
     if row.token_id != by.token_id and not by.is_admin:
-        raise not_own(by, "must be admin to delete an entry of another token", "use the token that saved it")
+        raise not_own(by, f"must be admin to {to} an entry of another token", "use the token that saved it")
 
 
 def require_owner(system: StorageSystemRow, by: Actor, *, publisher: RunRow | None = None) -> None:
@@ -98,7 +101,32 @@ def not_own(by: Actor, rule: str, remedy: str) -> InvalidInput:
     return MissingScope.of("scope", rule, value=held, remedy=f"{remedy}, or a token with scope admin")
 
 
-def list_audit_log(database: Database, *, limit: int, before: UUID | None) -> Sequence[AuditRow]:
-    """At most `limit` entries, the newest first, from those before the one that has the id `before`."""
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """Which entries of the audit log are wanted; one matches that has all that is asked."""
+
+    token: str | None = None
+    action: str | None = None
+    subject: str | None = None
+    since: datetime | None = None
+    before: datetime | None = None
+
+    def of(self, query: Select[AuditRow]) -> Select[AuditRow]:
+        """The query for those."""
+        asked = []
+        if self.token is not None:
+            asked.append(AuditRow.token.has(TokenRow.name == self.token))
+        for column, start in ((AuditRow.action, self.action), (AuditRow.subject, self.subject)):
+            if start is not None:
+                asked.append(column.startswith(start, autoescape=True))
+        if self.since is not None:
+            asked.append(AuditRow.at >= self.since)
+        if self.before is not None:
+            asked.append(AuditRow.at < self.before)
+        return query.where(*asked)
+
+
+def list_audit_log(database: Database, wanted: AuditFilter, *, limit: int, before: UUID | None) -> Sequence[AuditRow]:
+    """At most `limit` entries that are wanted, the newest first, from those before the one with the id `before`."""
     with database.reading() as session:
-        return newest_first(session, select(AuditRow), AuditRow.id, limit=limit, before=before)
+        return newest_first(session, wanted.of(select(AuditRow)), AuditRow.id, limit=limit, before=before)

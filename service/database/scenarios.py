@@ -73,7 +73,7 @@ def saved_scenario(database: Database, scenario_id: UUID) -> ScenarioRow:
     Raises NotFound.
     """
     with database.reading() as session:
-        return _found(session.get(ScenarioRow, scenario_id), scenario_id)
+        return found_scenario(session.get(ScenarioRow, scenario_id), scenario_id)
 
 
 def list_scenarios(database: Database, *, limit: int, before: UUID | None) -> Sequence[ScenarioRow]:
@@ -92,7 +92,7 @@ def delete_scenario(database: Database, scenario_id: UUID, *, by: Actor) -> None
     Raises NotFound or MissingScope.
     """
     with database.writing() as session:
-        row = _found(session.get(ScenarioRow, scenario_id, with_for_update=True), scenario_id)
+        row = found_scenario(session.get(ScenarioRow, scenario_id, with_for_update=True), scenario_id)
         require_own(row, by)
         session.delete(row)
         by.record(session, "delete", f"scenario {scenario_id}")
@@ -105,6 +105,13 @@ def no_scenario(scenario_id: object) -> InvalidInput:
     )
 
 
+def found_scenario(row: ScenarioRow | None, scenario_id: UUID) -> ScenarioRow:
+    """The row. Raises NotFound where there is none."""
+    if row is None:
+        raise no_scenario(scenario_id)
+    return row
+
+
 def _kept(row: ScenarioRow | None, key: str) -> ScenarioRow:
     if row is None:
         raise Conflict.of(
@@ -113,10 +120,4 @@ def _kept(row: ScenarioRow | None, key: str) -> ScenarioRow:
             value=key,
             remedy="give a new key to save it again",
         )
-    return row
-
-
-def _found(row: ScenarioRow | None, scenario_id: UUID) -> ScenarioRow:
-    if row is None:
-        raise no_scenario(scenario_id)
     return row

@@ -23,16 +23,20 @@ from sqlalchemy import (
     String,
     Text,
     TypeDecorator,
+    UniqueConstraint,
     Uuid,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 from service.database.names import MAX_DESCRIPTION_CHARACTERS, MAX_KEY_CHARACTERS, MAX_NAME_CHARACTERS
+from service.settings import MAX_ISSUER_CHARACTERS
 from service_client.documents import JobState, ReportForm, RunRetention, TokenScope
 from sizing.errors import Problem
 from sizing.schema_versions import FIRST_VERSION
 from sizing.storage.rate_changes import MAX_SERIES_CHARACTERS
 
+MAX_SUBJECT_CHARACTERS = 255
+"""OpenID Connect Core 1.0, section 2."""
 Scope = TokenScope
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
@@ -125,6 +129,21 @@ class TokenSystemRow(Base):
     system_name: Mapped[str] = mapped_column(String(MAX_NAME_CHARACTERS), primary_key=True)
 
 
+class PersonRow(Base):
+    """A person who logs in at a provider: what they store is under a token of their name, whose secret nobody has."""
+
+    __tablename__ = "people"
+    __table_args__ = (UniqueConstraint("subject", "issuer"),)
+
+    token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"), primary_key=True)
+    issuer: Mapped[str] = mapped_column(String(MAX_ISSUER_CHARACTERS))
+    subject: Mapped[str] = mapped_column(String(MAX_SUBJECT_CHARACTERS))
+    sessions: Mapped[int]
+    """How often all of their sessions have ended: those of before hold no longer."""
+
+    token: Mapped[TokenRow] = relationship(lazy="joined")
+
+
 class IdempotencyKeyRow(Base):
     """That a request with this key has been done, and what it made: sent again, it finds that."""
 
@@ -151,6 +170,31 @@ class ScenarioRow(Base):
     """What answered it when it was saved; None of what was saved before that was kept."""
     figures: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     """The figures of that answer, by name."""
+
+
+class SharingLinkRow(Base):
+    """A link that reads one scenario without a token, and goes with it. Only the hash of its secret is kept."""
+
+    __tablename__ = "sharing_links"
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
+    scenario_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("scenarios.id", ondelete="CASCADE"), index=True)
+    secret_hash: Mapped[bytes]
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime | None]
+    token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"), index=True)
+
+    token: Mapped[TokenRow] = relationship(lazy="joined")
+
+    @property
+    def made_by(self) -> str:
+        """The name of the token that made it."""
+        return self.token.name
+
+    @property
+    def holds(self) -> bool:
+        """Whether it has not ended."""
+        return self.expires_at is None or self.expires_at > now()
 
 
 class StorageSystemRow(Base):

@@ -1,14 +1,7 @@
-"""Tokens: 256 random bits for their holder, a hash of them for us.
-
-A token reads `ckpt_ID_SECRET`. The id finds its row; the secret is compared with the row's hash in constant
-time. A plain hash is enough: nobody guesses 256 random bits, so there is nothing to slow down.
-"""
+"""Tokens: secret keys that read `ckpt_ID_SECRET`."""
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import secrets
 from datetime import timedelta
 from typing import Annotated
 
@@ -19,6 +12,7 @@ from sqlalchemy.orm import joinedload, selectinload
 from service.database.audit import TERMINAL
 from service.database.connection import Database
 from service.database.names import Name, Slug
+from service.database.secret_keys import hash_of, is_secret_of, new_secret, parts_of
 from service.database.tables import Scope, TokenRow, TokenSystemRow, now
 from service.errors import NotFound
 from sizing.errors import InvalidInput
@@ -47,11 +41,11 @@ def create_token(database: Database, new: NewToken) -> str:
 
     Raises InvalidInput where the name is taken.
     """
-    secret = secrets.token_urlsafe(32)
+    secret = new_secret()
     created_at = now()
     row = TokenRow(
         name=new.name,
-        secret_hash=_hash(secret),
+        secret_hash=hash_of(secret),
         scope=new.scope,
         created_at=created_at,
         expires_at=None if new.expires is None else created_at + timedelta(seconds=new.expires),
@@ -69,13 +63,12 @@ def create_token(database: Database, new: NewToken) -> str:
 
 def token_of(database: Database, bearer: str) -> TokenRow | None:
     """The row of a token that holds, None where it does not."""
-    prefix, _, rest = bearer.partition("_")
-    token_id, _, secret = rest.partition("_")
-    if prefix != _PREFIX or not _is_id(token_id):
+    token_id, secret = parts_of(bearer, _PREFIX)
+    if not _is_id(token_id):
         return None
     with database.reading() as session:
         row = session.get(TokenRow, int(token_id), options=[joinedload(TokenRow.limits)])
-    if row is None or not hmac.compare_digest(row.secret_hash, _hash(secret)) or row.state != "active":
+    if row is None or not is_secret_of(secret, row.secret_hash) or row.state != "active":
         return None
     return row
 
@@ -103,7 +96,3 @@ def revoke_token(database: Database, name: str) -> None:
 
 def _is_id(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 9
-
-
-def _hash(secret: str) -> bytes:
-    return hashlib.sha256(secret.encode()).digest()

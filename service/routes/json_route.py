@@ -26,6 +26,9 @@ class JsonRoute(APIRoute):
     Where it stores, it waits for its turn before it takes a thread.
     """
 
+    is_open = False
+    """Whether it demands no token where a login is required."""
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The handler, after the body has been read and parsed."""
         handler = super().get_route_handler()
@@ -37,7 +40,7 @@ class JsonRoute(APIRoute):
 
         async def handle(request: Request) -> Response:
             settings: Settings = request.app.state.settings
-            for demand in demands or ([TokenWith("read")] if settings.require_login else []):
+            for demand in demands or ([TokenWith("read")] if settings.require_login and not self.is_open else []):
                 await run_in_threadpool(demand, request)
             json_request = JsonRequest(request.scope, request.receive)
             await json_request.read_document(max_bytes=self.max_bytes(settings), max_seconds=settings.body_seconds)
@@ -60,6 +63,12 @@ class JsonRoute(APIRoute):
     def max_bytes(self, settings: Settings) -> int:
         """The largest body that the route reads."""
         return settings.max_body_bytes
+
+
+class OpenJsonRoute(JsonRoute):
+    """A route for who has no token yet."""
+
+    is_open = True
 
 
 class ResultRoute(JsonRoute):

@@ -21,7 +21,10 @@ CONTENT_SECURITY_POLICY = (
 )
 """Scripts and styles are files of this service; pictures of charts are made in the page."""
 
-FURTHER = ("storage-systems", "scenarios", "comparison", "clusters", "files", "techniques", "catalogs", "validation")
+FURTHER = (
+    *("storage-systems", "scenarios", "comparison", "clusters", "files", "techniques", "catalogs", "validation"),
+    *("audit", "shared", "login"),
+)
 """The pages beside `/`, by their addresses."""
 
 _MEDIA_TYPES = {".css": "text/css", ".html": "text/html", ".js": "text/javascript", ".svg": "image/svg+xml"}

@@ -145,10 +145,7 @@ async def get_report(
     accept: Annotated[str | None, Header(include_in_schema=False)] = None,
 ) -> Response:
     """The current answer as JSON, HTML page, PDF or CSV; 422 if this version does not accept the scenario."""
-    saved, scenario = await run_in_threadpool(_saved, database, saved_id)
-    form = form_wanted(accept, name=wanted.form)
-    content = await sizings.answered(request, form, saved, scenario)
-    return report_response(form, content, file_stem=f"checkpoint-sizing-{saved_id}")
+    return await answered_report(request, database, sizings, saved_id, form=wanted.form, accept=accept)
 
 
 @router.get(
@@ -176,6 +173,22 @@ def _listed(row: ScenarioRow) -> ListedScenario:
     return ListedScenario(
         id=row.id, name=row.name, created_at=row.created_at, code_version=row.code_version, figures=list(figures)
     )
+
+
+async def answered_report(
+    request: Request,
+    database: Database,
+    sizings: AnyCost,
+    saved_id: UUID,
+    *,
+    form: ReportForm | None,
+    accept: str | None,
+) -> Response:
+    """The current answer to a saved scenario, in a form or in what the Accept header asks for."""
+    saved, scenario = await run_in_threadpool(_saved, database, saved_id)
+    wanted = form_wanted(accept, name=form)
+    content = await sizings.answered(request, wanted, saved, scenario)
+    return report_response(wanted, content, file_stem=f"checkpoint-sizing-{saved_id}")
 
 
 def _saved(database: Database, saved_id: UUID) -> tuple[Asked, Scenario]:

@@ -123,6 +123,11 @@ def ask_everything(client: Calls) -> None:
     assert client.report(saved.id) == answer(scenario_from(REFERENCE_SCENARIO))
     assert client.changes(saved.id).figures == []
     assert client.report_file(saved.id, "csv").startswith(b"field,value")
+    link = client.share_scenario(saved.id, valid_seconds="30d")
+    assert [found.id for found in client.sharing_links(saved.id)] == [link.id]
+    assert client.shared_scenario(link.key) == saved
+    assert client.shared_report_file(link.key, "csv") == client.report_file(saved.id, "csv")
+    client.withdraw_sharing_link(saved.id, link.id)
     client.delete_scenario(saved.id)
     client.add_storage_system("brief")
     client.delete_storage_system("brief")
@@ -130,7 +135,7 @@ def ask_everything(client: Calls) -> None:
     assert (job.state, client.job(job.id)) == ("done", job)
     assert SweepReport.model_validate_json(client.job_result(job.id)) == client.sweep(REFERENCE_SWEEP)
     client.cancel_job(job.id)
-    assert next(client.audit_log()).subject == "storage system brief"
+    assert next(client.audit_log(subject="storage")).subject == "storage system brief"
     assert "ckpt_sizings_total" in client.metrics()
     client.check_alive()
     client.check_ready()

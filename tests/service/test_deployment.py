@@ -43,7 +43,22 @@ def checked(*command: str) -> None:
 
 
 def test_the_compose_file_is_one() -> None:
-    checked("check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(DEPLOY / "compose.yaml"))
+    for name in ("compose.yaml", "compose.login.yaml"):
+        checked("check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(DEPLOY / name))
+
+
+def test_the_file_for_logins_changes_services_and_networks_that_there_are() -> None:
+    with_login: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.login.yaml").read_text())["services"]
+    assert set(with_login) == {"service", "next"} <= set(COMPOSE["services"])
+    assert with_login["next"] == with_login["service"]
+    assert set(with_login["service"]["networks"]) <= set(COMPOSE["networks"])
+
+
+def test_the_settings_of_a_login_in_the_guide_are_some() -> None:
+    guide = (DEPLOY.parent / "docs" / "operations.md").read_text()
+    (block,) = re.findall(r"^```sh\n(CKPT_SERVE_PUBLIC_URL=.+?)```", guide, re.MULTILINE | re.DOTALL)
+    given = {line.partition("=")[0] for line in block.splitlines()}
+    assert given <= VARIABLES
 
 
 def test_the_kubernetes_manifests_are_some() -> None:

@@ -26,7 +26,7 @@ from tests.testbed.processes import SECONDS_UNTIL_STUCK
 GUIDE = (Path(__file__).parents[2] / "docs" / "rest.md").read_text()
 
 
-@pytest.mark.parametrize(("path", "num_links"), [("/", 12), ("/scenarios", 13), ("/docs", 4)])
+@pytest.mark.parametrize(("path", "num_links"), [("/", 13), ("/scenarios", 14), ("/docs", 4)])
 def test_a_page_loads_nothing_from_elsewhere(client: httpx.Client, path: str, num_links: int) -> None:
     page = client.get(path)
     assert page.headers["content-type"].startswith("text/html")
@@ -73,7 +73,7 @@ def not_in_the_guide(document: dict[str, Any], guide: str) -> list[tuple[str, st
         (method.upper(), path)
         for path, operations in document["paths"].items()
         for method in operations
-        if f"{method.upper()} {re.sub('(scenario|calibration)_id', 'id', path)}`" not in guide
+        if f"{method.upper()} {re.sub('(scenario|calibration|link)_id', 'id', path)}`" not in guide
     ]
 
 

@@ -54,6 +54,9 @@ FILLINGS = {
         "'2026-01-02 03:04:05', '2026-01-02 03:04:05', 600, NULL, NULL, 32)",
         "INSERT INTO job_results VALUES (:uuid, :hash)",
     ],
+    "r0007": [
+        "INSERT INTO sharing_links VALUES (:uuid, :uuid, :hash, '2026-01-02 03:04:05', '2126-01-02 03:04:05', 1)"
+    ],
 }
 """What fills the tables that a revision adds."""
 

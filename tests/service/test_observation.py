@@ -60,6 +60,39 @@ def test_a_change_is_in_the_audit_log_with_token_and_request(
     assert client.get("/v1/audit-log", headers=bearer(token)).json()["code"] == "missing-scope"
 
 
+@pytest.mark.parametrize(
+    ("wanted", "num"),
+    [
+        ("token=auditable", 3),
+        ("token=auditable&action=delete", 1),
+        ("token=auditable&action=del", 1),
+        ("subject=storage system filtered-1", 2),
+        ("subject=storage system filtered", 3),
+        ("subject=storage%25filtered", 0),
+        ("token=nobody", 0),
+        ("token=auditable&since=2020-01-01T00:00:00%2B09:00", 3),
+        ("token=auditable&before=2020-01-01T00:00Z", 0),
+    ],
+)
+def test_the_audit_log_is_filtered(
+    client: httpx.Client, database_url: str, audited: str, wanted: str, num: int
+) -> None:
+    assert audited
+    admin = bearer(created_token(database_url, f"filtering {wanted}"[:100], scope="admin"))
+    found = client.get(f"/v1/audit-log?limit=10&{wanted}", headers=admin)
+    assert len(found.json()["items"]) == num
+
+
+@pytest.fixture(scope="module")
+def audited(client: httpx.Client, database_url: str) -> str:
+    """A token that has made three changes."""
+    token = created_token(database_url, "auditable")
+    for name in ("filtered-1", "filtered-2"):
+        client.post("/v1/storage-systems", json={"name": name}, headers=bearer(token))
+    client.delete("/v1/storage-systems/filtered-1", headers=bearer(token))
+    return token
+
+
 def test_what_is_refused_is_not_in_the_audit_log(client: httpx.Client, token: str, database_url: str) -> None:
     admin = bearer(created_token(database_url, "auditor-2", scope="admin"))
     before = client.get("/v1/audit-log", headers=admin).json()["items"]

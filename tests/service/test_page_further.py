@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -12,7 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from service.routes.page import FURTHER
 from sizing.scenario import REFERENCE_SCENARIO
-from tests.service.conftest import Service, bearer, result_document
+from tests.service.conftest import Service, bearer, created_token, result_document
 from tests.service.test_checkpoint_files import SAFETENSORS
 from tests.service.test_page import HOSTILE, MILLISECONDS_UNTIL_STUCK, Scheme, answered
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, result
@@ -203,6 +204,79 @@ def test_what_is_refused_is_said_beside_the_field_and_of_a_file_in_words(
     page.locator("#problems .problem").wait_for()
     assert "read other checkpoints with ckpt-size inspect" in page.locator("#problems").inner_text()
     context.close()
+
+
+def test_a_scenario_is_shared_opens_read_only_and_is_withdrawn(
+    opened: BrowserContext, browser: Browser, rest: httpx.Client, service: Service
+) -> None:
+    page = visited(opened, rest, "/scenarios")
+    use_token(page, service)
+    page.get_by_role("button", name=f"Share {HOSTILE}").first.click()
+    page.get_by_role("button", name="Make a link").click()
+    link = page.get_by_label("The new link").input_value()
+    assert link.startswith(str(rest.base_url.join("/shared#ckptlink_")))
+    page.locator("#links").get_by_role("row", name="tests").wait_for()
+    assert Axe().run(page).violations_count == 0
+    visitor = browser.new_context()
+    visitor.set_default_timeout(MILLISECONDS_UNTIL_STUCK)
+    shared = visitor.new_page()
+    shared.goto(link)
+    answered(shared)
+    assert shared.locator("h2.title").inner_text() == HOSTILE
+    assert words(shared.locator(".verdict")).startswith("Meets the target: overhead 0.351 %")
+    assert shared.locator(".keep button").all_inner_texts() == ["PDF", "HTML", "CSV", "JSON"]
+    with shared.expect_download() as download:
+        shared.locator(".keep").get_by_role("button", name="CSV").click()
+    assert download.value.path().read_text().startswith("field,value")
+    assert shared.evaluate("Object.keys(sessionStorage)") == []
+    page.get_by_role("button", name="Withdraw").click()
+    page.get_by_text("The link is withdrawn.").wait_for()
+    shared.reload()
+    answered(shared)
+    assert "must be the key of a sharing link that has not ended" in shared.locator("#problems").inner_text()
+    assert shared.locator("#answer").inner_text() == ""
+    visitor.close()
+
+
+def test_the_audit_log_is_shown_to_admins_alone_and_filtered(
+    opened: BrowserContext, rest: httpx.Client, service: Service
+) -> None:
+    page = visited(opened, rest, "/audit")
+    assert "needs a token with scope admin" in page.locator("#answer").inner_text()
+    entry = page.get_by_role("navigation", name="Pages").get_by_role("link", name="Audit log")
+    assert entry.count() == 0, "hidden"
+    use_token(page, service)
+    assert entry.count() == 0, "a token to write does not read it"
+    admin = created_token(service.database_url, "admin-of-the-page", scope="admin")
+    page.get_by_label("What changes something needs a token").fill(admin)
+    page.keyboard.press("Enter")
+    page.get_by_text("admin-of-the-page, scope admin.").wait_for()
+    entry.wait_for()
+    page.get_by_role("button", name="Earlier changes").or_(page.locator("#answer table")).first.wait_for()
+    assert Axe().run(page).violations_count == 0
+    page.get_by_label("Subject").fill("storage system page-new")
+    page.get_by_label("Action").fill("creat")
+    page.get_by_label("Since").fill("2020-01-01T00:00")
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_url("**subject*")
+    answered(page)
+    shown = [row.split("\t")[1:4] for row in page.locator("#answer tbody tr").all_inner_texts()]
+    assert shown == [["tests", "create", "storage system page-new"]]
+    assert page.get_by_label("Subject").input_value() == "storage system page-new"
+    page.goto(str(rest.base_url.join("/")))
+    entry.wait_for()
+
+
+def test_earlier_changes_follow(opened: BrowserContext, rest: httpx.Client, service: Service) -> None:
+    for number in range(60):
+        stored(rest, "/v1/storage-systems", {"name": f"page-many-{number}", "description": ""})
+    admin = created_token(service.database_url, "admin-of-many", scope="admin")
+    page = visited(opened, rest, "/audit#" + quote("subject=storage system page-many-"))
+    page.get_by_label("What changes something needs a token").fill(admin)
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Earlier changes").click()
+    page.get_by_role("row", name="page-many-0", exact=False).last.wait_for()
+    assert page.locator("#answer tbody tr").count() == 60
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), pytest.param(1280, "light", marks=pytest.mark.long)])

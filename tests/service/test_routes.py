@@ -26,6 +26,8 @@ from tests.service.test_examples import without_example
 PAGES = {
     *(("GET", path) for path in ("/", "/page/{name}", "/page/vega.js", "/docs", "/docs/start.js")),
     *(("GET", f"/{name}") for name in FURTHER),
+    *((method, "/session") for method in ("GET", "POST", "DELETE")),
+    ("POST", "/session/login"),
 }
 """For people with a browser; programs need no document of them."""
 

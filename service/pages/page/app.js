@@ -1,6 +1,7 @@
 // The page: a change asks REST, the latest answer is shown, the address holds both.
 
 import { byId, element } from "./dom.js";
+import { visitor } from "./holder.js";
 import * as form from "./form.js";
 import * as offers from "./offers.js";
 import { packed, unpacked } from "./link.js";
@@ -19,6 +20,7 @@ let later;
 
 remember();
 start().catch(showProblem);
+visitor((action) => action().catch(showProblem)).catch(() => undefined); // a token that does not hold is named where it is entered
 
 async function start() {
   const [scenarios, decisions] = await Promise.all(["scenario", "decision"].map((name) => constant(`v1/schemas/${name}`)));

@@ -1,17 +1,23 @@
 // The further pages: which one the address names, and whose token this tab has.
 
 import { byId, element } from "./dom.js";
+import { told, visitor } from "./holder.js";
 import { Problems } from "./rest.js";
-import { forget, holder, keep } from "./token.js";
+import { forget, keep } from "./token.js";
 
-const PAGES = ["storage-systems", "scenarios", "comparison", "clusters", "files", "techniques", "catalogs", "validation"];
+const PAGES = [
+  ...["storage-systems", "scenarios", "comparison", "clusters", "files", "techniques", "catalogs", "validation"],
+  ...["audit", "shared", "login"],
+];
+const WITHIN = { shared: "scenarios", login: "./" };
 
 const name = PAGES.find((each) => location.pathname.endsWith(`/${each}`));
 const page = await import(`./page-${name}.js`);
 let shown = 0;
+let visiting;
 
 document.title = `${page.TITLE} - checkpoint-sizing`;
-document.querySelector(`.pages a[href="${name}"]`).setAttribute("aria-current", "page");
+document.querySelector(`.pages a[href="${WITHIN[name] ?? name}"]`).setAttribute("aria-current", "page");
 window.addEventListener("hashchange", show);
 byId("token").addEventListener("submit", take);
 byId("bearer").value = "";
@@ -23,7 +29,7 @@ async function show() {
   const turn = ++shown;
   byId("answer").setAttribute("aria-busy", "true");
   try {
-    const content = await page.content(decodeURIComponent(location.hash.slice(1)), { again: show, said, attempt });
+    const content = await page.content(decodeURIComponent(location.hash.slice(1)), { again: show, said, attempt, visiting });
     if (turn !== shown) return;
     byId("answer").replaceChildren(...content.filter(Boolean));
     byId("problems").replaceChildren();
@@ -64,8 +70,8 @@ async function take(event) {
 
 async function tellHolder() {
   try {
-    const found = await holder();
-    byId("holder").textContent = found === undefined ? "" : `This tab has the token ${found.name}, scope ${found.scope}.`;
+    visiting = await visitor(attempt);
+    byId("holder").textContent = told(visiting);
   } catch (error) {
     forget();
     byId("holder").textContent = error.message;

@@ -2,6 +2,7 @@
 
 import { element, unbroken } from "./dom.js";
 import { heading, listing, moment } from "./listing.js";
+import { sharing } from "./sharing.js";
 import { addressOf } from "./state.js";
 import { WORDS, listed, stored } from "./token.js";
 
@@ -11,20 +12,30 @@ const MAX_LISTED = 50;
 const COLUMNS = [{ label: "Name", kind: "words" }, { label: "Figures when saved" }, { label: "Saved" }, { label: "", kind: "actions" }];
 
 /** The saved scenarios. */
-export async function content(_, { attempt }) {
+export async function content(_, page) {
+  const { attempt } = page;
+  const links = element("div", { id: "links" });
   const saved = await listed("v1/scenarios", MAX_LISTED);
   const rows = saved.map((scenario) => [
     scenario.name,
     figures(scenario),
     [moment(scenario.created_at), element("p", { class: "about" }, scenario.code_version ? `by ${scenario.code_version}` : "")],
-    element("button", { type: "button", "aria-label": `Open ${scenario.name}`, onclick: () => attempt(() => open(scenario.id)) }, "Open"),
+    [
+      button("Open", scenario, () => attempt(() => open(scenario.id))),
+      button("Share", scenario, () => attempt(() => sharing(scenario, links, page))),
+    ],
   ]);
   const ids = saved.slice(0, 2).map(({ id }) => id).join(",");
   return [
-    ...heading(TITLE, "Saved under a name for everyone with the link. To open one answers it anew."),
+    ...heading(TITLE, "To open one answers it anew. A sharing link shows one of them to who has no token."),
     saved.length ? listing("", COLUMNS, rows) : element("p", {}, "None is saved yet."),
+    links,
     saved.length > 1 ? element("p", {}, element("a", { href: `comparison#${ids}` }, "Compare scenarios")) : "",
   ];
+}
+
+function button(label, { name }, onclick) {
+  return element("button", { type: "button", "aria-label": `${label} ${name}`, onclick }, label);
 }
 
 async function open(id) {

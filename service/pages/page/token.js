@@ -16,14 +16,19 @@ export function forget() {
   sessionStorage.removeItem(KEY);
 }
 
-/** Whose token this tab has; nothing without one. Raises Problems where it does not hold. */
-export async function holder() {
-  return sessionStorage.getItem(KEY) ? stored("v1/whoami") : undefined;
-}
-
 /** What is stored at a path; `accept` as the words of WORDS or data. */
 export async function stored(path, accept = JSON_TYPE) {
   return (await send("GET", path, { accept })).json();
+}
+
+/** What the key of a sharing link reads at a path, as a response. Raises Problems. */
+export async function sharedBy(key, path, accept = JSON_TYPE) {
+  return answered(await fetch(path, { headers: { accept, authorization: `Bearer ${key}` } }));
+}
+
+/** Delete what is at a path. Raises Problems. */
+export async function deleted(path) {
+  await send("DELETE", path, {});
 }
 
 /** Every entry of a list in pages, up to `max` of them. */
