@@ -8,6 +8,7 @@ import { presented } from "./presentation.js";
 import { QUESTIONS } from "./questions.js";
 import { Problems, ask, constant, file } from "./rest.js";
 import { showProblems } from "./row.js";
+import * as saving from "./saving.js";
 import { remember } from "./state.js";
 
 const MILLISECONDS_BETWEEN_KEYS = 80;
@@ -28,16 +29,38 @@ async function start() {
   offers.build(decisions, (changed) => change({ purchase: changed }, MILLISECONDS_BETWEEN_KEYS));
   byId("start-again").addEventListener("click", () => change({ ...reference, question: state.question }));
   byId("copy-link").addEventListener("click", copyLink);
+  document.querySelector(".skip").addEventListener("click", (event) => goTo(event, "answer"));
+  document.querySelector(".to-form a").addEventListener("click", (event) => goTo(event, "model"));
+  saving.offer(() => state.scenario);
   window.addEventListener("hashchange", fromAddress);
   byId("questions").append(...Object.entries(QUESTIONS).map(([name, { label }]) => tab(name, label)));
   await fromAddress();
 }
 
 async function fromAddress() {
-  const given = location.hash.length > 1 ? await unpacked(location.hash.slice(1)) : undefined;
+  const { state: given, said } = await named(location.hash);
+  byId("said").textContent = said;
+  change(given ?? reference);
+}
+
+/** The state that an address holds, or that of the saved scenario which it names; and what is said of it. */
+async function named(hash) {
+  try {
+    const scenario = await saving.savedAt(hash);
+    if (scenario) return { state: { ...reference, scenario }, said: "" };
+  } catch (error) {
+    return { said: error.message };
+  }
+  const given = hash.length > 1 ? await unpacked(hash.slice(1)) : undefined;
   const isState = given?.question in QUESTIONS && isBlock(given.scenario) && Array.isArray(given.purchase?.offers);
-  byId("said").textContent = location.hash.length > 1 && !isState ? "The link is not whole: this is the first example." : "";
-  change(isState ? given : reference);
+  if (isState) return { state: given, said: "" };
+  return { said: hash.length > 1 ? "The link is not whole: this is the first example." : "" };
+}
+
+/** Go to a part of the page. The address stays the link. */
+function goTo(event, place) {
+  event.preventDefault();
+  byId(place).focus();
 }
 
 function isBlock(value) {
@@ -64,6 +87,7 @@ async function asked() {
   const { path, of } = QUESTIONS[state.question];
   byId("answer").setAttribute("aria-busy", "true");
   history.replaceState(null, "", `#${await packed(state)}`);
+  saving.weigh(location.href);
   try {
     const answer = await ask(path, of(state.scenario, state.purchase), signal);
     if (!signal.aborted) showAnswer(answer);

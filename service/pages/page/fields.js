@@ -45,6 +45,13 @@ export const GROUPS = [
         instead: ["storage.profile", "storage.calibration"],
       },
       {
+        path: "storage.calibration",
+        label: "or a calibration",
+        options: "calibrations",
+        hint: "the id of a measured system's",
+        instead: ["storage.profile", "storage.preset"],
+      },
+      {
         path: "storage.profile.write_bytes_per_second",
         label: "Write bandwidth",
         hint: "273 GB/s",
@@ -127,9 +134,23 @@ export function withValue(document, path, value) {
   return copy;
 }
 
+/** The default of the field at a path. */
+export function defaultAt(schema, path) {
+  return fieldAt(schema, path).default;
+}
+
+/** Whether a schema has a field at a path. */
+export function hasField(schema, path) {
+  return "title" in fieldAt(schema, path);
+}
+
+function fieldAt(schema, path) {
+  return path.split(".").reduce((block, name) => step(schema, block, name), schema);
+}
+
 /** What a schema says of the field at a path: description, choices, default. */
 export function described(schema, path) {
-  const said = path.split(".").reduce((block, name) => step(schema, block, name), schema);
+  const said = fieldAt(schema, path);
   const options = [said, ...(said.anyOf ?? [])];
   return {
     description: said.description ?? "",

@@ -58,7 +58,7 @@ function choice(about, choices, placeholder) {
 function line(about, field, placeholder) {
   return element("input", {
     ...about,
-    list: field.list ? `list-${field.list}` : undefined,
+    list: field.list || field.options ? `list-${field.list ?? field.options}` : undefined,
     placeholder: placeholder || field.hint || "",
     autocomplete: "off",
     spellcheck: "false",
