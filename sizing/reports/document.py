@@ -35,6 +35,7 @@ from sizing.run.simulation.simulation_report import SimulationReport
 from sizing.scenario import Scenario
 from sizing.storage.calibration import Calibration
 from sizing.storage.rate_changes import RatedSeries
+from sizing.reports.sliders import Slider, sliders
 from sizing.summary import FirstScreen, Grid, Section
 from sizing.summary.calibrations import calibration_summary
 from sizing.summary.catalogs import catalog_summary
@@ -77,6 +78,8 @@ class Document:
     remarks: tuple[str, ...] = ()
     question: str = ""
     """The question as a file that can be asked again; empty where it is too long to read."""
+    sliders: tuple[Slider, ...] = ()
+    """Inputs to drag, for those who can ask again at once."""
 
 
 def sizing_document(
@@ -96,6 +99,7 @@ def sizing_document(
             summary.origins(report),
         ),
         question=_as_file(asked if asked is not None else scenario.model_dump(mode="json", exclude_unset=True)),
+        sliders=sliders(scenario, report),
     )
 
 

@@ -9,12 +9,15 @@ import { QUESTIONS } from "./questions.js";
 import { Problems, ask, constant, file } from "./rest.js";
 import { showProblems } from "./row.js";
 import * as saving from "./saving.js";
+import { showSliders, slider } from "./sliders.js";
 import { remember } from "./state.js";
 
 const MILLISECONDS_BETWEEN_KEYS = 80;
+const BY_INTERVAL = "figure[data-x=interval_seconds]";
 
 let state = {};
 let reference = {};
+const handle = slider({ path: "checkpoint.interval_seconds", label: "Checkpoint interval" }, (step) => form.set(handle.dataset.slider, step));
 let under_way;
 let later;
 
@@ -99,8 +102,37 @@ async function asked() {
 function showAnswer(answer) {
   showProblems([]);
   byId("problems").replaceChildren();
-  byId("shown").replaceChildren(keep(), ...presented(answer));
+  exchange(byId("shown"), [keep(), ...presented(answer)]);
+  showSliders(answer.sliders);
   ended("");
+}
+
+/** Show an answer in the place of the former. The handle stays where it is while it is held. */
+function exchange(shown, fresh) {
+  const figure = fresh.find((each) => each.matches(BY_INTERVAL));
+  const held = shown.querySelector(BY_INTERVAL);
+  keepHeights(shown, fresh);
+  if (figure && held && document.activeElement === handle) {
+    const at = fresh.indexOf(figure);
+    const before = handle.getBoundingClientRect().top;
+    while (held.previousSibling) held.previousSibling.remove();
+    while (held.nextSibling) held.nextSibling.remove();
+    held.before(...fresh.slice(0, at));
+    held.after(...fresh.slice(at + 1));
+    for (const part of [".drawn", "figcaption"]) held.querySelector(part).replaceWith(figure.querySelector(part));
+    window.scrollBy(0, handle.getBoundingClientRect().top - before);
+  } else {
+    figure?.querySelector(".drawn").after(element("div", { class: "handle" }, "Try another interval", handle));
+    shown.replaceChildren(...fresh);
+  }
+}
+
+/** Leave each chart the height of the one before it, until it is drawn. */
+function keepHeights(shown, fresh) {
+  const former = shown.querySelectorAll(".drawn.ready");
+  fresh.flatMap((each) => each.querySelector(".drawn") ?? []).forEach((drawn, index) => {
+    if (former[index]) drawn.style.minHeight = `${former[index].offsetHeight}px`;
+  });
 }
 
 function showProblem(error) {

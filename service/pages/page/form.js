@@ -19,7 +19,7 @@ export function build(scenarios, onChange) {
   changed = onChange;
   byId("fields").replaceChildren(
     ...GROUPS.map(({ title, fields }) =>
-      element("fieldset", {}, element("legend", {}, title), fields.map((field) => row(field, schema, (value) => put(field, value)))),
+      element("fieldset", {}, element("legend", {}, title), fields.map((field) => row(field, schema, (value) => put(field, value), (value) => slide(field, value)))),
     ),
   );
   byId("parallelism.data").closest("fieldset").append(layouts());
@@ -47,6 +47,15 @@ function put(field, value) {
   const cleared = others.reduce((next, path) => withValue(next, path, undefined), scenario);
   const given = field.path === "model" && value !== undefined ? model(String(value)) : value;
   take(withValue(cleared, field.path, given));
+}
+
+function slide(field, value) {
+  put({ ...field, instead: [...(field.instead ?? []), ...(field.insteadWhenSlid ?? [])] }, value);
+}
+
+/** Put a value, as typed, into the field at a path. */
+export function set(path, value) {
+  put({ path }, value);
 }
 
 function take(next) {
