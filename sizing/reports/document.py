@@ -31,11 +31,11 @@ from sizing.explore.stages.stages_report import StagesReport
 from sizing.explore.sweeps.sweep_report import SweepReport
 from sizing.explore.techniques.techniques_report import TechniquesReport
 from sizing.report import SizingReport
+from sizing.reports.sliders import Slider, sliders
 from sizing.run.simulation.simulation_report import SimulationReport
 from sizing.scenario import Scenario
 from sizing.storage.calibration import Calibration
 from sizing.storage.rate_changes import RatedSeries
-from sizing.reports.sliders import Slider, sliders
 from sizing.summary import FirstScreen, Grid, Section
 from sizing.summary.calibrations import calibration_summary
 from sizing.summary.catalogs import catalog_summary

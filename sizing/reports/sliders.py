@@ -12,14 +12,58 @@ from sizing.scenario import Scenario
 from sizing.storage.catalog import storage_profiles
 from sizing.units import parse_bytes_per_second, parse_seconds
 
-_INTERVALS = (
-    "1min 2min 3min 4min 5min 6min 8min 10min 12min 15min 20min 25min 30min 40min 50min 1h 1.5h 2h 2.5h 3h 4h 5h 6h 8h "
-    "10h 12h 18h 1d 1.5d 2d 3d 4d 5d 7d"
-).split()
+_INTERVALS = [
+    "1min",
+    "2min",
+    "3min",
+    "4min",
+    "5min",
+    "6min",
+    "8min",
+    "10min",
+    "12min",
+    "15min",
+    "20min",
+    "25min",
+    "30min",
+    "40min",
+    "50min",
+    "1h",
+    "1.5h",
+    "2h",
+    "2.5h",
+    "3h",
+    "4h",
+    "5h",
+    "6h",
+    "8h",
+    "10h",
+    "12h",
+    "18h",
+    "1d",
+    "1.5d",
+    "2d",
+    "3d",
+    "4d",
+    "5d",
+    "7d",
+]
 """As people count time, from a minute to a week."""
 _PREFERRED = (1, 1.25, 1.6, 2, 2.5, 3.15, 4, 5, 6.3, 8)
 """Ten preferred numbers to a decade, equal steps of a ratio (the series R10 of ISO 3; 3.15 with three digits)."""
-_DATA_DEGREES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, *(step * 2**power for power in range(4, 18) for step in (1, 1.25, 1.5, 1.75)))
+_DATA_DEGREES = (
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    8,
+    10,
+    12,
+    14,
+    *(step * 2**power for power in range(4, 18) for step in (1, 1.25, 1.5, 1.75)),
+)
 """Replicas: each power of two and the quarters up to the next."""
 _MAX_GPUS = 2**17
 """Above the 100,000 GPUs of the largest clusters that train one model."""

@@ -12,7 +12,7 @@ import * as saving from "./saving.js";
 import { showSliders, slider } from "./sliders.js";
 import { remember } from "./state.js";
 
-const MILLISECONDS_BETWEEN_KEYS = 80;
+const MILLISECONDS_BETWEEN_KEYS = 30;
 const BY_INTERVAL = "figure[data-x=interval_seconds]";
 
 let state = {};
