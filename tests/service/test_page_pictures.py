@@ -16,7 +16,6 @@ from tests.service.test_page_further import rest  # noqa: F401 - a fixture
 from tests.testbed.browser import chromium
 
 if TYPE_CHECKING:
-    import httpx
     from playwright.sync_api import Browser, Page
 
     from tests.conftest import Testbed
@@ -60,13 +59,13 @@ def shown(page: Page, service: Service, view: str) -> None:
         answered(page)
 
 
+@pytest.mark.usefixtures("rest")  # stores what the pages show
 @pytest.mark.long(minutes=4)
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_every_page_is_whole(
     browser: Browser,
     service: Service,
-    rest: httpx.Client,  # noqa: ARG001, F811 - what the pages show is stored through it
     folder: Path,
     width: int,
     scheme: Scheme,
@@ -88,7 +87,8 @@ def test_every_page_is_whole(
     assert said == []
 
 
-def test_no_page_scrolls_sideways_on_a_phone(browser: Browser, service: Service, rest: httpx.Client) -> None:  # noqa: ARG001, F811
+@pytest.mark.usefixtures("rest")
+def test_no_page_scrolls_sideways_on_a_phone(browser: Browser, service: Service) -> None:
     context = browser.new_context(viewport={"width": WIDTHS[0], "height": 844})
     context.set_default_timeout(MILLISECONDS_UNTIL_STUCK)
     page = context.new_page()
