@@ -34,6 +34,7 @@ from sizing.explore.stages.stages_report import StagesReport
 from sizing.explore.sweeps.sweep_report import SweepReport
 from sizing.explore.techniques.techniques_report import TechniquesReport
 from sizing.report import SizingReport
+from sizing.reports.sliders import Slider, sliders
 from sizing.run.simulation.simulation_report import SimulationReport
 from sizing.scenario import Scenario
 from sizing.storage.calibration import Calibration
@@ -85,6 +86,8 @@ class Document:
     """The question as a file that can be asked again; empty where it is too long to read."""
     gpus: GpuGrid | None = None
     """Which GPUs write, for those who can draw it."""
+    sliders: tuple[Slider, ...] = ()
+    """Inputs to drag, for those who can ask again at once."""
 
 
 def sizing_document(
@@ -105,6 +108,7 @@ def sizing_document(
         ),
         question=_as_file(asked if asked is not None else scenario.model_dump(mode="json", exclude_unset=True)),
         gpus=gpu_grid(scenario, report),
+        sliders=sliders(scenario, report),
     )
 
 

@@ -46,6 +46,17 @@ class ShownTable(_Shown):
     is_figures: bool = Field(description="Whether all cells are figures, which stand to the right.")
 
 
+class ShownSlider(_Shown):
+    """An input and the values that it is dragged through."""
+
+    field: str = Field(description="Path of the input in the scenario.")
+    steps: list[str] = Field(description="Values as they are typed, ascending.")
+    position: int | None = Field(
+        description="Number of the step nearest to the value that the answer holds for, counted from 0. Null where the "
+        "scenario gives none."
+    )
+
+
 class Presentation(_Shown):
     """An answer as people read it. A page, a terminal and a PDF show the same."""
 
@@ -67,6 +78,7 @@ class Presentation(_Shown):
     tables: list[ShownTable] = Field(description="What the answer rests on.")
     remarks: list[str] = Field(description="What is said below the tables.")
     question: str = Field(description="The question as a YAML file; empty where it is too long to read.")
+    sliders: list[ShownSlider] = Field(description="Inputs to try by dragging; empty where none are known.")
     version: str = Field(description="Version of checkpoint-sizing that answered.")
 
 
@@ -90,6 +102,7 @@ def presentation_of(document: Document) -> Presentation:
         tables=[ShownTable.model_validate(grid) for grid in document.grids],
         remarks=list(document.remarks),
         question=document.question,
+        sliders=[ShownSlider.model_validate(slider) for slider in document.sliders],
         version=__version__,
     )
 

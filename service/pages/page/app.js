@@ -9,12 +9,16 @@ import { presented } from "./presentation.js";
 import { QUESTIONS } from "./questions.js";
 import { Problems, ask, constant, file } from "./rest.js";
 import { showProblems } from "./row.js";
+import * as saving from "./saving.js";
+import { showSliders, slider } from "./sliders.js";
 import { remember } from "./state.js";
 
-const MILLISECONDS_BETWEEN_KEYS = 80;
+const MILLISECONDS_BETWEEN_KEYS = 30;
+const BY_INTERVAL = "figure[data-x=interval_seconds]";
 
 let state = {};
 let reference = {};
+const handle = slider({ path: "checkpoint.interval_seconds", label: "Checkpoint interval" }, (step) => form.set(handle.dataset.slider, step));
 let under_way;
 let later;
 
@@ -30,16 +34,38 @@ async function start() {
   offers.build(decisions, (changed) => change({ purchase: changed }, MILLISECONDS_BETWEEN_KEYS));
   byId("start-again").addEventListener("click", () => change({ ...reference, question: state.question }));
   byId("copy-link").addEventListener("click", copyLink);
+  document.querySelector(".skip").addEventListener("click", (event) => goTo(event, "answer"));
+  document.querySelector(".to-form a").addEventListener("click", (event) => goTo(event, "model"));
+  saving.offer(() => state.scenario);
   window.addEventListener("hashchange", fromAddress);
   byId("questions").append(...Object.entries(QUESTIONS).map(([name, { label }]) => tab(name, label)));
   await fromAddress();
 }
 
 async function fromAddress() {
-  const given = location.hash.length > 1 ? await unpacked(location.hash.slice(1)) : undefined;
+  const { state: given, said } = await named(location.hash);
+  byId("said").textContent = said;
+  change(given ?? reference);
+}
+
+/** The state that an address holds, or that of the saved scenario which it names; and what is said of it. */
+async function named(hash) {
+  try {
+    const scenario = await saving.savedAt(hash);
+    if (scenario) return { state: { ...reference, scenario }, said: "" };
+  } catch (error) {
+    return { said: error.message };
+  }
+  const given = hash.length > 1 ? await unpacked(hash.slice(1)) : undefined;
   const isState = given?.question in QUESTIONS && isBlock(given.scenario) && Array.isArray(given.purchase?.offers);
-  byId("said").textContent = location.hash.length > 1 && !isState ? "The link is not whole: this is the first example." : "";
-  change(isState ? given : reference);
+  if (isState) return { state: given, said: "" };
+  return { said: hash.length > 1 ? "The link is not whole: this is the first example." : "" };
+}
+
+/** Go to a part of the page. The address stays the link. */
+function goTo(event, place) {
+  event.preventDefault();
+  byId(place).focus();
 }
 
 function isBlock(value) {
@@ -66,6 +92,7 @@ async function asked() {
   const { path, of } = QUESTIONS[state.question];
   byId("answer").setAttribute("aria-busy", "true");
   history.replaceState(null, "", `#${await packed(state)}`);
+  saving.weigh(location.href);
   try {
     const answer = await ask(path, of(state.scenario, state.purchase), signal);
     if (!signal.aborted) showAnswer(answer);
@@ -77,8 +104,37 @@ async function asked() {
 function showAnswer(answer) {
   showProblems([]);
   byId("problems").replaceChildren();
-  byId("shown").replaceChildren(keep(), ...presented(answer));
+  exchange(byId("shown"), [keep(), ...presented(answer)]);
+  showSliders(answer.sliders);
   ended("");
+}
+
+/** Show an answer in the place of the former. The handle stays where it is while it is held. */
+function exchange(shown, fresh) {
+  const figure = fresh.find((each) => each.matches(BY_INTERVAL));
+  const held = shown.querySelector(BY_INTERVAL);
+  keepHeights(shown, fresh);
+  if (figure && held && document.activeElement === handle) {
+    const at = fresh.indexOf(figure);
+    const before = handle.getBoundingClientRect().top;
+    while (held.previousSibling) held.previousSibling.remove();
+    while (held.nextSibling) held.nextSibling.remove();
+    held.before(...fresh.slice(0, at));
+    held.after(...fresh.slice(at + 1));
+    for (const part of [".drawn", "figcaption"]) held.querySelector(part).replaceWith(figure.querySelector(part));
+    window.scrollBy(0, handle.getBoundingClientRect().top - before);
+  } else {
+    figure?.querySelector(".drawn").after(element("div", { class: "handle" }, "Try another interval", handle));
+    shown.replaceChildren(...fresh);
+  }
+}
+
+/** Leave each chart the height of the one before it, until it is drawn. */
+function keepHeights(shown, fresh) {
+  const former = shown.querySelectorAll(".drawn.ready");
+  fresh.flatMap((each) => each.querySelector(".drawn") ?? []).forEach((drawn, index) => {
+    if (former[index]) drawn.style.minHeight = `${former[index].offsetHeight}px`;
+  });
 }
 
 function showProblem(error) {

@@ -21,7 +21,7 @@ export function chart(spec) {
   waiting.set(drawn, spec);
   seen.observe(drawn);
   const data = element("details", { ontoggle: (event) => fill(event.target, spec) }, element("summary", {}, "As a table"));
-  return element("figure", {}, drawn, element("figcaption", {}, files(drawn, spec), data));
+  return element("figure", { "data-x": spec.encoding?.x?.field }, drawn, element("figcaption", {}, files(drawn, spec), data));
 }
 
 async function draw(drawn, spec) {
@@ -36,6 +36,7 @@ async function draw(drawn, spec) {
     });
     drawn.view = view.view;
     drawn.classList.add("ready");
+    drawn.style.minHeight = "";
   } catch (error) {
     libraries = undefined;
     drawn.replaceChildren(element("p", { class: "problem" }, `The chart cannot be drawn. ${error.message}`));

@@ -1,7 +1,8 @@
 // Which fields of a scenario the form shows, in the order in which people know them. What each is, its default and
 // its choices come from the schema of scenarios.
 
-/** Groups of fields. `list` names a catalog to choose from; `instead` are fields that cannot stand beside it. */
+/** Groups of fields. `list` names a catalog to choose from; `instead` are fields that cannot stand beside it.
+ * A field that `slides` has a slider, which leaves those of `insteadWhenSlid` open. */
 export const GROUPS = [
   {
     title: "Model",
@@ -16,7 +17,7 @@ export const GROUPS = [
     title: "Cluster and layout",
     fields: [
       { path: "cluster.node", label: "Node", list: "v1/nodes" },
-      { path: "cluster.num_gpus", label: "GPUs" },
+      { path: "cluster.num_gpus", label: "GPUs", slides: true, insteadWhenSlid: ["parallelism.data"] },
       { path: "parallelism.tensor", label: "Tensor parallel" },
       { path: "parallelism.pipeline", label: "Pipeline stages" },
       { path: "parallelism.context", label: "Context parallel" },
@@ -29,7 +30,7 @@ export const GROUPS = [
     fields: [
       { path: "checkpoint.format", label: "Format" },
       { path: "checkpoint.mode", label: "Mode" },
-      { path: "checkpoint.interval_seconds", label: "Interval", hint: "4h" },
+      { path: "checkpoint.interval_seconds", label: "Interval", hint: "4h", slides: true },
       { path: "checkpoint.restore", label: "Restore" },
       { path: "checkpoint.observed_bytes", label: "Observed size", hint: "13.8 TB" },
       { path: "retention.keep_last", label: "Checkpoints kept" },
@@ -45,9 +46,16 @@ export const GROUPS = [
         instead: ["storage.profile", "storage.calibration"],
       },
       {
+        path: "storage.calibration",
+        label: "or a calibration",
+        options: "calibrations",
+        instead: ["storage.profile", "storage.preset"],
+      },
+      {
         path: "storage.profile.write_bytes_per_second",
         label: "Write bandwidth",
         hint: "273 GB/s",
+        slides: true,
         instead: ["storage.preset", "storage.calibration"],
       },
       {
@@ -127,9 +135,23 @@ export function withValue(document, path, value) {
   return copy;
 }
 
+/** The default of the field at a path. */
+export function defaultAt(schema, path) {
+  return fieldAt(schema, path).default;
+}
+
+/** Whether a schema has a field at a path. */
+export function hasField(schema, path) {
+  return "title" in fieldAt(schema, path);
+}
+
+function fieldAt(schema, path) {
+  return path.split(".").reduce((block, name) => step(schema, block, name), schema);
+}
+
 /** What a schema says of the field at a path: description, choices, default. */
 export function described(schema, path) {
-  const said = path.split(".").reduce((block, name) => step(schema, block, name), schema);
+  const said = fieldAt(schema, path);
   const options = [said, ...(said.anyOf ?? [])];
   return {
     description: said.description ?? "",

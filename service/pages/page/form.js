@@ -1,23 +1,28 @@
 // The form: a scenario in, the changed scenario out.
 
 import { byId, element } from "./dom.js";
-import { GROUPS, valueAt, withValue } from "./fields.js";
-import { constant } from "./rest.js";
+import { GROUPS, defaultAt, hasField, valueAt, withValue } from "./fields.js";
+import { QUESTIONS } from "./questions.js";
+import { Problems, constant } from "./rest.js";
 import { row } from "./row.js";
+import { listed, sent } from "./token.js";
 
 const COUNT = /^[\d.,]+\s*[kKMBT]?$/;
 
+let schema = {};
 let scenario = {};
 let changed = () => {};
 
 /** Build the form from the schema of scenarios; `onChange` gets every new scenario. */
-export function build(schema, onChange) {
+export function build(scenarios, onChange) {
+  schema = scenarios;
   changed = onChange;
   byId("fields").replaceChildren(
     ...GROUPS.map(({ title, fields }) =>
-      element("fieldset", {}, element("legend", {}, title), fields.map((field) => row(field, schema, (value) => put(field, value)))),
+      element("fieldset", {}, element("legend", {}, title), fields.map((field) => row(field, schema, (value) => put(field, value), (value) => slide(field, value)))),
     ),
   );
+  byId("parallelism.data").closest("fieldset").append(layouts());
   byId("json").addEventListener("change", (event) => takeJson(event.target.value));
   byId("scenario").addEventListener("submit", (event) => event.preventDefault());
   byId("scenario").addEventListener("dragover", (event) => event.preventDefault());
@@ -44,16 +49,26 @@ function put(field, value) {
   take(withValue(cleared, field.path, given));
 }
 
+function slide(field, value) {
+  put({ ...field, instead: [...(field.instead ?? []), ...(field.insteadWhenSlid ?? [])] }, value);
+}
+
+/** Put a value, as typed, into the field at a path. */
+export function set(path, value) {
+  put({ path }, value);
+}
+
 function take(next) {
   show(next);
   changed(next);
 }
 
-/** The model that a text names: a count, a config.json, a list of tensors, or a name of the catalog. */
+/** The model that a text names: a count, a config.json, an index with its count, a list of tensors, or a name. */
 function model(text) {
   if (COUNT.test(text)) return { num_parameters: text };
   const given = parsed(text);
   if (Array.isArray(given)) return { tensors: given };
+  if (given?.weight_map && given.metadata?.total_parameters) return { num_parameters: given.metadata.total_parameters };
   return typeof given === "object" ? { huggingface_config: given } : { preset: text };
 }
 
@@ -92,4 +107,46 @@ async function fillLists() {
     const options = (await constant(path)).map((entry) => element("option", { value: entry.name }));
     byId("scenario").append(element("datalist", { id: `list-${path}` }, options));
   }
+  byId("storage.calibration").addEventListener("focus", fillCalibrations);
+}
+
+/** The latest calibration of each storage system, as it is now; none for who may not read them. */
+async function fillCalibrations() {
+  const path = byId("storage.calibration").getAttribute("list");
+  const systems = await listed("v1/storage-systems").catch(() => []);
+  const options = systems.filter((system) => system.latest_calibration).map(({ name, latest_calibration: { id } }) => element("option", { value: id }, name));
+  byId(path)?.remove();
+  byId("scenario").append(element("datalist", { id: path }, options));
+}
+
+/** A search for layouts, each of which can be adopted. */
+function layouts() {
+  const found = element("div", { id: "layouts", role: "status" });
+  const { path, of } = QUESTIONS.layouts;
+  const search = async () => {
+    try {
+      const fitting = (await sent("POST", path, of(scenario))).layouts;
+      found.replaceChildren(...(fitting.length ? fitting.map(adoptable) : ["No layout fits these GPUs."]));
+    } catch (error) {
+      found.replaceChildren(error instanceof Problems ? error.errors.map((each) => each.sentence).join(" ") : error.message);
+    }
+  };
+  return element("div", {}, element("button", { type: "button", onclick: search }, "Find layouts that fit"), found);
+}
+
+function adoptable(layout) {
+  const given = Object.entries(layout.parallelism).filter(([name, value]) => !isDefault(`parallelism.${name}`, value));
+  const label = given.map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`).join(", ");
+  return element("button", { type: "button", onclick: () => adopt(layout, Object.fromEntries(given)) }, label);
+}
+
+/** Take a layout: its degrees, and what of the training it rests on. */
+function adopt(layout, parallelism) {
+  const training = Object.entries(layout).filter(([name, value]) => value !== null && hasField(schema, `training.${name}`));
+  const trained = training.reduce((next, [name, value]) => withValue(next, `training.${name}`, value), scenario);
+  take({ ...trained, parallelism });
+}
+
+function isDefault(path, value) {
+  return JSON.stringify(value ?? null) === JSON.stringify(defaultAt(schema, path) ?? null);
 }

@@ -2,11 +2,12 @@
 
 import { byId, element } from "./dom.js";
 import { described } from "./fields.js";
+import { slider } from "./sliders.js";
 
 const NUMBER = /^-?\d+(\.\d+)?(e-?\d+)?$/i;
 
-/** The row of a field `{path, label, list, hint}` of a schema; `take` gets what is typed, as a value. */
-export function row(field, schema, take) {
+/** The row of a field `{path, label, list, hint}` of a schema; `take` gets what is typed or slid to, as a value. */
+export function row(field, schema, take, slid) {
   const { description, choices, placeholder } = described(schema, field.path);
   const about = {
     id: field.path,
@@ -20,6 +21,7 @@ export function row(field, schema, take) {
     { class: "field" },
     element("label", { for: field.path }, field.label),
     choices.length ? choice(about, choices, placeholder) : line(about, field, placeholder),
+    field.slides ? slider(field, (step) => slid(valueOf(step))) : "",
     element("p", { id: `${field.path}-about`, class: "about" }, `${description} ${hint}`.trim()),
     element("p", { id: `${field.path}-problem`, class: "problem", "aria-live": "polite" }),
   );
@@ -58,7 +60,7 @@ function choice(about, choices, placeholder) {
 function line(about, field, placeholder) {
   return element("input", {
     ...about,
-    list: field.list ? `list-${field.list}` : undefined,
+    list: field.list || field.options ? `list-${field.list ?? field.options}` : undefined,
     placeholder: placeholder || field.hint || "",
     autocomplete: "off",
     spellcheck: "false",

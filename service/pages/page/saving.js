@@ -1,0 +1,62 @@
+// Saving the scenario under a name, for a short link that everyone can follow.
+
+import { byId, element } from "./dom.js";
+import { Problems } from "./rest.js";
+import { forget, holder, keep, sent, stored } from "./token.js";
+
+const MAX_LINK_CHARACTERS = 8192;
+const SAVED = /^#saved-([0-9a-f-]+)$/;
+
+/** Offer to save; `scenario` returns what is saved. */
+export function offer(scenario) {
+  byId("saving").addEventListener("toggle", askForToken);
+  byId("save").addEventListener("click", () => save(scenario()));
+}
+
+/** Offer to save where a link is longer than some programs send. */
+export function weigh(link) {
+  const isLong = link.length > MAX_LINK_CHARACTERS;
+  if (isLong && byId("too-long").hidden) byId("saving").open = true;
+  byId("too-long").hidden = !isLong;
+}
+
+/** The saved scenario that an address names; nothing where it names none. Raises Problems. */
+export async function savedAt(hash) {
+  const id = SAVED.exec(hash)?.[1];
+  return id && (await stored(`v1/scenarios/${id}`)).scenario;
+}
+
+async function askForToken() {
+  try {
+    byId("needs-token").hidden = (await holder()) !== undefined;
+  } catch (error) {
+    forget();
+    tell([error.message]);
+  }
+}
+
+async function save(scenario) {
+  if (byId("bearer").value !== "") keep(byId("bearer").value.trim());
+  byId("bearer").value = "";
+  try {
+    const { id, name } = await sent("POST", "v1/scenarios", { name: byId("save-name").value, scenario });
+    const link = new URL(`./#saved-${id}`, location.href).href;
+    const read = element("a", { href: `v1/scenarios/${id}/report` }, "its report");
+    tell([`Saved as ${name}: `, element("a", { href: link }, link), ", ", read, "."]);
+    byId("needs-token").hidden = true;
+  } catch (error) {
+    refused(error);
+  }
+}
+
+function refused(error) {
+  tell(error instanceof Problems ? error.errors.map((each) => `${each.sentence} `) : [`Not saved: ${error.message}`]);
+  if (error.status !== 401) return;
+  forget();
+  byId("needs-token").hidden = false;
+  byId("bearer").focus();
+}
+
+function tell(said) {
+  byId("saved").replaceChildren(...said);
+}

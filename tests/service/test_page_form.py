@@ -1,0 +1,232 @@
+"""The form of the page in a real browser: fields, sliders, models, layouts, saving, and answers that follow."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from sizing.scenario import REFERENCE_SCENARIO
+from tests.service.conftest import Service, bearer
+from tests.service.test_page import MILLISECONDS_UNTIL_STUCK, answered, typed
+from tests.testbed.browser import chromium, words
+from tests.testbed.processes import SECONDS_UNTIL_STUCK
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator, Page, Route
+
+    from tests.conftest import Testbed
+
+INTERVAL = "checkpoint.interval_seconds"
+BANDWIDTH = "storage.profile.write_bytes_per_second"
+MAX_LAYOUT_SHIFT = 0.1
+"""Good, by web.dev's Core Web Vitals."""
+REFUSED = re.compile("status of (401|404|422) ")
+"""What the browser says of answers that tests ask for."""
+COUNT_SHIFTS = """
+window.shifted = 0;
+new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifted += entry.value;
+}).observe({ type: "layout-shift", buffered: true });
+"""
+SLID = "(slider) => slider.getAttribute('aria-valuetext')"
+CHOOSE_WRONG = """(field) => {
+  if (field.tagName === "SELECT") field.append(new Option("?", "?"));
+  field.value = "?";
+  field.dispatchEvent(new Event("input"));
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser(testbed_of_module: Testbed) -> Browser:
+    return testbed_of_module(chromium())
+
+
+@pytest.fixture
+def page(browser: Browser, service: Service) -> Iterator[Page]:
+    """The page as a new visitor has it; fails at the end where anything was said on the console."""
+    said: list[str] = []
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(MILLISECONDS_UNTIL_STUCK)
+    context.add_init_script(COUNT_SHIFTS)
+    context.on("console", lambda message: said.append(message.text))
+    context.on("weberror", lambda error: said.append(str(error.error)))
+    opened = context.new_page()
+    opened.goto(f"{service.address}/")
+    answered(opened)
+    yield opened
+    context.close()
+    assert [text for text in said if not REFUSED.search(text)] == []
+
+
+def field(page: Page, path: str) -> Locator:
+    return page.locator(f"[id='{path}']")
+
+
+def slider(page: Page, path: str) -> Locator:
+    return page.locator(f"#fields [data-slider='{path}']")
+
+
+def scenario(page: Page) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(page.locator("#json").input_value())
+    return document
+
+
+def pressed(page: Page, place: Locator, key: str) -> None:
+    with page.expect_response(lambda response: response.request.method == "POST"):
+        place.press(key)
+    answered(page)
+
+
+def drop(page: Page, text: str) -> None:
+    with page.expect_response(lambda response: response.request.method == "POST"):
+        page.evaluate(
+            """(text) => {
+              const given = new DataTransfer();
+              given.items.add(new File([text], "given.json"));
+              document.getElementById("scenario").dispatchEvent(new DragEvent("drop", { dataTransfer: given }));
+            }""",
+            text,
+        )
+    answered(page)
+
+
+def test_every_field_explains_itself_and_shows_its_error_beside_it(page: Page) -> None:
+    paths = page.locator("#fields [data-field]").evaluate_all("(fields) => fields.map((each) => each.id)")
+    assert len(paths) > 35
+    for path in paths:
+        one = field(page, path)
+        one.focus()
+        assert one.evaluate("(each) => each.labels[0].innerText") != "", path
+        assert page.locator(f"[id='{path}-about']").inner_text().endswith("."), path
+        with page.expect_response(lambda response: response.status == 422):
+            one.evaluate(CHOOSE_WRONG)
+        page.locator(f"[id='{path}'][aria-invalid=true]").wait_for()
+        assert page.locator(f"[id='{path}-problem']").inner_text() != "", path
+        assert page.locator("#problems").inner_text() == "", path
+        with page.expect_response(lambda response: response.status == 200):
+            page.get_by_role("button", name="Start again").click()
+        page.wait_for_selector("#fields:not(:has([aria-invalid]))")
+
+
+def test_a_slider_and_its_field_are_in_step(page: Page) -> None:
+    pressed(page, slider(page, INTERVAL), "ArrowLeft")
+    assert field(page, INTERVAL).input_value() == "3h" == scenario(page)["checkpoint"]["interval_seconds"]
+    assert "every 3.00 h" in words(page.locator(".cards"))
+    pressed(page, slider(page, BANDWIDTH), "Home")
+    assert scenario(page)["storage"]["profile"]["write_bytes_per_second"] == "1 GB/s"
+    typed(page, BANDWIDTH, "101 GB/s")
+    assert slider(page, BANDWIDTH).evaluate(SLID) == "100 GB/s"
+    pressed(page, slider(page, "cluster.num_gpus"), "ArrowRight")
+    assert scenario(page)["cluster"]["num_gpus"] == 4096
+    assert "tensor 8, pipeline 64, data 8" in words(page.locator("#shown"))
+
+
+def test_the_interval_is_dragged_below_its_chart(page: Page) -> None:
+    handle = page.get_by_label("Checkpoint interval, slider")
+    handle.scroll_into_view_if_needed()
+    page.locator("figure:has(.handle) .drawn.ready").wait_for()
+    box = handle.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * 0.6, middle)
+    page.mouse.down()
+    for part in (0.5, 0.2, 0.02):
+        with page.expect_response(lambda response: response.request.method == "POST"):
+            page.mouse.move(box["x"] + box["width"] * part, middle)
+        answered(page)
+    page.mouse.up()
+    assert field(page, INTERVAL).input_value() == handle.evaluate(SLID) == "1min"
+    assert "every 60.00 s" in words(page.locator(".cards"))
+    pressed(page, handle, "ArrowRight")
+    assert field(page, INTERVAL).input_value() == "2min"
+    assert "as asked: 120.00 s" in words(page.locator("figure:has(.handle) .drawn.ready"))
+
+
+def test_models_are_dropped_as_files(page: Page) -> None:
+    drop(page, json.dumps({"metadata": {"total_parameters": 70_000_000_000}, "weight_map": {"a": "a.safetensors"}}))
+    assert "70,000,000,000 parameters" in page.locator("#shown").inner_text()
+    drop(page, json.dumps({"metadata": {"total_size": 140_000_000_000}, "weight_map": {"a": "a.safetensors"}}))
+    assert "config.json" in page.locator("#model-problem").inner_text()
+
+
+def test_a_layout_that_fits_is_adopted(page: Page) -> None:
+    page.get_by_role("button", name="Find layouts that fit").click()
+    with page.expect_response(lambda response: response.url.endswith("/v1/sizings")):
+        page.get_by_role("button", name="tensor 8, pipeline 48, data 8").click()
+    answered(page)
+    assert scenario(page)["parallelism"] == {"tensor": 8, "pipeline": 48, "data": 8}
+    assert field(page, "parallelism.pipeline").input_value() == "48"
+
+
+def test_a_scenario_is_saved_with_a_token_and_opened_by_its_link(page: Page, service: Service) -> None:
+    typed(page, INTERVAL, "2h")
+    page.get_by_text("Save under a name").click()
+    page.get_by_label("Name of the scenario").fill("Two hours")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.get_by_text("must be a bearer token").wait_for()
+    page.get_by_label("What is stored needs a token").fill(service.token)
+    page.get_by_role("button", name="Save", exact=True).click()
+    link = page.locator("#saved a").first
+    link.wait_for()
+    assert page.locator("#saved").inner_text().startswith("Saved as Two hours: ")
+    address = link.get_attribute("href") or ""
+    stored = httpx.get(
+        f"{service.address}/v1/scenarios/{address.split('saved-')[1]}",
+        headers=bearer(service.token),
+        timeout=SECONDS_UNTIL_STUCK,
+    )
+    assert stored.json()["scenario"]["checkpoint"]["interval_seconds"] == "2h"
+    link.click()
+    page.wait_for_url("**/#*")
+    answered(page)
+    assert field(page, INTERVAL).input_value() == "2h"
+
+
+def test_a_link_to_no_scenario_says_so(page: Page) -> None:
+    page.evaluate("location.hash = 'saved-00000000-0000-0000-0000-000000000000'")
+    page.locator("#said:not(:empty)").wait_for()
+    assert field(page, "model").input_value() == REFERENCE_SCENARIO["model"]["preset"]
+
+
+def test_a_link_of_more_than_8_kb_offers_to_save(page: Page) -> None:
+    assert page.locator("#too-long").is_hidden()
+    incompressible = "".join(chr(0x4E00 + number * 7919 % 20_000) for number in range(4000))
+    typed(page, "model", json.dumps({"model_type": incompressible}))
+    page.locator("#too-long").wait_for()
+    assert page.get_by_role("button", name="Save", exact=True).is_visible()
+
+
+def test_the_skip_link_leaves_what_was_asked(page: Page) -> None:
+    typed(page, INTERVAL, "2h")
+    page.locator(".skip").focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "answer"
+    assert field(page, INTERVAL).input_value() == "2h"
+
+
+def test_only_the_latest_question_is_answered(page: Page) -> None:
+    held: list[Route] = []
+    page.route("**/v1/sizings", lambda route: held.append(route))  # noqa: PLW0108 - Playwright keeps a mark on it
+    for interval in ("1h", "2h"):
+        with page.expect_request("**/v1/sizings"):
+            field(page, INTERVAL).fill(interval)
+    page.wait_for_function("document.getElementById('answer').ariaBusy === 'true'")
+    first, second = held
+    assert first.request.failure == "net::ERR_ABORTED"
+    second.continue_()
+    answered(page)
+    assert "every 2.00 h" in words(page.locator(".cards"))
+
+
+def test_nothing_moves_by_itself(page: Page) -> None:
+    page.locator(".drawn").first.scroll_into_view_if_needed()
+    page.locator(".drawn.ready").first.wait_for()
+    typed(page, BANDWIDTH, "10 GB/s")
+    typed(page, "storage.profile.read_bytes_per_second", "slow")
+    page.locator(".drawn.ready").first.wait_for()
+    assert page.evaluate("window.shifted") < MAX_LAYOUT_SHIFT

@@ -1,0 +1,98 @@
+"""Pictures of every page at three widths in both themes, kept in `build/pages` with a contact sheet to look through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from service.routes.page import FURTHER
+from tests.service.conftest import Service
+from tests.service.test_page import MILLISECONDS_UNTIL_STUCK, Scheme, answered
+from tests.service.test_page_further import rest  # noqa: F401 - a fixture
+from tests.testbed.browser import chromium
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+    from tests.conftest import Testbed
+
+QUESTIONS = ("answer", "requirements", "layouts", "offers", "techniques", "simulation")
+VIEWS = {f"sizing-{question}": "" for question in QUESTIONS} | {
+    (path or "sizing").replace("#", "-"): path for path in (*FURTHER, "storage-systems#page-slower")
+}
+WIDTHS = (390, 820, 1440)
+SCHEMES: tuple[Scheme, ...] = ("light", "dark")
+KEPT = Path(__file__).parents[2] / "build" / "pages"
+
+
+@pytest.fixture(scope="module")
+def browser(testbed_of_module: Testbed) -> Browser:
+    return testbed_of_module(chromium())
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """Where the pictures are kept; a contact sheet of all of them at the end."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    yield KEPT
+    pictures = "".join(
+        f'<figure><a href="{file.name}"><img src="{file.name}" height="480" alt=""></a><figcaption>{file.stem}</figcaption>'
+        "</figure>"
+        for file in sorted(KEPT.glob("*.png"))
+    )
+    style = "<style>body { display: flex; flex-wrap: wrap; background: gray }</style>"
+    (KEPT / "contact-sheet.html").write_text(f"<!doctype html><title>Every page</title>{style}{pictures}")
+
+
+def shown(page: Page, service: Service, view: str) -> None:
+    """Open a view, with its answer."""
+    page.goto(f"{service.address}/{VIEWS[view]}")
+    answered(page)
+    question = view.removeprefix("sizing-")
+    if view.startswith("sizing-") and question != QUESTIONS[0]:
+        with page.expect_response(lambda response: response.request.method == "POST"):
+            page.click(f"[data-question={question}]")
+        answered(page)
+
+
+@pytest.mark.usefixtures("rest")  # stores what the pages show
+@pytest.mark.long(minutes=4)
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_page_is_whole(
+    browser: Browser,
+    service: Service,
+    folder: Path,
+    width: int,
+    scheme: Scheme,
+) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    context.set_default_timeout(MILLISECONDS_UNTIL_STUCK)
+    said: list[str] = []
+    context.on("console", lambda message: said.append(message.text))
+    context.on("weberror", lambda error: said.append(str(error.error)))
+    for view in VIEWS:
+        page = context.new_page()
+        shown(page, service, view)
+        page.screenshot(path=folder / f"{view}-{width}-{scheme}.png")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, view
+        found = Axe().run(page)
+        assert found.violations_count == 0, f"{view}: {found.generate_report()}"
+        page.close()
+    context.close()
+    assert said == []
+
+
+@pytest.mark.usefixtures("rest")
+def test_no_page_scrolls_sideways_on_a_phone(browser: Browser, service: Service) -> None:
+    context = browser.new_context(viewport={"width": WIDTHS[0], "height": 844})
+    context.set_default_timeout(MILLISECONDS_UNTIL_STUCK)
+    page = context.new_page()
+    for view in VIEWS:
+        shown(page, service, view)
+        assert page.evaluate("document.documentElement.scrollWidth") <= WIDTHS[0], view
+    context.close()
