@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from sizing.charts.capacity import capacity_chart
 from sizing.charts.chart import Chart, Spec, chart, series
-from sizing.charts.theme import BAR_STEP, COLORS, WIDTH
+from sizing.charts.theme import BAR_STEP, COLORS, INK, WIDTH
 from sizing.explore.decisions.decision_report import DecisionReport
+from sizing.units import BYTES_PER_GIGABYTE, rate_text
 
 
 def decision_chart(report: DecisionReport) -> Chart:
@@ -98,22 +99,38 @@ def _curves(report: DecisionReport) -> Spec:
     money = {"type": "quantitative", "title": report.currency, "axis": {"format": "~s"}, "scale": {"type": "log"}}
     rate = {"type": "quantitative", "title": "write bandwidth, GB/s", "scale": {"type": "log"}}
     color = series("offer", "offer", names)["color"]
+    x, y = {"x": {"field": "rate", **rate}}, {"y": {"field": "cost", **money}}
     return {
         "width": WIDTH,
         "height": WIDTH // 2,
         "layer": [
-            {
-                "data": {"values": list(_points(report))},
-                "mark": "line",
-                "encoding": {"x": {"field": "rate", **rate}, "y": {"field": "cost", **money}, "color": color},
-            },
+            {"data": {"values": list(_points(report))}, "mark": "line", "encoding": x | y | {"color": color}},
             {
                 "data": {"values": list(_cheapest(report))},
                 "mark": {"type": "point", "filled": True, "size": 80},
-                "encoding": {"x": {"field": "rate", **rate}, "y": {"field": "cost", **money}, "color": color},
+                "encoding": x | y | {"color": color, "tooltip": {"field": "label"}},
             },
+            {
+                "data": {"values": list(_cheapest(report))[:1]},
+                "mark": {"type": "text", "dy": 18, "color": INK},
+                "encoding": x | y | {"text": {"field": "label"}},
+            },
+            *_rule_of_thumb(report, x),
         ],
     }
+
+
+def _rule_of_thumb(report: DecisionReport, x: Spec) -> list[Spec]:
+    """A dashed line at 1 GB/s for every GPU of the largest workload, which most runs do not need."""
+    rate = report.max_num_gpus * BYTES_PER_GIGABYTE
+    at = {"values": [{"rate": report.max_num_gpus, "label": f"1 GB/s per GPU: {rate_text(rate)}"}]}
+    rates = [point.write_bytes_per_second for offer in report.offers for point in offer.bandwidth_costs]
+    side = {"align": "left", "dx": 6} if rate**2 < min(rates) * max(rates) else {"align": "right", "dx": -6}
+    text = {"type": "text", **side, "y": 8, "color": INK}
+    return [
+        {"data": at, "mark": {"type": "rule", "strokeDash": [4, 4]}, "encoding": x},
+        {"data": at, "mark": text, "encoding": x | {"text": {"field": "label"}}},
+    ]
 
 
 def _capacity(report: DecisionReport) -> Spec:
@@ -126,11 +143,13 @@ def _capacity(report: DecisionReport) -> Spec:
 def _points(report: DecisionReport) -> Iterator[dict[str, object]]:
     for offer in report.offers:
         for point in offer.bandwidth_costs:
-            yield {"offer": offer.name, "rate": point.write_bytes_per_second / 1e9, "cost": point.cost}
+            yield {"offer": offer.name, "rate": point.write_bytes_per_second / BYTES_PER_GIGABYTE, "cost": point.cost}
 
 
 def _cheapest(report: DecisionReport) -> Iterator[dict[str, object]]:
     for offer in report.offers:
         if offer.cheapest_bandwidth is not None:
             point = offer.cheapest_bandwidth
-            yield {"offer": offer.name, "rate": point.write_bytes_per_second / 1e9, "cost": point.cost}
+            rate = point.write_bytes_per_second
+            label = f"costs least at {rate_text(rate)}"
+            yield {"offer": offer.name, "rate": rate / BYTES_PER_GIGABYTE, "cost": point.cost, "label": label}

@@ -12,7 +12,7 @@ from sizing.explore.sensitivities.sensitivity_report import SensitivityReport
 from sizing.guesses.figures import headline_words
 from sizing.guesses.guess import Guess, Headline, InputSwing
 from sizing.report import SizingReport
-from sizing.summary.guesses import end_texts, input_words
+from sizing.summary.guesses import end_texts, input_words, visible_guesses
 from sizing.units import figure_text
 
 MAX_BARS = 20
@@ -31,8 +31,8 @@ def sensitivity_chart(report: SensitivityReport) -> Chart:
 
 
 def guesses_chart(report: SizingReport) -> Chart:
-    """The same of what nobody stated."""
-    return _tornado("Guesses by how far they move", report.headline, report.guesses)
+    """The same of what nobody stated, where it shows in the digits of the headline."""
+    return _tornado("Guesses by how far they move", report.headline, visible_guesses(report))
 
 
 def _tornado(title: str, headline: Headline, swings: Sequence[InputSwing | Guess]) -> Chart:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from sizing.charts.capacity import capacity_chart
 from sizing.charts.chart import Chart, Spec, chart, quantity
+from sizing.charts.sensitivities import guesses_chart
 from sizing.charts.theme import COLORS, INK
 from sizing.layout import CheckpointSize
 from sizing.report import SizingReport
@@ -19,6 +20,7 @@ from sizing.scenario import Scenario
 from sizing.sized import sized
 from sizing.storage.limits import Limit
 from sizing.storage.transfer import Numbers
+from sizing.summary.guesses import visible_guesses
 from sizing.units import bytes_text, percent_text, seconds_text
 
 _SPAN = 10.0
@@ -41,6 +43,8 @@ _TIME_AXIS = {
 }
 """Ticks where people count time, from a minute to a week; a logarithmic axis of its own would put them at 10^k
 seconds."""
+_STRESSED = COLORS[1]
+"""Of a bar that stands out, such as the limit that decides."""
 _BAR_STEP = {"step": 34}
 """Pixels per bar that has a text beside it."""
 
@@ -69,7 +73,11 @@ def limits_chart(title: str, limits: Sequence[Limit]) -> Chart:
         }
         for limit in limits
     ]
-    return _bars(title, rows, "resource", quantity("seconds", "time of this limit alone"))
+    binding = next((limit.resource for limit in limits if limit.binds), "")
+    length = quantity("seconds", "time of this limit alone")
+    return _bars(
+        title, rows, "resource", length, subtitle=f"bottleneck: {binding}" if binding else "", stressed=binding
+    )
 
 
 def lost_time_chart(scenario: Scenario, asked: SizingReport) -> Chart:
@@ -184,22 +192,35 @@ def _lost_rows(intervals: npt.NDArray[np.float64], shares: Mapping[str, Numbers]
 def _charts(scenario: Scenario, report: SizingReport) -> Iterator[Chart]:
     if report.interval.optimal_period_seconds is not None:
         yield lost_time_chart(scenario, report)
-    yield parts_chart(report.checkpoint)
     if report.write is not None and len(report.write.limits) > 1:
         yield limits_chart("What limits the write", report.write.limits)
     if len(report.restore.limits) > 1:
         yield limits_chart("What limits the restore", report.restore.limits)
+    yield parts_chart(report.checkpoint)
+    if visible_guesses(report):
+        yield guesses_chart(report)
     if report.capacity_over_time and report.capacity.growth_bytes_per_day:
         yield capacity_chart({report.model.name: report.capacity_over_time}, {})
 
 
-def _bars(title: str, rows: Sequence[Mapping[str, object]], label: str, length: Spec) -> Chart:
+def _bars(
+    title: str,
+    rows: Sequence[Mapping[str, object]],
+    label: str,
+    length: Spec,
+    *,
+    subtitle: str = "",
+    stressed: str = "",
+) -> Chart:
+    """A bar for each row, its text beside it; the one of the name `stressed` has a color of its own."""
     names = {"field": label, "type": "nominal", "title": None, "sort": None}
     text = {"mark": {"type": "text", "align": "left", "dx": 5}, "encoding": {"text": {"field": "label"}}}
+    color = {"value": COLORS[0], "condition": {"test": {"field": label, "equal": stressed}, "value": _STRESSED}}
     return chart(
         title,
+        subtitle=subtitle,
         rows=rows,
         height=_BAR_STEP,
         encoding={"y": names, "x": length},
-        layer=[{"mark": {"type": "bar", "color": COLORS[0]}}, text],
+        layer=[{"mark": "bar", "encoding": {"color": color}}, text],
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -17,7 +19,7 @@ from tests.testbed.browser import chromium, words
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Page, Response
+    from playwright.sync_api import Browser, BrowserContext, Locator, Page, Response
 
     from tests.conftest import Testbed
 
@@ -212,3 +214,41 @@ def test_the_gpus_that_write_are_seen(visit: Visit, tmp_path: Path) -> None:
         grid.get_by_role("button", name="PNG").click()
     kept.value.save_as(tmp_path / "grid.png")
     assert (tmp_path / "grid.png").read_bytes().startswith(b"\x89PNG")
+
+
+def linked(service: Service, scenario: dict[str, Any]) -> str:
+    """A link to the answer of a scenario, packed as the page packs its state."""
+    state = {"question": "answer", "scenario": scenario, "purchase": {"offers": []}}
+    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    packed = packer.compress(json.dumps(state).encode()) + packer.flush()
+    return f"{service.address}/#{base64.urlsafe_b64encode(packed).decode().rstrip('=')}"
+
+
+def chart_named(page: Page, title: str) -> Locator:
+    """The drawing of a chart, which is drawn when it comes into view."""
+    drawn = page.locator(f".drawn[aria-label^='{title}']")
+    drawn.scroll_into_view_if_needed()
+    drawn.locator("svg").wait_for()
+    return drawn
+
+
+def test_cost_over_bandwidth_has_the_rule_of_thumb_marked(visit: Visit) -> None:
+    page = visit()
+    asked_for(page, "offers")
+    drawn = chart_named(page, "Cost over bandwidth").text_content() or ""
+    assert "1 GB/s per GPU: 3.072 TB/s" in drawn
+    assert "costs least at " in drawn
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
+def test_the_limit_that_decides_and_the_guesses_are_drawn(
+    visit: Visit, service: Service, width: int, scheme: Scheme
+) -> None:
+    profile = REFERENCE_SCENARIO["storage"]["profile"] | {"node_write_bytes_per_second": "10 GB/s"}
+    known = {"storage": {"profile": profile}, "reliability": {"failures_per_node_day": 0.0065}}
+    page = visit(linked(service, REFERENCE_SCENARIO | known), width=width, scheme=scheme)
+    assert "bottleneck: " in (chart_named(page, "What limits the write").text_content() or "")
+    assert "detection" in (chart_named(page, "Guesses by how far they move").text_content() or "")
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -75,6 +75,7 @@ def decision_of(request: DecisionRequest) -> DecisionReport:
     return DecisionReport(
         currency=request.currency,
         horizon_seconds=request.horizon_seconds,
+        max_num_gpus=max(workload.scenario.parallelism.num_gpus for workload in request.workloads),
         offers=offers,
         refused_offers=list(request.refused_offers),
         ranking_changes=list(ranking_changes(request, offers)),

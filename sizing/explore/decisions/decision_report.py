@@ -229,6 +229,7 @@ class DecisionReport(BaseModel):
 
     currency: str = Field(description="Unit of all prices and totals, as the request names it.")
     horizon_seconds: float = Field(description="Seconds over which costs are counted.")
+    max_num_gpus: int = Field(description="GPUs of the largest workload.")
     offers: list[OfferDecision] = Field(description="The offers, the best first.")
     refused_offers: list[RefusedOffer] = Field(
         description="Offers with fields that break rules: left out, or judged without their prices."

@@ -8,11 +8,14 @@ import pytest
 
 from sizing.charts.clusters import cluster_chart
 from sizing.charts.comparisons import comparison_chart
+from sizing.charts.decisions import decision_charts
 from sizing.charts.sensitivities import guesses_chart, sensitivity_chart
 from sizing.charts.sweeps import sweep_chart
 from sizing.errors import InvalidInput
 from sizing.explore.comparisons.comparison import compare
 from sizing.explore.comparisons.comparison_request import REFERENCE_COMPARISON
+from sizing.explore.decisions.decision import decide
+from sizing.explore.decisions.decision_request import REFERENCE_DECISION
 from sizing.explore.sensitivities.sensitivity import sensitivity
 from sizing.explore.sensitivities.sensitivity_request import REFERENCE_SENSITIVITY
 from sizing.explore.sweeps.sweep import sweep
@@ -109,3 +112,23 @@ def test_guesses_are_drawn_the_same_with_their_alternatives() -> None:
     rows = drawn(guesses_chart)[0]["data"]["values"]
     assert [row["end_fraction"] for row in rows[::2]] == [guess.headline_low for guess in report.guesses]
     assert "interval" in {row["input"] for row in rows}
+
+
+def test_cost_over_bandwidth_marks_where_it_is_least_and_one_gigabyte_per_second_for_every_gpu() -> None:
+    report = decide(REFERENCE_DECISION)
+    [curves] = [each for each in decision_charts(report) if each["title"]["text"] == "Cost over bandwidth"]
+    _, points, least, rule, words = curves["layer"]
+    assert [point["rate"] * 1e9 for point in points["data"]["values"]] == [
+        offer.cheapest_bandwidth.write_bytes_per_second for offer in report.offers if offer.cheapest_bandwidth
+    ]
+    assert least["data"]["values"] == points["data"]["values"][:1]
+    assert least["data"]["values"][0]["label"] == "costs least at 125.3 GB/s"
+    assert rule["data"]["values"] == [{"rate": 3072, "label": "1 GB/s per GPU: 3.072 TB/s"}]
+    assert words["mark"]["align"] == "right", "the words stand within the axes"
+
+
+def test_the_words_of_one_gigabyte_per_second_for_every_gpu_stand_on_the_right_where_gpus_are_few() -> None:
+    few = {"model": {"preset": "gpt2"}, "reliability": {"mtbf_seconds": "1d"}}
+    asked = REFERENCE_DECISION | {"workloads": [{"name": "few", "scenario": few}]}
+    [curves] = [each for each in decision_charts(decide(asked)) if each["title"]["text"] == "Cost over bandwidth"]
+    assert curves["layer"][-1]["mark"]["align"] == "left"

@@ -9,6 +9,7 @@ from sizing.charts.rendering import svg
 from sizing.charts.sizing_report import report_charts
 from sizing.report import SizingReport, answer
 from sizing.scenario import REFERENCE_SCENARIO, scenario_from
+from sizing.summary.guesses import visible_guesses
 from sizing.units import percent_text, seconds_text
 from tests.sizing.summary.scenarios import SCENARIOS
 
@@ -45,10 +46,10 @@ def test_the_best_point_is_the_lowest_of_the_curve_and_says_its_interval(name: s
 @pytest.mark.parametrize(
     ("given", "titles"),
     [
-        ({}, ["Contents of a checkpoint"]),
+        ({}, ["Contents of a checkpoint", "Guesses by how far they move the checkpoint size"]),
         (
             {"write_bytes_per_second": 1e9, "node_write_bytes_per_second": 1e9},
-            ["Contents of a checkpoint", "What limits the write"],
+            ["What limits the write", "Contents of a checkpoint", "Guesses by how far they move the overhead"],
         ),
     ],
 )
@@ -58,6 +59,26 @@ def test_only_what_is_known_is_drawn(given: dict[str, Any], titles: list[str]) -
     charts = report_charts(scenario, answer(scenario))
     assert [chart["title"]["text"] for chart in charts] == titles
     assert all("<svg" in svg(chart) for chart in charts)
+
+
+def test_the_limit_that_decides_is_named_and_has_a_color_of_its_own() -> None:
+    scenario = scenario_from(SCENARIOS["two short limits"])
+    report = answer(scenario)
+    [chart] = [each for each in report_charts(scenario, report) if each["title"]["text"] == "What limits the restore"]
+    assert chart["title"]["subtitle"] == f"bottleneck: {report.restore.bottleneck}"
+    color = chart["layer"][0]["encoding"]["color"]
+    assert color["condition"]["test"] == {"field": "resource", "equal": report.restore.bottleneck}
+    assert color["condition"]["value"] != color["value"]
+
+
+def test_each_guess_that_shows_in_the_headline_has_a_bar_between_its_ends() -> None:
+    scenario = scenario_from(SCENARIOS["no storage"])
+    report = answer(scenario)
+    rows = report_charts(scenario, report)[-1]["data"]["values"]
+    guesses = visible_guesses(report)
+    ends = [end for guess in guesses for end in (guess.headline_low, guess.headline_high)]
+    assert guesses
+    assert [row["end_bytes"] for row in rows] == ends
 
 
 def test_the_words_of_two_near_points_stand_on_either_side() -> None:

@@ -396,6 +396,12 @@ def test_of_several_workloads_flows_add_up_and_the_largest_stock_counts() -> Non
     assert found["lost GPU time"] == pytest.approx(one["lost GPU time"])
 
 
+def test_the_gpus_of_the_largest_workload_are_named() -> None:
+    small = {"name": "small", "share_fraction": 0.5, "scenario": {"model": {"preset": "gpt2"}}}
+    large = {"name": "large", "share_fraction": 0.5, "scenario": REFERENCE_DECISION["workloads"][0]["scenario"]}
+    assert decide(REFERENCE_DECISION | {"workloads": [small, large]}).max_num_gpus == 3072
+
+
 def test_the_cheapest_bandwidth_costs_less_than_any_beside_it() -> None:
     asked = question(offer("slow", SLOW, {"amount": 5000, "per": "gigabyte-per-second", "every": "once"}))
     (found,) = decide(asked).offers
