@@ -14,7 +14,6 @@ from sizing.charts.calibration import calibration_chart
 from sizing.charts.clusters import cluster_chart
 from sizing.charts.comparisons import comparison_chart
 from sizing.charts.decisions import decision_charts
-from sizing.charts.gpu_grid import GpuGrid, gpu_grid
 from sizing.charts.layouts import layouts_chart
 from sizing.charts.rates_over_time import rates_chart
 from sizing.charts.sensitivities import sensitivity_chart
@@ -34,6 +33,7 @@ from sizing.explore.stages.stages_report import StagesReport
 from sizing.explore.sweeps.sweep_report import SweepReport
 from sizing.explore.techniques.techniques_report import TechniquesReport
 from sizing.report import SizingReport
+from sizing.reports.gpu_grid import GpuGrid, gpu_grid
 from sizing.reports.sliders import Slider, sliders
 from sizing.run.simulation.simulation_report import SimulationReport
 from sizing.scenario import Scenario

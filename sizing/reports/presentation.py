@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sizing.charts.gpu_grid import GpuGrid
 from sizing.reports.document import Document
+from sizing.reports.gpu_grid import GpuGrid
 from sizing.summary import FirstScreen
 from sizing.version import __version__
 

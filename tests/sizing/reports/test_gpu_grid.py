@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sizing.charts import gpu_grid as module
-from sizing.charts.gpu_grid import GpuGrid, gpu_grid
 from sizing.report import SizingReport, answer, laid_out
+from sizing.reports import gpu_grid as module
+from sizing.reports.gpu_grid import GpuGrid, gpu_grid
 from sizing.scenario import REFERENCE_SCENARIO
 from sizing.sized import manifest_of
 
