@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from sizing.cli.flags import FLAGS, FLAGS_ELSEWHERE
-from sizing.cli.main import app, main
+from sizing.cli.flags import FLAGS
+from sizing.cli.flags_elsewhere import FLAGS_ELSEWHERE
+from sizing.cli.main import main
+from sizing.cli.verbs import app
 from tests.testbed.terminal import ckpt_size, typed
 
 

@@ -11,7 +11,7 @@ import pytest
 from io_bench.cli.verbs import app as bench
 from service.cli.commands import app as serve
 from service.cli.tokens import token_app
-from sizing.cli.main import app as size
+from sizing.cli.verbs import app as size
 from tests.testbed.terminal import ckpt_size
 
 PAGE = (Path(__file__).parents[3] / "docs" / "cli.md").read_text()

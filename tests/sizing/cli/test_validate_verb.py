@@ -7,7 +7,7 @@ import textwrap
 import pytest
 import typer
 
-from sizing.cli import main
+from sizing.cli import verbs
 from sizing.validation import ValidationReport, validation
 from sizing.validation.comparison import EXACT, Source
 from sizing.validation.validation_report import validation_report
@@ -71,8 +71,8 @@ def test_a_miss_without_a_reason_ends_with_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], as_json: bool
 ) -> None:
     missed = Source("observation", "somewhere").compared("a count", 101, 100, within=EXACT)
-    monkeypatch.setattr(main, "validation", lambda: validation_report([missed]))
+    monkeypatch.setattr(verbs, "validation", lambda: validation_report([missed]))
     with pytest.raises(typer.Exit) as ended:
-        main.validate_verb(as_json=as_json)
+        verbs.validate_verb(as_json=as_json)
     assert ended.value.exit_code == 1
     assert ("unexplained" if as_json else "UNEXPLAINED") in capsys.readouterr().out
