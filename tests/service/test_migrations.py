@@ -55,7 +55,8 @@ FILLINGS = {
         "INSERT INTO job_results VALUES (:uuid, :hash)",
     ],
     "r0007": [
-        "INSERT INTO sharing_links VALUES (:uuid, :uuid, :hash, '2026-01-02 03:04:05', '2126-01-02 03:04:05', 1)"
+        "INSERT INTO sharing_links VALUES (:uuid, :uuid, :hash, '2026-01-02 03:04:05', '2126-01-02 03:04:05', 1)",
+        "INSERT INTO people VALUES (1, 'https://id.example.org', 'alice', 3)",
     ],
 }
 """What fills the tables that a revision adds."""
