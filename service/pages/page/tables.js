@@ -4,7 +4,7 @@ import { element, unbroken } from "./dom.js";
 
 /** A table of text under its title. */
 export function table({ title, columns, rows, stressed, is_figures }) {
-  const head = columns.map((column) => element("th", { scope: "col" }, column));
+  const head = columns.map((column) => (column === "" ? element("td", {}) : element("th", { scope: "col" }, column)));
   const body = rows.map((cells, index) =>
     element(
       "tr",
