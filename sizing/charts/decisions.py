@@ -99,6 +99,7 @@ def _curves(report: DecisionReport) -> Spec:
     money = {"type": "quantitative", "title": report.currency, "axis": {"format": "~s"}, "scale": {"type": "log"}}
     rate = {"type": "quantitative", "title": "write bandwidth, GB/s", "scale": {"type": "log"}}
     color = series("offer", "offer", names)["color"]
+    cheapest = list(_cheapest(report))
     x, y = {"x": {"field": "rate", **rate}}, {"y": {"field": "cost", **money}}
     return {
         "width": WIDTH,
@@ -106,12 +107,12 @@ def _curves(report: DecisionReport) -> Spec:
         "layer": [
             {"data": {"values": list(_points(report))}, "mark": "line", "encoding": x | y | {"color": color}},
             {
-                "data": {"values": list(_cheapest(report))},
+                "data": {"values": cheapest},
                 "mark": {"type": "point", "filled": True, "size": 80},
                 "encoding": x | y | {"color": color, "tooltip": {"field": "label"}},
             },
             {
-                "data": {"values": list(_cheapest(report))[:1]},
+                "data": {"values": [{name: row[name] for name in ("rate", "cost", "label")} for row in cheapest[:1]]},
                 "mark": {"type": "text", "dy": 18, "color": INK},
                 "encoding": x | y | {"text": {"field": "label"}},
             },

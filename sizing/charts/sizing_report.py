@@ -215,12 +215,13 @@ def _bars(
     """A bar for each row, its text beside it; the one of the name `stressed` has a color of its own."""
     names = {"field": label, "type": "nominal", "title": None, "sort": None}
     text = {"mark": {"type": "text", "align": "left", "dx": 5}, "encoding": {"text": {"field": "label"}}}
-    color = {"value": COLORS[0], "condition": {"test": {"field": label, "equal": stressed}, "value": _STRESSED}}
+    shown = [{name: row[name] for name in (label, length["field"])} for row in rows if row[label] == stressed]
+    over = [{"data": {"values": shown}, "mark": {"type": "bar", "color": _STRESSED}}] if shown else []
     return chart(
         title,
         subtitle=subtitle,
         rows=rows,
         height=_BAR_STEP,
         encoding={"y": names, "x": length},
-        layer=[{"mark": "bar", "encoding": {"color": color}}, text],
+        layer=[{"mark": {"type": "bar", "color": COLORS[0]}}, *over, text],
     )

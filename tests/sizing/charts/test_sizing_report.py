@@ -66,9 +66,9 @@ def test_the_limit_that_decides_is_named_and_has_a_color_of_its_own() -> None:
     report = answer(scenario)
     [chart] = [each for each in report_charts(scenario, report) if each["title"]["text"] == "What limits the restore"]
     assert chart["title"]["subtitle"] == f"bottleneck: {report.restore.bottleneck}"
-    color = chart["layer"][0]["encoding"]["color"]
-    assert color["condition"]["test"] == {"field": "resource", "equal": report.restore.bottleneck}
-    assert color["condition"]["value"] != color["value"]
+    every, decides, _ = chart["layer"]
+    assert [row["resource"] for row in decides["data"]["values"]] == [report.restore.bottleneck]
+    assert decides["mark"]["color"] != every["mark"]["color"]
 
 
 def test_each_guess_that_shows_in_the_headline_has_a_bar_between_its_ends() -> None:
