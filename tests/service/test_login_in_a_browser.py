@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import re
 import socket
 from collections.abc import Callable, Iterator
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from tests.conftest import Testbed
 
 
+pytestmark = pytest.mark.long
+
+
 @pytest.fixture(scope="module")
 def browser(testbed_of_module: Testbed) -> Browser:
     return testbed_of_module(chromium())
@@ -35,11 +39,19 @@ def browser(testbed_of_module: Testbed) -> Browser:
 
 @pytest.fixture(scope="module")
 def ports() -> tuple[int, int]:
-    """Of the provider and of the service: each has to know the other's before it starts."""
-    with socket.socket() as one, socket.socket() as two:
-        for free in (one, two):
-            free.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], two.getsockname()[1]
+    """Of the provider and of the service: each has to know the other's before it starts.
+
+    Below those that the system hands out, so that nobody is given them meanwhile.
+    """
+    free = filter(_is_free, random.sample(range(20_000, 32_000), 100))
+    return next(free), next(free)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as tried, contextlib.suppress(OSError):
+        tried.bind(("127.0.0.1", port))
+        return True
+    return False
 
 
 @pytest.fixture
