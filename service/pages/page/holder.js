@@ -1,13 +1,13 @@
 // Who visits, by token or login, and what of the navigation is for them.
 
 import { byId } from "./dom.js";
-import { deleted, forget, sent, stored } from "./token.js";
+import { deleted, forget, sent, session } from "./token.js";
 
 const KEY = "checkpoint-sizing-return";
 
 /** Who visits, nobody without a token or login. The navigation has what is for them. Raises Problems for a bad token. */
 export async function visitor(attempt) {
-  const { offers_login, holder } = await stored("session");
+  const { offers_login, holder } = await session();
   byId("audit").hidden = holder?.scope !== "admin";
   const isPerson = Boolean(holder?.has_logged_in);
   const button = byId("login").firstElementChild;

@@ -2,7 +2,7 @@
 
 import { byId, element } from "./dom.js";
 import { Problems } from "./rest.js";
-import { forget, holder, keep, sent, stored } from "./token.js";
+import { forget, keep, sent, session, stored } from "./token.js";
 
 const MAX_LINK_CHARACTERS = 8192;
 const SAVED = /^#saved-([0-9a-f-]+)$/;
@@ -28,7 +28,7 @@ export async function savedAt(hash) {
 
 async function askForToken() {
   try {
-    byId("needs-token").hidden = (await holder()) !== undefined;
+    byId("needs-token").hidden = (await session()).holder !== null;
   } catch (error) {
     forget();
     tell([error.message]);

@@ -16,6 +16,11 @@ export function forget() {
   sessionStorage.removeItem(KEY);
 }
 
+/** Who visits (null for nobody known), and whether a login is offered. Raises Problems for a bad token. */
+export async function session() {
+  return stored("session");
+}
+
 /** What is stored at a path; `accept` as the words of WORDS or data. */
 export async function stored(path, accept = JSON_TYPE) {
   return (await send("GET", path, { accept })).json();
