@@ -16,7 +16,12 @@ from tests.service.conftest import BOTH, bearer, ckpt_serve, created_token, logg
 DATABASES = BOTH
 
 BODY = {"name": "1T", "scenario": REFERENCE_SCENARIO}
-SOME = {"scenario_id": "01a1fda6-c9fb-7539-b154-418eb9e9d223", "name": "scratch", "run_id": "r", "link_id": "x"}
+SOME = {
+    "scenario_id": "01a1fda6-c9fb-7539-b154-418eb9e9d223",
+    "link_id": "01a1fda6-c9fb-7539-b154-418eb9e9d224",
+    "name": "scratch",
+    "run_id": "r",
+}
 STATELESS = {
     ("POST", f"/v1/{plural}")
     for plural in (
