@@ -170,13 +170,14 @@ def require_known_variables() -> None:
 
     Raises InvalidInput.
     """
-    known = [variable_of(setting) for setting in Settings.model_fields]
+    known = {variable_of(setting): setting for setting in Settings.model_fields}
     for variable in os.environ:
         if variable.upper().startswith(_PREFIX) and variable.upper() not in known:
-            nearest = difflib.get_close_matches(variable.upper(), known, n=1, cutoff=0)
+            name = variable.lower().removeprefix(_PREFIX.lower())
+            nearest = difflib.get_close_matches(name, known.values(), n=1, cutoff=0)
             raise InvalidInput.of(
                 "the environment",
                 "has a variable that is not a setting",
                 value=variable,
-                remedy=f"the closest setting is {nearest[0]}",
+                remedy=f"the closest setting is {variable_of(nearest[0])}",
             )

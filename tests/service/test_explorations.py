@@ -136,7 +136,7 @@ def test_what_has_no_answer_is_refused(
 def test_small_questions_are_answered_beside_a_large_one_which_is_stopped_in_time(tmp_path: Path) -> None:
     arguments = ("--port", "0", "--database-url", f"sqlite:///{tmp_path}/x.db", "--compute-seconds", "3s")
     with (
-        serving(tmp_path / "log", *arguments) as (_, address),
+        serving(tmp_path / "log", *arguments, "--requests-per-second", "0") as (_, address),
         httpx.Client(base_url=address, timeout=SECONDS_UNTIL_STUCK) as client,
     ):
         assert client.post("/v1/requirements", json=REFERENCE_SCENARIO).status_code == 200
