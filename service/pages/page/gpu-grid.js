@@ -8,6 +8,9 @@ const MAX_CELL = 14;
 const LEAST_WITH_GAP = 4;
 const LEAST_SHADE = 0.35;
 
+let latest;
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => latest?.draw());
+
 /** The picture with its sentence, the place under the pointer or the keys, and the same as a table. */
 export function gpuGrid(grid) {
   const canvas = element("canvas", { class: "gpus", tabindex: "0", role: "img", "aria-label": `${grid.title}: ${grid.sentence}` });
@@ -37,10 +40,10 @@ class Picture {
     this.replicas = grid.context.size * grid.data.size;
   }
 
-  /** Draws itself whenever its width or the theme changes, and says what is pointed at. */
+  /** Draws itself whenever its width changes, and as the latest one the theme; says what is pointed at. */
   follow() {
     new ResizeObserver(() => this.draw()).observe(this.canvas);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+    latest = this;
     this.canvas.addEventListener("pointermove", (event) => this.choose(this.at(event.offsetX, event.offsetY)));
     this.canvas.addEventListener("pointerleave", () => this.choose(undefined));
     this.canvas.addEventListener("focus", () => this.choose(this.chosen ?? { stage: 0, tensor: 0, replica: 0 }));
