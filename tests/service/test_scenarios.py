@@ -199,6 +199,7 @@ def test_the_list_has_the_figures_of_the_answer_that_was_given_when_it_was_saved
     made = client.post("/v1/scenarios", json=BODY | {"name": "with figures"}, headers=bearer(token)).json()
     (listed,) = (row for row in client.get("/v1/scenarios").json()["items"] if row["id"] == made["id"])
     report = answer(scenario_from(REFERENCE_SCENARIO))
+    assert report.write is not None
     assert {found["label"]: found["value"] for found in listed["figures"]} == {
         "One checkpoint": report.checkpoint.written_bytes,
         "Write bandwidth": report.write.bytes_per_second,

@@ -11,9 +11,9 @@ import torch
 from torch.distributed.checkpoint.state_dict_saver import save
 
 from sizing.checkpoint_files import contents_of
-from sizing.cli.inspection_table import flags_text
 from sizing.errors import UnreadableFile
 from sizing.summary.inspected import inspected_notes, unknown_parameters
+from sizing.summary.inspections import flags_text
 from tests.sizing.checkpoint_files.trained import num_parameters, stepped, tiny_llama
 
 HIDDEN, EXPERTS = 8, 4
