@@ -26,6 +26,7 @@ import pytest
 from service.cli.main import main
 from service.database import open_database
 from service.database.tokens import NewToken, create_token
+from sizing.scenario import REFERENCE_SCENARIO
 from tests.testbed.processes import SECONDS_UNTIL_STUCK, until, wait_until
 
 if TYPE_CHECKING:
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 PROGRAM = [sys.executable, "-c", "from service.cli.main import main; main()"]
 SQLITE = ("sqlite",)
 BOTH = ("sqlite", "postgresql")
+
+HOSTILE = "<img src=x onerror=document.title='owned'>"
+NUM_EVEN_RUNS = 8
+"""Before the storage became slower: more than are needed to judge the next."""
 
 _numbers = itertools.count()
 
@@ -229,6 +234,23 @@ def server_log(service: Service) -> Path:
 def client(server: str) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=server, timeout=SECONDS_UNTIL_STUCK) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def rest(service: Service) -> Iterator[httpx.Client]:
+    """REST with a token, on a service with two storage systems and a scenario whose name is hostile."""
+    with httpx.Client(base_url=service.address, headers=bearer(service.token), timeout=SECONDS_UNTIL_STUCK) as client:
+        for name in ("page-slower", "page-new"):
+            stored(client, "/v1/storage-systems", {"name": name, "description": HOSTILE})
+        for number in range(NUM_EVEN_RUNS):
+            document = result_document(f"page-{number}", seconds=2.0 + 0.01 * (number % 3))
+            stored(client, "/v1/storage-systems/page-slower/runs", document)
+        stored(client, "/v1/scenarios", {"name": HOSTILE, "scenario": REFERENCE_SCENARIO})
+        yield client
+
+
+def stored(client: httpx.Client, path: str, document: Any) -> None:
+    assert client.post(path, json=document).status_code == 201
 
 
 @pytest.fixture(scope="session")

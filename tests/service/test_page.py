@@ -14,7 +14,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from sizing.scenario import REFERENCE_SCENARIO
-from tests.service.conftest import Service
+from tests.service.conftest import HOSTILE, Service
 from tests.testbed.browser import chromium, words
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tests.conftest import Testbed
 
 MILLISECONDS_UNTIL_STUCK = 1000 * SECONDS_UNTIL_STUCK
-HOSTILE = "<img src=x onerror=document.title='owned'>"
 
 
 @pytest.fixture(scope="module")

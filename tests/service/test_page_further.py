@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import httpx
@@ -12,13 +12,11 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from service.routes.page import FURTHER
-from sizing.scenario import REFERENCE_SCENARIO
-from tests.service.conftest import Service, bearer, created_token, result_document
+from tests.service.conftest import HOSTILE, Service, created_token, result_document, stored
 from tests.service.test_checkpoint_files import SAFETENSORS
-from tests.service.test_page import HOSTILE, MILLISECONDS_UNTIL_STUCK, Scheme, answered
+from tests.service.test_page import MILLISECONDS_UNTIL_STUCK, Scheme, answered
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, result
 from tests.testbed.browser import chromium, words
-from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,30 +25,10 @@ if TYPE_CHECKING:
 
     from tests.conftest import Testbed
 
-NUM_EVEN_RUNS = 8
-"""Before the storage became slower: more than are needed to judge the next."""
-
 
 @pytest.fixture(scope="module")
 def browser(testbed_of_module: Testbed) -> Browser:
     return testbed_of_module(chromium())
-
-
-@pytest.fixture(scope="module")
-def rest(service: Service) -> Iterator[httpx.Client]:
-    """REST with a token, on a service with two storage systems and a scenario whose name is hostile."""
-    with httpx.Client(base_url=service.address, headers=bearer(service.token), timeout=SECONDS_UNTIL_STUCK) as client:
-        for name in ("page-slower", "page-new"):
-            stored(client, "/v1/storage-systems", {"name": name, "description": HOSTILE})
-        for number in range(NUM_EVEN_RUNS):
-            document = result_document(f"page-{number}", seconds=2.0 + 0.01 * (number % 3))
-            stored(client, "/v1/storage-systems/page-slower/runs", document)
-        stored(client, "/v1/scenarios", {"name": HOSTILE, "scenario": REFERENCE_SCENARIO})
-        yield client
-
-
-def stored(client: httpx.Client, path: str, document: Any) -> None:
-    assert client.post(path, json=document).status_code == 201
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from axe_playwright_python.sync_playwright import Axe
 from service.routes.page import FURTHER
 from tests.service.conftest import Service
 from tests.service.test_page import MILLISECONDS_UNTIL_STUCK, Scheme, answered
-from tests.service.test_page_further import rest  # noqa: F401 - a fixture
 from tests.testbed.browser import chromium
 
 if TYPE_CHECKING:
@@ -48,8 +47,12 @@ def folder() -> Iterator[Path]:
     (KEPT / "contact-sheet.html").write_text(f"<!doctype html><title>Every page</title>{style}{pictures}")
 
 
+IS_DRAWN = """() => !document.querySelector('[aria-busy=true]') && [...document.querySelectorAll('.drawn')].every(
+    chart => chart.classList.contains('ready') || chart.getBoundingClientRect().top > innerHeight)"""
+
+
 def shown(page: Page, service: Service, view: str) -> None:
-    """Open a view, with its answer."""
+    """Open a view, with its answer and the charts that are in sight."""
     page.goto(f"{service.address}/{VIEWS[view]}")
     answered(page)
     question = view.removeprefix("sizing-")
@@ -57,6 +60,7 @@ def shown(page: Page, service: Service, view: str) -> None:
         with page.expect_response(lambda response: response.request.method == "POST"):
             page.click(f"[data-question={question}]")
         answered(page)
+    page.wait_for_function(IS_DRAWN)
 
 
 @pytest.mark.usefixtures("rest")  # stores what the pages show
