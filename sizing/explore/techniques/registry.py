@@ -21,13 +21,13 @@ _SMALL_GRAPHS = (
 )
 
 
-def _schedule(name: str) -> Asks:
-    """A schedule of one chunk per stage."""
+def _schedule(name: str, *, chunks: int = 1) -> Asks:
+    """A schedule of so many chunks per stage."""
 
     def asked(scenario: Scenario) -> Fields | str:
         fields: Fields = {"training.schedule": name}
-        if scenario.parallelism.virtual_pipeline > 1:
-            fields["parallelism.virtual_pipeline"] = 1
+        if scenario.parallelism.virtual_pipeline != chunks:
+            fields["parallelism.virtual_pipeline"] = chunks
         return fields
 
     return with_degree("pipeline", asked)
@@ -59,6 +59,7 @@ _ASKED: dict[str, Asks] = {
     "gpipe": _schedule("gpipe"),
     "1f1b / dapple": _schedule("1f1b"),
     "interleaved 1f1b": with_degree("pipeline", _interleaved),
+    "zb-v": _schedule("zb-v", chunks=2),
     "none": always(recomputation="none"),
     "tensor": with_degree("tensor", always(recomputation="none", sequence_parallel=False)),
     "tensor sequence": with_degree("tensor", always(recomputation="none", sequence_parallel=True)),
@@ -80,7 +81,7 @@ _ASKED: dict[str, Asks] = {
     "linear learning-rate scaling": _larger_batch,
 }
 
-_SCHEDULES = ("pipedream", "pipedream-2bw", "pipemare", "chimera", "zb-h1", "zb-h2", "zb-v", "dualpipe")
+_SCHEDULES = ("pipedream", "pipedream-2bw", "pipemare", "chimera", "zb-h1", "zb-h2", "dualpipe")
 _METHODS = ("QSGD", "PowerSGD", "1-bit Adam")
 """Techniques that are called as their value of a field is."""
 

@@ -42,6 +42,7 @@ FIGURES = (
     "training.bubble_fraction",
     "training.step.seconds",
     "host_memory.offloaded_bytes",
+    "host_memory.fits",
     "offload.nvme_bytes",
     "gradient_compression.sent_bytes",
     "checkpoint.total_bytes",

@@ -102,6 +102,22 @@ def test_zero_offload_frees_the_gpu_and_shortens_the_stall() -> None:
     assert "checkpoint.total_bytes" not in found
 
 
+def test_zero_bubble_v_takes_two_chunks_and_leaves_no_bubble() -> None:
+    effect = tried(REFERENCE_TECHNIQUES["scenario"], "pipeline-schedule")["zb-v"]
+    assert effect.reason is None
+    assert effect.change == {"training.schedule": "zb-v", "parallelism.virtual_pipeline": 2}
+    before, after = figures(effect)["training.bubble_fraction"]
+    assert before is not None
+    assert before > 0
+    assert after == 0
+
+
+def test_what_overflows_the_host_is_told() -> None:
+    large = DEEPSPEED | {"model": {"preset": "llama-3.1-70b"}, "parallelism": {"data": 16, "zero_stage": 3}}
+    told = [figures(effect).get("host_memory.fits") for effect in tried(large, "activation-offload").values()]
+    assert (True, False) in told
+
+
 def test_gradient_compression_grows_the_checkpoint() -> None:
     effects = tried(DEEPSPEED, "gradient-compression")
     for name in ("top-k sparsification", "PowerSGD", "1-bit Adam"):
