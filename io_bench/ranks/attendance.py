@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from io_bench.errors import RanksLost
 from io_bench.ranks.bounded_store import Store
@@ -13,6 +13,8 @@ from sizing.units import seconds_text
 
 SECONDS_BETWEEN_LOOKS = 0.3
 """A dead rank is named within a second, and the store is asked little by thousands of ranks."""
+_SECONDS_BETWEEN_GLANCES = 0.01
+"""At the processes of this machine, while there is nothing else to do."""
 
 
 class Attendance:
@@ -72,6 +74,12 @@ class Attendance:
         """The ranks whose processes this rank could see, and are gone."""
         return [peer.rank for peer in self.neighbours() if peer.is_dead()]
 
+    def outlive(self, ranks: Collection[int], *, seconds: float) -> None:
+        """Wait until the processes of neighbours have ended, so long at most."""
+        deadline = time.monotonic() + seconds
+        while not set(ranks) <= set(self.dead_neighbours()) and time.monotonic() < deadline:
+            time.sleep(_SECONDS_BETWEEN_GLANCES)
+
     def neighbours(self) -> list[Placement]:
         """The ranks whose processes this rank can see, itself among them."""
         return [peer for peer in self.placements if peer.is_neighbour_of(self._placement)]
@@ -92,7 +100,7 @@ class Attendance:
             dead = sorted(hosts & set(self.dead_neighbours()))
             if dead:
                 raise RanksLost(dead, self._killed(dead, doing=doing)) from loss
-            time.sleep(0.01)
+            time.sleep(_SECONDS_BETWEEN_GLANCES)
 
     def _killed(self, ranks: Sequence[int], *, doing: str) -> str:
         return f"{self.titles(ranks)} was killed or crashed before it finished {doing}."

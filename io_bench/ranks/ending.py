@@ -145,8 +145,12 @@ class Ending:
         with contextlib.suppress(RanksLost):
             return self._store.compare_set(_SPEAKER, "", str(self._rank)) == str(self._rank).encode()
         gone = self.lost | set(self._attendance.dead_neighbours())
-        here = (peer.rank for peer in self._attendance.neighbours() if peer.rank not in gone)
-        return self._rank == min(here, default=self._rank)
+        here = [peer.rank for peer in self._attendance.neighbours() if peer.rank not in gone]
+        is_speaker = self._rank == min(here, default=self._rank)
+        if is_speaker:
+            # A speaker that ended first would be one of the dead to the others, and they would speak too.
+            self._attendance.outlive(set(here) - {self._rank}, seconds=self.farewell_seconds)
+        return is_speaker
 
     def _await_leaving(self, ranks: range | list[int]) -> None:
         """Wait until the ranks have left, and note those that do not."""

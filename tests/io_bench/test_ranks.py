@@ -19,6 +19,7 @@ import pytest
 from io_bench.engines import HOST_ENGINES
 from io_bench.target.lifecycle.manifest import MANIFEST
 from sizing.storage.measurement import BenchmarkResult
+from tests.testbed import processes
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 if TYPE_CHECKING:
@@ -209,6 +210,21 @@ def test_ranks_whose_launcher_is_killed_end_and_leave_nothing(
     done = bench.finish(process)
     assert done.stderr.count("The launcher of rank 0 (host of the rendezvous) cannot be reached") == 1
     assert tree(target) == before
+
+
+def test_a_rank_that_notices_late_that_the_launcher_is_gone_does_not_say_it_again(
+    bench: Bench, target: Path, until: Until, ranks_of: RanksOf
+) -> None:
+    process = bench.start(bench.command("run", "--target", str(target), *ENDLESS, "--timeout", "60s", num_ranks=2))
+    until(lambda: len(list(target.glob("ckpt-bench-*/rank-*"))) == 2, process)
+    first, second = (rank for _, rank in sorted(ranks_of(process).items()))
+    second.suspend()
+    process.kill()
+    processes.until(lambda: not list(target.glob("ckpt-bench-*/rank-0")), otherwise=lambda: "rank 0 stays")
+    psutil.wait_procs([first], timeout=1)  # it waits for the other; if it did not, it would have ended by then
+    second.resume()
+    psutil.wait_procs([first, second], timeout=SECONDS_UNTIL_STUCK)
+    assert bench.finish(process).stderr.count("The launcher of rank 0 (host of the rendezvous) cannot be reached") == 1
 
 
 def test_a_dead_rank_is_noticed_without_a_launcher_long_before_the_timeout(
