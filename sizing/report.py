@@ -27,7 +27,7 @@ from sizing.run.requirements.joint import GOODPUT, values_for_all_targets
 from sizing.run.requirements.remedies import with_remedies
 from sizing.run.retention import priced
 from sizing.scenario import Scenario
-from sizing.sized import SizedLayout, sized
+from sizing.sized import SizedLayout, sized, with_rate_of_link
 from sizing.storage.storage import ResolvedStorage, resolve_storage
 from sizing.training import GpuMemory
 from sizing.training.compression.compressed import CompressedGradients, compressed_gradients, compression_warnings
@@ -213,7 +213,7 @@ class _Found:
 
 def _found(scenario: Scenario) -> _Found:
     asked, storage, inputs = sized(scenario), resolve_storage(scenario.storage), scenario.run_inputs
-    off = _offloaded(scenario, asked, storage)
+    off = _offloaded(with_rate_of_link(scenario), asked)
     return _Found(
         scenario=scenario,
         asked=asked,
@@ -232,16 +232,15 @@ def _found(scenario: Scenario) -> _Found:
     )
 
 
-def _offloaded(scenario: Scenario, asked: SizedLayout, storage: ResolvedStorage | None) -> Offloaded | None:
+def _offloaded(scenario: Scenario, asked: SizedLayout) -> Offloaded | None:
     """What lies off the GPU, where the scenario says so; copies take the rate of those of saves."""
-    given = storage.profile.device_to_host_bytes_per_second if storage else None
     return offloaded(
         scenario.training,
         scenario.parallelism,
         laid_out=asked.laid_out,
         model=asked.model,
         node=asked.node,
-        link_bytes_per_second=asked.demands.copy_bytes_per_second if given is None else given,
+        link_bytes_per_second=asked.demands.copy_bytes_per_second,
         uncopied_fraction=1.0 - float(asked.demands.write.linked_over_copied),
     )
 

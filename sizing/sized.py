@@ -28,8 +28,9 @@ from sizing.run.demands.universal import universal_of
 from sizing.run.export.settings import UNIVERSAL
 from sizing.run.reduction.reduced import reduced
 from sizing.scenario import Scenario
+from sizing.state.offload import Offload
 from sizing.state.saved_state import RANK_PART
-from sizing.storage.storage import is_in_nodes
+from sizing.storage.storage import is_in_nodes, resolve_storage
 from sizing.training import GpuMemory, gpu_memory
 from sizing.training.memory.memory_question import MemoryQuestion
 from sizing.training.memory.nearest import CannotRun, cannot_run, memory_warnings
@@ -80,10 +81,29 @@ def sized(scenario: Scenario) -> SizedLayout:
 
     What goes to drives of the nodes does not pass their storage adapters. Raises InvalidInput as `report.answer` does.
     """
+    scenario = with_rate_of_link(scenario)
     found = _sized(_LayoutQuestion(layout_text(scenario), scenario))
     if scenario.cluster.storage_nics is not None and is_in_nodes(scenario.storage):
         return replace(found, demands=found.demands.through(None))
     return found
+
+
+def with_rate_of_link(scenario: Scenario) -> Scenario:
+    """With `on_measured_link` of its training.offload."""
+    offload = scenario.training.offload
+    if offload is None:
+        return scenario
+    training = scenario.training.model_copy(update={"offload": on_measured_link(offload, scenario)})
+    return scenario.model_copy(update={"training": training})
+
+
+def on_measured_link(offload: Offload, scenario: Scenario) -> Offload:
+    """With the rate at which the scenario's storage measured copies to the host, where it gives none of its own."""
+    storage = resolve_storage(scenario.storage)
+    rate = storage.profile.device_to_host_bytes_per_second if storage else None
+    if rate is None or offload.link_bytes_per_second is not None:
+        return offload
+    return offload.model_copy(update={"link_bytes_per_second": rate})
 
 
 def demands_anew(scenario: Scenario) -> Demands:

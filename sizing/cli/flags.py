@@ -98,6 +98,7 @@ FLAGS = (
     Flag("--tokens", "training.num_tokens", "N", "15T"),
     Flag("--critical-batch", "training.critical_batch_tokens", "N", "4M"),
     Flag("--step-time", "training.step_seconds", "TIME", "12s"),
+    Flag("--schedule", "training.schedule", "NAME"),
     Flag("--recomputation", "training.recomputation", "NAME"),
     Flag("--recomputed-layers", "training.recomputed_layers"),
     Flag("--offload-optimizer", "training.offload.optimizer", "PLACE"),

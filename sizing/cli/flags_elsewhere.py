@@ -18,6 +18,7 @@ FLAGS_ELSEWHERE = {
         "--micro-batch": "--mbs --micro-batch-size --train-micro-batch-size-per-gpu --per-device-train-batch-size",
         "--global-batch": "--gbs --global-batch-size --train-batch-size --batch-size",
         "--sequence-length": "--seq --seq-len --seq-length --seqlen --max-seq-len --context-length",
+        "--schedule": "--pipeline-schedule --pp-schedule --pipeline-parallel-schedule",
         "--recomputation": "--recompute --recompute-granularity --recompute-activations --activation-checkpointing",
         "--recomputed-layers": "--recompute-num-layers",
         "--expert-tensor": "--etp --expert-tensor-parallel-size",

@@ -13,6 +13,9 @@ from sizing.units import BytesPerSecond, Fraction, PositiveSeconds
 Place = Literal["none", "host", "nvme"]
 """Where a part of the state lies between its uses: on the GPU, in host memory, or on the drives of the node."""
 
+OFFLOAD_RATES = ("layer_seconds", "link_bytes_per_second", "nvme_bytes_per_second", "optimizer_parameters_per_second")
+"""Fields that say how fast copies and updates are, and move nothing."""
+
 _Share = Annotated[Fraction, Field(gt=0, le=1, allow_inf_nan=False)]
 
 
@@ -47,8 +50,8 @@ class Offload(BaseModel):
     )
     link_bytes_per_second: BytesPerSecond | None = Field(
         None,
-        description="Rate of one GPU's link to its host in a step, one way, in bytes per second. Default: as copies "
-        "of saves are taken, 0.47 of the line rate of the node's PCIe generation.",
+        description="Rate of one GPU's link to its host in a step, one way, in bytes per second. Default: "
+        "storage.profile.device_to_host_bytes_per_second, else 0.47 of the line rate of the node's PCIe generation.",
     )
     nvme_bytes_per_second: BytesPerSecond | None = Field(
         None,
@@ -66,3 +69,8 @@ class Offload(BaseModel):
         if "optimizer_fraction" in self.model_fields_set and self.optimizer == "none":
             raise broken_rule("has optimizer_fraction without optimizer", "give optimizer host, or remove it")
         return self
+
+    @property
+    def moves(self) -> bool:
+        """Whether anything leaves the GPU: rates alone move nothing."""
+        return (self.optimizer, self.weights, self.activations_fraction) != ("none", "none", None)

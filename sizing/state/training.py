@@ -262,6 +262,11 @@ class Training(BaseModel):
         """Whether the chunks of the model lie in a V over the stages."""
         return self.schedule in FOLDED_SCHEDULES
 
+    @property
+    def moves_off_gpu(self) -> bool:
+        """Whether a part of the state or the activations lies off the GPU."""
+        return self.offload is not None and self.offload.moves
+
     @model_validator(mode="after")
     def _a_batch_is_given_whole(self) -> Self:
         if (self.sequence_length is None) != (self.micro_batch_size is None):

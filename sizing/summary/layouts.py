@@ -52,6 +52,7 @@ def _cells(layout: FoundLayout, report: LayoutsReport) -> Iterator[tuple[str, st
     yield "micro-batch", _known(layout.micro_batch_size, "{:,}".format)
     yield "ZeRO", _known(degrees.zero_stage, str)
     yield "shard group", _known(degrees.shard_group, "{:,}".format)
+    yield "schedule", layout.schedule or "-"
     yield "recomputation", layout.recomputation or "-"
     yield "recomputed layers", _known(layout.recomputed_layers, "{:,}".format)
     yield "off the GPU", "-" if layout.offload is None else offload_text(layout.offload)

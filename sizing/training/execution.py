@@ -132,15 +132,27 @@ def execution_of(training: Training, parallelism: Parallelism) -> Execution | No
         num_microbatches=microbatches,
         num_stages=parallelism.pipeline,
         num_chunks=parallelism.virtual_pipeline,
-        schedule=training.schedule or default_schedule(num_chunks=parallelism.virtual_pipeline),
+        schedule=_schedule(training, parallelism),
         recomputation=training.recomputation or DEFAULT_RECOMPUTATION,
         num_context=parallelism.context,
         num_sharing=1 if training.sequence_parallel is False else parallelism.tensor,
         attention=training.attention or DEFAULT_ATTENTION,
         recomputed_layers=training.recomputed_layers,
     )
-    execution.rules.check(execution.pipeline)
+    SCHEDULES[training.schedule or execution.schedule].check(execution.pipeline)
     return execution
+
+
+def _schedule(training: Training, parallelism: Parallelism) -> Schedule:
+    """The scenario's; with a flush, the microbatches of one stage pass forward and backward one after the other."""
+    if training.schedule is None or _is_idle(training.schedule, parallelism):
+        return default_schedule(num_chunks=parallelism.virtual_pipeline)
+    return training.schedule
+
+
+def _is_idle(schedule: Schedule, parallelism: Parallelism) -> bool:
+    """Whether there is nothing to schedule: without a flush, one stage keeps versions of its weights too."""
+    return parallelism.pipeline == 1 and SCHEDULES[schedule].flushes
 
 
 def loss_of(training: Training) -> Loss:
@@ -183,6 +195,10 @@ def _schedule_assumptions(training: Training, parallelism: Parallelism) -> Itera
     if training.schedule is None and parallelism.pipeline > 1:
         schedule = default_schedule(num_chunks=parallelism.virtual_pipeline)
         yield Assumption(field="training.schedule", value=schedule, reason="default")
+    if training.schedule is not None and _is_idle(training.schedule, parallelism):
+        reason = "has no effect with pipeline 1: microbatches pass one after the other"
+        yield Assumption(field="training.schedule", value=training.schedule, reason=reason)
+        return
     simplified = SCHEDULES[training.schedule].simplified if training.schedule else None
     if simplified is not None:
         yield Assumption(field="training.schedule", value=training.schedule, reason=simplified)

@@ -89,7 +89,7 @@ def _in_best_layout(asked: Scenario, *, kept: tuple[SearchedDegree, ...]) -> Lai
         micro_batches=None if judged.training.micro_batch_size is None else (judged.training.micro_batch_size,),
         virtual_pipelines=(judged.parallelism.virtual_pipeline,),
         partial_recomputation=False,
-        offload=False,
+        offload=None if judged.training.moves_off_gpu else False,
         expert_tensors=(),
         kept_degrees=kept,
         max_layouts=1,

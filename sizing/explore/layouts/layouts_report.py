@@ -8,7 +8,7 @@ from sizing.explore.layouts.layouts_request import Objective
 from sizing.former_names import with_new_names
 from sizing.layout import Parallelism
 from sizing.state.offload import Offload
-from sizing.state.training import Recomputation
+from sizing.state.training import Recomputation, Schedule
 
 
 class FoundLayout(BaseModel):
@@ -25,6 +25,9 @@ class FoundLayout(BaseModel):
         None,
         description="Layers of each model chunk that are computed again where the others need not be: the min that "
         "fits. Null where all are, or none.",
+    )
+    schedule: Schedule | None = Field(
+        None, description="Pipeline schedule: the scenario's, else the default of its virtual stages. Null without one."
     )
     offload: Offload | None = Field(
         None,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from sizing.errors import explain
+from sizing.errors import broken_rule, explain
 from sizing.former_names import with_new_names
 from sizing.layout.degrees import SearchedDegree
 from sizing.layout.parallelism import Degree, TensorDegree
@@ -93,7 +93,7 @@ class LayoutsRequest(BaseModel):
     offload: bool | None = Field(
         None,
         description="Whether optimizer, weights and activations may lie in host memory where a layout does not fit, or "
-        "less would be faster. Default: yes, unless the scenario has training.offload, which then stays.",
+        "less would be faster. Default: yes, unless training.offload of the scenario moves something: then it stays.",
     )
     kept_degrees: Annotated[tuple[SearchedDegree, ...], Field(max_length=4)] = Field(
         (), description="Degrees of the scenario that stay as they are. Default: none; all are searched."
@@ -108,6 +108,14 @@ class LayoutsRequest(BaseModel):
     @classmethod
     def _of_former_names(cls, document: object) -> object:
         return with_new_names(document, {"most_layouts": "max_layouts"})
+
+    @field_validator("offload")
+    @classmethod
+    def _does_not_contradict_the_scenario(cls, offload: bool | None, known: ValidationInfo) -> bool | None:
+        scenario = known.data.get("scenario")
+        if offload is False and scenario is not None and scenario.training.moves_off_gpu:
+            raise broken_rule("must not be false beside scenario.training.offload", "leave out one of them")
+        return offload
 
 
 def layouts_request_from(document: object) -> LayoutsRequest:

@@ -54,7 +54,7 @@ def _settings(weighed: Weighed) -> dict[str, Any]:
     return degrees | {
         "micro-batch": weighed.micro_batch_size,
         "recomputation": weighed.recomputation_text,
-        "offload": offload_text(weighed.training.offload),
+        "offload": offload_text(weighed.offload),
     }
 
 

@@ -15,9 +15,9 @@ from sizing.explore.layouts.layouts_request import (
 )
 from sizing.explore.layouts.nearly import nearly_fitting
 from sizing.explore.layouts.objectives import OF_MEMORY_AND_TIME, ranking
-from sizing.explore.layouts.offloads import with_offload
+from sizing.explore.layouts.offloads import offload_text, with_offload
 from sizing.explore.layouts.partial import with_fewest_layers
-from sizing.explore.layouts.search import Candidate, Search, Tally
+from sizing.explore.layouts.search import Candidate, Search, Tally, Weighed
 from sizing.layout.degrees import SEARCHED_DEGREES, degrees_text
 from sizing.training.memory.activations import uncounted_activations
 from sizing.training.memory.nearest import CannotRun
@@ -100,7 +100,7 @@ def _warnings(search: Search, tally: Tally) -> Iterator[str]:
         yield from _offloaded(search, tally)
     elif tally.lowest is not None:
         found = nothing_fits(search, tally.lowest)
-        yield f"{found.because}. {found.remedy}"
+        yield f"{found.because}{_off_gpu(search, tally.emptied)}. {found.remedy}"
     else:
         because = f": {tally.refusal}" if tally.refusal else ""
         yield f"No degrees of {search.num_gpus:,} GPUs are allowed by the scenario{because}"
@@ -132,12 +132,24 @@ def nothing_fits(search: Search, lowest: MinMemory) -> CannotRun:
     )
 
 
+def _off_gpu(search: Search, emptied: Weighed | None) -> str:
+    """What the nearest needs with all off the GPU that its framework moves, where it moves anything."""
+    if emptied is None or emptied.offload is None:
+        return ""
+    needed = f"; with {offload_text(emptied.offload)} off the GPU {decimal_bytes_text(emptied.gpu_bytes)}"
+    if emptied.gpu_bytes > search.room_bytes:
+        return needed
+    return f"{needed}, but the host does not hold that, or the time of its step is not known"
+
+
 def _offloaded(search: Search, tally: Tally) -> Iterator[str]:
     """What the times of layouts rest on that keep something off the GPU, where such layouts were found."""
-    if search.scenario.training.offload is None and any(each.training.offload for each in tally.fitting):
+    rates = ("link_bytes_per_second", "optimizer_parameters_per_second")
+    unknown = [f"training.offload.{name}" for name in rates if getattr(search.offload_rates, name) is None]
+    if unknown and any(each.offload for each in tally.fitting):
         yield (
-            "Layouts with something off the GPU rest on the rates of training.offload.link_bytes_per_second and "
-            "optimizer_parameters_per_second, and on copies that hide behind the passes. Measure both"
+            f"Layouts with something off the GPU rest on defaults of {' and '.join(unknown)}, and on copies that hide "
+            "behind the passes. Measure them"
         )
 
 

@@ -25,12 +25,14 @@ from sizing.layout.layout import trained_inventory
 from sizing.model import ResolvedModel
 from sizing.run.evaluation import evaluate
 from sizing.scenario import Scenario
-from sizing.sized import sized
+from sizing.sized import on_measured_link, sized, with_rate_of_link
 from sizing.state import Training
-from sizing.state.training import Recomputation
+from sizing.state.offload import Offload
+from sizing.state.training import Recomputation, Schedule
 from sizing.training import GpuMemory
 from sizing.training.memory.activations import FRAMEWORK_WITH_LIST
 from sizing.training.memory.memory_question import RECOMPUTATIONS, MemoryQuestion
+from sizing.training.schedules.registry import SCHEDULES, default_schedule
 from sizing.units import counted_text
 
 MAX_CANDIDATES = 5_000
@@ -81,6 +83,18 @@ class Weighed:
         )
 
     @property
+    def offload(self) -> Offload | None:
+        """What lies off the GPU, and the rates of its copies; None where nothing does."""
+        return self.training.offload if self.training.moves_off_gpu else None
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """How the stages of a pipeline work; None without one."""
+        if self.parallelism.pipeline == 1:
+            return None
+        return self.training.schedule or default_schedule(num_chunks=self.parallelism.virtual_pipeline)
+
+    @property
     def gpu_bytes(self) -> int:
         """What the fullest GPU needs."""
         return self.memory.needed_bytes
@@ -103,11 +117,16 @@ class Weighed:
 
 @dataclass
 class Tally:
-    """What became of the candidates; `tight`: those that do not fit, with each recomputation that was tried."""
+    """What became of the candidates.
+
+    `tight`: those that do not fit, with each recomputation that was tried. `emptied`: where nothing fits, the one that
+    needs the min memory once all that its framework moves is off the GPU.
+    """
 
     fitting: list[Weighed] = field(default_factory=list)
     tight: list[Weighed] = field(default_factory=list)
     lowest: MinMemory | None = None
+    emptied: Weighed | None = None
     num_refused: int = 0
     num_too_large: int = 0
     refusal: str = ""
@@ -132,7 +151,7 @@ class Search:
     """
 
     def __init__(self, request: LayoutsRequest) -> None:
-        scenario = request.scenario
+        scenario = with_rate_of_link(request.scenario)
         self.objective = request.objective or default_objective(scenario)
         require_inputs(self.objective, scenario)
         node = resolve_node(scenario.cluster)
@@ -146,6 +165,7 @@ class Search:
             optimizer_sharding=scenario.checkpoint.optimizer_sharding,
         )
         self.scenario = scenario
+        self.offload_rates = on_measured_link(scenario.training.offload or Offload(), scenario)
         has_time = self.objective in OBJECTIVES_OF_TIME
         self._micro_batches = _micro_batches(request, has_time=has_time)
         self._virtual_pipelines = _virtual_pipelines(request, saved_as, has_time=has_time)
@@ -177,8 +197,8 @@ class Search:
 
         Raises InvalidInput where there are more than 5,000.
         """
-        first = {} if self._virtual_pipelines is None else {"virtual_pipeline": min(self._virtual_pipelines)}
-        every = (Candidate(cut | first, self._micro_batches[0]) for cut in self.degrees.combinations())
+        cuts = self.degrees.combinations()
+        every = (Candidate(cut | self._fewest_chunks(cut["pipeline"]), self._micro_batches[0]) for cut in cuts)
         found = list(itertools.islice(every, MAX_CANDIDATES + 1))
         if len(found) > MAX_CANDIDATES:
             raise InvalidInput.of(
@@ -203,6 +223,11 @@ class Search:
                     if varied != candidate:
                         yield varied
 
+    def _fewest_chunks(self, pipeline: int) -> dict[str, Any]:
+        """The first of `_chunks`; where there is none, what the scenario will refuse."""
+        virtual = {} if self._virtual_pipelines is None else {"virtual_pipeline": self._virtual_pipelines[0]}
+        return next(self._chunks(pipeline), virtual)
+
     def _chunks(self, pipeline: int) -> Iterator[dict[str, Any]]:
         """Virtual stages of equal chunks: embedding and head count as layers where the layers alone do not divide."""
         if self._virtual_pipelines is None:
@@ -224,7 +249,7 @@ class Search:
         """Judge a candidate."""
         try:
             parallelism = self.degrees.fitting(candidate.degrees)
-            training = self._training(candidate)
+            training = self.scenario.training.model_copy(update={"micro_batch_size": candidate.micro_batch_size})
             tried = self.question.tried(
                 parallelism,
                 room_bytes=self.room_bytes,
@@ -249,15 +274,6 @@ class Search:
         group = self.question.sharding(parallelism).shard_group
         return Weighed(candidate, parallelism, recomputed, memory, model_parallel_gpus(parallelism, shard_group=group))
 
-    def _training(self, candidate: Candidate) -> Training:
-        """The scenario's, with the candidate's microbatch; its schedule stays as far as it goes with virtual stages."""
-        changed: dict[str, Any] = {"micro_batch_size": candidate.micro_batch_size}
-        virtual = candidate.degrees.get("virtual_pipeline", self.scenario.parallelism.virtual_pipeline)
-        schedule = self.scenario.training.schedule
-        if self._virtual_pipelines is not None and (schedule == "interleaved") != (virtual > 1):
-            changed["schedule"] = None
-        return self.scenario.training.model_copy(update=changed)
-
     def found(self, weighed: Weighed) -> FoundLayout:
         """The figures that `answer` gives, without its guesses: each of those has layouts of its own to compute."""
         parallelism, memory = weighed.parallelism, weighed.memory
@@ -269,7 +285,8 @@ class Search:
             parallelism=parallelism,
             recomputation=memory.recomputation,
             recomputed_layers=weighed.training.recomputed_layers,
-            offload=weighed.training.offload,
+            schedule=weighed.schedule,
+            offload=weighed.offload,
             micro_batch_size=weighed.micro_batch_size,
             step_seconds=step.seconds if step else None,
             tokens_per_second=step.tokens_per_second if step else None,
@@ -334,13 +351,12 @@ def _micro_batches(request: LayoutsRequest, *, has_time: bool) -> Sequence[int |
 
 
 def _virtual_pipelines(request: LayoutsRequest, saved_as: CheckpointFormat, *, has_time: bool) -> Sequence[int] | None:
-    """None where the scenario's stay."""
-    given = request.scenario.parallelism.virtual_pipeline
-    if "virtual_pipeline" not in saved_as.takes:
+    """Those that the schedule runs, if one is named and runs any; None where the scenario's stay."""
+    given, schedule = request.scenario.parallelism.virtual_pipeline, request.scenario.training.schedule
+    if "virtual_pipeline" not in saved_as.takes or (request.virtual_pipelines is None and not has_time):
         return None
-    if request.virtual_pipelines is not None:
-        return sorted(set(request.virtual_pipelines))
-    return sorted({*SEARCHED_VIRTUAL_STAGES, given}) if has_time else None
+    asked = sorted(set(request.virtual_pipelines or (*SEARCHED_VIRTUAL_STAGES, given)))
+    return [each for each in asked if schedule is None or SCHEDULES[schedule].runs_chunks(each)] or asked
 
 
 def _expert_tensors(

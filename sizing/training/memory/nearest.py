@@ -14,6 +14,7 @@ from sizing.layout import Parallelism
 from sizing.layout.degrees import DegreeSearch, degrees_text
 from sizing.layout.formats import formats_of
 from sizing.layout.sharding import ZERO_STAGE_OF_WEIGHTS, has_distributed_optimizer, zero_stage_of
+from sizing.state.offload import Offload
 from sizing.state.training import Recomputation
 from sizing.training.memory.activations import uncounted_activations
 from sizing.training.memory.gpu_memory import GpuMemory
@@ -47,6 +48,14 @@ def memory_warnings(memory: GpuMemory, question: MemoryQuestion, given: Parallel
         yield from filter(None, [uncounted_activations(question.model(tensor=given.tensor))])
     if memory.runs is not False:
         yield from _gathered(memory, question, given)
+    if memory.step is None and memory.num_microbatches is not None and _lacks_rate_of_drives(question.training.offload):
+        yield "Time of a step not computed: state lies on NVMe drives. Give training.offload.nvme_bytes_per_second"
+
+
+def _lacks_rate_of_drives(offload: Offload | None) -> bool:
+    return (
+        offload is not None and offload.nvme_bytes_per_second is None and "nvme" in (offload.optimizer, offload.weights)
+    )
 
 
 def cannot_run(memory: GpuMemory, question: MemoryQuestion, given: Parallelism) -> CannotRun | None:

@@ -74,6 +74,10 @@ class PipelineSchedule(ABC):
     def check(self, pipeline: Pipeline) -> None:
         """Raises InvalidInput where degrees or microbatches do not go with the schedule."""
 
+    def runs_chunks(self, num_chunks: int) -> bool:
+        """Whether stages can have so many chunks of the model: one, unless a schedule says otherwise."""
+        return num_chunks == 1
+
     @abstractmethod
     def order(self, pipeline: Pipeline, stage: int) -> list[Slot]:
         """What the device of a stage runs in one step, slot after slot; of a number of microbatches."""

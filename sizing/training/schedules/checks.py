@@ -6,9 +6,9 @@ from sizing.errors import InvalidInput
 from sizing.training.schedules.base import Pipeline, PipelineSchedule
 
 
-def one_chunk_per_stage(schedule: PipelineSchedule, pipeline: Pipeline) -> None:
-    """Raises InvalidInput where stages are cut into several chunks."""
-    if pipeline.num_chunks > 1:
+def chunks_per_stage(schedule: PipelineSchedule, pipeline: Pipeline) -> None:
+    """Raises InvalidInput where stages are cut into more or fewer chunks than it runs."""
+    if not schedule.runs_chunks(pipeline.num_chunks):
         raise InvalidInput.of(
             "training.schedule",
             "must be interleaved with virtual_pipeline > 1, and only then",

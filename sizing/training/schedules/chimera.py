@@ -14,7 +14,7 @@ class Chimera(TwoWay):
     def check(self, pipeline: Pipeline) -> None:
         """Stages in pairs, whole units."""
         p = pipeline.num_stages
-        checks.one_chunk_per_stage(self, pipeline)
+        checks.chunks_per_stage(self, pipeline)
         checks.even_stages(self, pipeline)
         checks.whole_groups(self, pipeline, p, rule=f"a multiple of pipeline {p}")
 

@@ -16,7 +16,7 @@ class DualPipe(TwoWay):
 
     def check(self, pipeline: Pipeline) -> None:
         """Stages in pairs, microbatches in pairs, two for each stage."""
-        checks.one_chunk_per_stage(self, pipeline)
+        checks.chunks_per_stage(self, pipeline)
         checks.even_stages(self, pipeline)
         checks.enough_microbatches(self, pipeline, 2 * pipeline.num_stages)
         checks.whole_groups(self, pipeline, 2, rule="an even number of")

@@ -13,7 +13,7 @@ class GPipe(PipelineSchedule):
 
     def check(self, pipeline: Pipeline) -> None:
         """A known number of microbatches."""
-        checks.one_chunk_per_stage(self, pipeline)
+        checks.chunks_per_stage(self, pipeline)
         checks.given_microbatches(self, pipeline, "which keeps every microbatch of a step")
 
     def order(self, pipeline: Pipeline, stage: int) -> list[Slot]:

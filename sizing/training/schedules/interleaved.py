@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sizing.errors import InvalidInput
 from sizing.training.schedules import checks
 from sizing.training.schedules.base import Pipeline, PipelineSchedule
 from sizing.training.schedules.closed_forms import flush_idle, max_held_chunks
@@ -16,14 +15,12 @@ class Interleaved(PipelineSchedule):
 
     def check(self, pipeline: Pipeline) -> None:
         """Several chunks, and groups of p microbatches."""
-        if pipeline.num_chunks == 1:
-            raise InvalidInput.of(
-                "training.schedule",
-                "must be interleaved with virtual_pipeline > 1, and only then",
-                value=self.name,
-                remedy="change it or parallelism.virtual_pipeline",
-            )
+        checks.chunks_per_stage(self, pipeline)
         checks.whole_groups(self, pipeline, pipeline.num_stages, rule=f"a multiple of pipeline {pipeline.num_stages}")
+
+    def runs_chunks(self, num_chunks: int) -> bool:
+        """Several."""
+        return num_chunks > 1
 
     def order(self, pipeline: Pipeline, stage: int) -> list[Slot]:
         """2 (p - i - 1) + (v - 1) p forward passes, then one of each in turn.

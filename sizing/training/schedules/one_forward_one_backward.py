@@ -13,7 +13,7 @@ class OneForwardOneBackward(PipelineSchedule):
 
     def check(self, pipeline: Pipeline) -> None:
         """One chunk per stage."""
-        checks.one_chunk_per_stage(self, pipeline)
+        checks.chunks_per_stage(self, pipeline)
 
     def order(self, pipeline: Pipeline, stage: int) -> list[Slot]:
         """Warm up, alternate, run empty."""

@@ -21,7 +21,7 @@ class ZeroBubble(PipelineSchedule):
 
     def check(self, pipeline: Pipeline) -> None:
         """One chunk per stage."""
-        checks.one_chunk_per_stage(self, pipeline)
+        checks.chunks_per_stage(self, pipeline)
 
     def order(self, pipeline: Pipeline, stage: int) -> list[Slot]:
         """F to the depth; then I, W of a former microbatch, F in turn; at last the weight gradients that are left."""

@@ -15,13 +15,17 @@ class ZeroBubbleV(PipelineSchedule):
 
     def check(self, pipeline: Pipeline) -> None:
         """Two chunks on each stage."""
-        if pipeline.num_chunks != 2:
+        if not self.runs_chunks(pipeline.num_chunks):
             raise InvalidInput.of(
                 "parallelism.virtual_pipeline",
                 f"must be 2 with schedule {self.name}",
                 value=pipeline.num_chunks,
                 remedy="change it or training.schedule",
             )
+
+    def runs_chunks(self, num_chunks: int) -> bool:
+        """Two, the way down and the way up."""
+        return num_chunks == 2
 
     def chunks_on(self, pipeline: Pipeline, stage: int) -> tuple[int, ...]:
         """One on the way down, one on the way up."""

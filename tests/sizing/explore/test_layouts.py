@@ -17,6 +17,7 @@ from sizing.layout import Parallelism
 from sizing.published import published
 from sizing.report import answer
 from sizing.scenario import Scenario, scenario_from
+from sizing.training.schedules.registry import SCHEDULES
 
 BATCH = {"sequence_length": 4096, "micro_batch_size": 1}
 RATES = {"profile": {"write_bytes_per_second": "100 GB/s", "node_write_bytes_per_second": "4 GB/s"}}
@@ -38,7 +39,7 @@ def degrees(layout: FoundLayout) -> tuple[int, ...]:
 
 
 def as_found(document: dict[str, Any], layout: FoundLayout) -> Scenario:
-    """The scenario with all that the search chose, with the default schedule of its chunks."""
+    """The scenario with all that the search chose."""
     scenario = scenario_with(scenario_from(document), layout.parallelism, layout.recomputation)
     names = ("micro_batch_size", "recomputed_layers", "offload")
     chosen = {name: getattr(layout, name) for name in names}
@@ -168,6 +169,40 @@ def test_the_fewest_layers_that_fit_are_computed_again() -> None:
     assert {layout.recomputed_layers for layout in of_whole_chunks.layouts} == {None}
     assert (of_whole_chunks.layouts[0].step_seconds or 0) > (found.layouts[0].step_seconds or 0)
     assert (of_whole_chunks.num_fitting, of_whole_chunks.num_candidates) == (found.num_fitting, found.num_candidates)
+
+
+@pytest.mark.parametrize("schedule", [None, *SCHEDULES])
+def test_a_schedule_that_is_named_stays(schedule: str | None) -> None:
+    """With the virtual stages that it runs, and with none where there is one stage; the bubble is that of `answer`."""
+    training = {"distributed_optimizer": True, "global_batch_size": 256, "schedule": schedule} | BATCH
+    blocks: dict[str, Any] = {"training": training, "checkpoint": {"format": "torch-dist"}}
+    layouts = search("llama-3.1-8b", 64, asked={"objective": "step-time"}, **blocks).layouts
+    piped = [layout for layout in layouts if layout.parallelism.pipeline > 1]
+    assert piped
+    for layout in piped:
+        virtual = layout.parallelism.virtual_pipeline
+        assert layout.schedule == schedule or (schedule is None and layout.schedule in ("1f1b", "interleaved"))
+        assert SCHEDULES[layout.schedule].runs_chunks(virtual)
+    assert all(layout.schedule is None for layout in layouts if layout.parallelism.pipeline == 1)
+    agrees(question("llama-3.1-8b", 64, **blocks), piped[0], room_bytes=72 * 10**9)
+
+
+def test_one_stage_holds_one_microbatch_whatever_the_schedule() -> None:
+    """GPipe holds all microbatches of a step, in a pipeline."""
+    training = {"global_batch_size": 256, "schedule": "gpipe"} | BATCH
+    scenario = scenario_from(question("llama-3.1-8b", 64, training=training, parallelism={"tensor": 8, "data": 8}))
+    unnamed = scenario.model_copy(update={"training": scenario.training.model_copy(update={"schedule": None})})
+    assert answer(scenario).training.activation_bytes == answer(unnamed).training.activation_bytes
+    said = [each.sentence for each in answer(scenario).assumptions if each.field == "training.schedule"]
+    assert "has no effect with pipeline 1" in said[0]
+
+
+def test_virtual_stages_that_the_named_schedule_does_not_run_are_refused_with_its_reason() -> None:
+    training = {"global_batch_size": 256, "schedule": "gpipe"} | BATCH
+    blocks = {"training": training, "checkpoint": {"format": "torch-dist"}}
+    found = search("llama-3.1-8b", 64, asked={"virtual_pipelines": [2], "objective": "step-time"}, **blocks)
+    assert not found.layouts
+    assert found.num_refused == found.num_candidates
 
 
 def test_experts_are_cut_by_other_tensor_degrees_too() -> None:
@@ -351,6 +386,10 @@ def test_where_no_degrees_go_with_the_model_the_reason_is_said() -> None:
                 "contexts": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16],
             },
             "the search must have at most 5,000 candidates",
+        ),
+        (
+            {"scenario": question("gpt2", 8, training={"offload": {"optimizer": "host"}}), "offload": False},
+            "offload must not be false beside scenario.training.offload",
         ),
         ({"objective": "bubble", "scenario": 7}, "scenario must be an object"),
     ],
