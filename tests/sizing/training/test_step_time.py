@@ -126,13 +126,21 @@ def test_each_gpu_has_fractions_with_a_source_and_each_node_a_gpu() -> None:
 
 
 def test_measured_runs_are_met_in_the_median_and_ranked_as_measured() -> None:
-    median, ranked = (row for row in step_times() if row.part == "arithmetic")
+    *of_sources, median, ranked = (row for row in step_times() if row.part == "arithmetic")
     assert median.verdict == ranked.verdict == "agrees"
     assert 1 < (median.predicted or 0) < 1.2
-    assert (ranked.predicted or 0) >= 0.9 * ranked.published >= 7
+    assert (ranked.predicted or 0) >= 0.9 * ranked.published
+    assert ranked.published >= 7
+    assert {row.verdict for row in of_sources} == {"agrees", "explained-miss"}
+
+
+def test_runs_that_a_scenario_does_not_tell_apart_are_no_pair() -> None:
+    same, scenario = ("one",), {"model": "one"}
+    runs = [Timed(scenario, same, 1.0, 2.0), Timed(scenario, same, 1.0, 1.0), Timed({"model": "two"}, same, 1.0, 3.0)]
+    assert ranked_pairs(runs) == (0, 2)
 
 
 def test_a_pair_in_the_wrong_order_is_counted() -> None:
     same = ("one",)
-    runs = [Timed(same, 1.0, 2.0), Timed(same, 3.0, 1.0), Timed(("other",), 9.0, 1.0)]
+    runs = [Timed({}, same, 1.0, 2.0), Timed({"tensor": 2}, same, 3.0, 1.0), Timed({}, ("other",), 9.0, 1.0)]
     assert ranked_pairs(runs) == (0, 1)
