@@ -149,7 +149,9 @@ app.command("simulate")(with_scenario_parameters(simulate_verb, own_fields=SIMUL
 app.command("sensitivity")(
     with_scenario_parameters(sensitivity_verb, own_fields=SENSITIVITY_FIELDS, **SENSITIVITY_OPTIONS)
 )
-app.command("layouts")(with_scenario_parameters(layouts_verb, own_fields=LAYOUTS_FIELDS, **LAYOUTS_OPTIONS))
+app.command("layouts")(
+    with_scenario_parameters(layouts_verb, own_fields=LAYOUTS_FIELDS | {"no_offload": "offload"}, **LAYOUTS_OPTIONS)
+)
 app.command("rematerialize")(
     with_scenario_parameters(rematerialize_verb, own_fields=REMATERIALIZE_FIELDS, **REMATERIALIZE_OPTIONS)
 )

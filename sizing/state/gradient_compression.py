@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from sizing.errors import broken_rule
 from sizing.spelling import AnySpelling
 from sizing.units import BITS_PER_BYTE, Fraction
 
@@ -60,6 +61,14 @@ class GradientCompression(BaseModel):
         "begins anew with 1-bit Adam when it loads.",
     )
 
+    @model_validator(mode="after")
+    def _gives_what_its_method_takes(self) -> Self:
+        foreign = {name: method.name for method in METHODS.values() for name in method.takes}
+        for name in sorted(self.model_fields_set & set(foreign)):
+            if foreign[name] != self.method:
+                raise broken_rule(f"has {name}, which counts with {foreign[name]} alone", f"remove {name}")
+        return self
+
 
 INDEX_BYTES = 4
 """Of the place of a value in its tensor. Source: Aji and Heafield 2017, arXiv 1704.05021, section 3."""
@@ -82,13 +91,14 @@ class Method(ABC):
     """What a method sends and keeps of the gradient of one tensor.
 
     `feeds_back`: whether it keeps errors where nobody says. `needs_shapes`: whether a number of parameters is not
-    enough. `optimizers`: those that it goes with, all where empty.
+    enough. `takes`: the fields that count with it alone. `optimizers`: those that it goes with, all where empty.
     """
 
     name: MethodName
     feeds_back: bool
     source: str
     needs_shapes: bool = False
+    takes: tuple[str, ...] = ()
     optimizers: tuple[str, ...] = ()
 
     @abstractmethod
@@ -207,12 +217,23 @@ def _padded(shape: Shape, num_ranks: int) -> int:
 METHODS: dict[MethodName, Method] = {
     method.name: method
     for method in (
-        TopK(name="top-k", feeds_back=True, source="Aji and Heafield 2017, arXiv 1704.05021, section 3"),
-        Quantised(name="qsgd", feeds_back=False, source="Alistarh et al. 2017, arXiv 1610.02132, section 3"),
+        TopK(
+            name="top-k",
+            feeds_back=True,
+            takes=("density",),
+            source="Aji and Heafield 2017, arXiv 1704.05021, section 3",
+        ),
+        Quantised(
+            name="qsgd",
+            feeds_back=False,
+            takes=("bits", "bucket_size"),
+            source="Alistarh et al. 2017, arXiv 1610.02132, section 3",
+        ),
         LowRank(
             name="powersgd",
             feeds_back=True,
             needs_shapes=True,
+            takes=("rank",),
             source="Vogels et al. 2019, arXiv 1905.13727; PyTorch 2.13, ddp_comm_hooks/powerSGD_hook.py",
         ),
         OneBit(

@@ -100,7 +100,7 @@ def _in_best_layout(asked: Scenario, *, kept: tuple[SearchedDegree, ...]) -> Lai
         raise error.outside("scenario") from None
     best = report.layouts[0] if report.layouts else report.least_memory
     if best is None:
-        raise _no_layout(report, {name: getattr(asked.parallelism, name) for name in kept})
+        raise _no_layout(report)
     recomputation = None if asked.training.micro_batch_size is None else best.recomputation
     laid_out = scenario_with(asked, best.parallelism, recomputation)
     assumption = Assumption(field="parallelism", value=degrees_text(best.parallelism), reason=_reason(report))
@@ -160,10 +160,6 @@ def _judged_by(given: Training, judged: Training, recomputation: str | None) -> 
             yield Assumption(field=f"training.{name}", value=value, reason="not given: to judge which layouts fit")
 
 
-def _no_layout(report: LayoutsReport, kept: Mapping[str, int]) -> InvalidInput:
-    if report.num_candidates:
-        rule, remedy = "leaves no layout", report.warnings[-1].rstrip(".")
-    else:
-        given = " x ".join(f"{name} {degree}" for name, degree in kept.items())
-        rule, remedy = f"must be a multiple of {given}", "change it or a degree"
-    return InvalidInput.of("cluster.num_gpus", rule, value=report.num_gpus, remedy=remedy)
+def _no_layout(report: LayoutsReport) -> InvalidInput:
+    remedy = report.warnings[-1].rstrip(".")
+    return InvalidInput.of("cluster.num_gpus", "leaves no layout", value=report.num_gpus, remedy=remedy)

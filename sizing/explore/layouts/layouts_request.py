@@ -114,7 +114,9 @@ class LayoutsRequest(BaseModel):
     def _does_not_contradict_the_scenario(cls, offload: bool | None, known: ValidationInfo) -> bool | None:
         scenario = known.data.get("scenario")
         if offload is False and scenario is not None and scenario.training.moves_off_gpu:
-            raise broken_rule("must not be false beside scenario.training.offload", "leave out one of them")
+            raise broken_rule(
+                "contradicts scenario.training.offload, which moves something off the GPU", "leave out one of them"
+            )
         return offload
 
 

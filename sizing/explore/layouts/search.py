@@ -195,7 +195,7 @@ class Search:
     def candidates(self) -> list[Candidate]:
         """Degrees that multiply to the GPUs, with the smallest microbatch and number of virtual stages to try.
 
-        Raises InvalidInput where there are more than 5,000.
+        Raises InvalidInput where there are more than 5,000, or none with the degrees that are kept.
         """
         cuts = self.degrees.combinations()
         every = (Candidate(cut | self._fewest_chunks(cut["pipeline"]), self._micro_batches[0]) for cut in cuts)
@@ -206,6 +206,14 @@ class Search:
                 f"must have at most {MAX_CANDIDATES:,} candidates",
                 value=f"{MAX_CANDIDATES + 1:,} or more",
                 remedy="give fewer contexts, even_stages, or a num_gpus with fewer divisors",
+            )
+        if not found and self.degrees.kept:
+            kept = {name: getattr(self.scenario.parallelism, name) for name in self.degrees.kept}
+            raise InvalidInput.of(
+                "scenario.cluster.num_gpus",
+                f"must be a multiple of {' x '.join(f'{name} {degree}' for name, degree in kept.items())}",
+                value=self.num_gpus,
+                remedy="change it or a degree",
             )
         return found
 

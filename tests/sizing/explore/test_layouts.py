@@ -388,8 +388,12 @@ def test_where_no_degrees_go_with_the_model_the_reason_is_said() -> None:
             "the search must have at most 5,000 candidates",
         ),
         (
+            {"scenario": question("gpt2", 8, parallelism={"tensor": 3}), "kept_degrees": ["tensor"]},
+            "scenario.cluster.num_gpus must be a multiple of tensor 3, got 8",
+        ),
+        (
             {"scenario": question("gpt2", 8, training={"offload": {"optimizer": "host"}}), "offload": False},
-            "offload must not be false beside scenario.training.offload",
+            "offload contradicts scenario.training.offload, which moves",
         ),
         ({"objective": "bubble", "scenario": 7}, "scenario must be an object"),
     ],

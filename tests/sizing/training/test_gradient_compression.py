@@ -222,6 +222,7 @@ def test_what_is_saved_grows_with_the_replicas_and_the_rest_does_not(
         (ONE_BIT, {"parallelism": {"data": 4, "zero_stage": 1}}, "needs ranks that each have whole weights"),
         (ONE_BIT, {"training": {"optimizer": "lion"}}, "1-bit-adam must go with optimizer adam or adamw"),
         ({"method": "powersgd"}, {"model": {"num_parameters": 10**9}}, "powersgd needs the shapes of tensors"),
+        ({"method": "top-k", "rank": 4}, {}, "gradient_compression has rank, which counts with powersgd alone"),
         ({"method": "zip"}, {}, "training.gradient_compression.method"),
         (
             ONE_BIT,
