@@ -10,6 +10,7 @@ from sizing.explore.layouts.layouts_request import OBJECTIVES_OF_TIME
 from sizing.explore.layouts.offloads import offload_text
 from sizing.layout.degrees import degrees_text
 from sizing.summary.rows import Grid, Summary
+from sizing.training.schedules.registry import default_schedule
 from sizing.units import counted_text, decimal_bytes_text, percent_text, rate_text, seconds_text
 
 _Number = TypeVar("_Number", int, float)
@@ -52,7 +53,7 @@ def _cells(layout: FoundLayout, report: LayoutsReport) -> Iterator[tuple[str, st
     yield "micro-batch", _known(layout.micro_batch_size, "{:,}".format)
     yield "ZeRO", _known(degrees.zero_stage, str)
     yield "shard group", _known(degrees.shard_group, "{:,}".format)
-    yield "schedule", layout.schedule or "-"
+    yield "schedule", _schedule(layout)
     yield "recomputation", layout.recomputation or "-"
     yield "recomputed layers", _known(layout.recomputed_layers, "{:,}".format)
     yield "off the GPU", "-" if layout.offload is None else offload_text(layout.offload)
@@ -69,6 +70,12 @@ def _cells(layout: FoundLayout, report: LayoutsReport) -> Iterator[tuple[str, st
     yield "stall", _known(layout.stall_seconds, seconds_text)
     yield "restore", _known(layout.restore_seconds, seconds_text)
     yield "min write bandwidth", _known(layout.required_write_bytes_per_second, rate_text)
+
+
+def _schedule(layout: FoundLayout) -> str:
+    """Where it is not what the virtual stages say already."""
+    usual = default_schedule(num_chunks=layout.parallelism.virtual_pipeline)
+    return "-" if layout.schedule in (None, usual) else str(layout.schedule)
 
 
 def _times(layout: FoundLayout) -> Iterator[tuple[str, str]]:
