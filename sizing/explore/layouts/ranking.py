@@ -18,10 +18,14 @@ from sizing.explore.layouts.objectives import OF_MEMORY_AND_TIME, ranking
 from sizing.explore.layouts.offloads import offload_text, with_offload
 from sizing.explore.layouts.partial import with_fewest_layers
 from sizing.explore.layouts.search import Candidate, Search, Tally, Weighed
+from sizing.layout import Parallelism
 from sizing.layout.degrees import SEARCHED_DEGREES, degrees_text
 from sizing.training.memory.activations import uncounted_activations
 from sizing.training.memory.nearest import CannotRun
 from sizing.units import counted_text, decimal_bytes_text, percent_text
+
+MEASURED_CONTEXT_TOKENS = 4096
+"""Of a sequence on each of 8 context ranks: SimuMax's runs of 405B layers on B200, the least in `validation`."""
 
 Progress = Callable[[float], None]
 
@@ -98,6 +102,7 @@ def _warnings(search: Search, tally: Tally) -> Iterator[str]:
     if tally.fitting:
         yield from _gathered(search, tally)
         yield from _offloaded(search, tally)
+        yield from _beyond_measured_contexts(search, tally)
     elif tally.lowest is not None:
         found = nothing_fits(search, tally.lowest)
         yield f"{found.because}{_off_gpu(search, tally.emptied)}. {found.remedy}"
@@ -150,6 +155,22 @@ def _offloaded(search: Search, tally: Tally) -> Iterator[str]:
         yield (
             f"Layouts with something off the GPU rest on defaults of {' and '.join(unknown)}, and on copies that hide "
             "behind the passes. Measure them"
+        )
+
+
+def _beyond_measured_contexts(search: Search, tally: Tally) -> Iterator[str]:
+    """Whether times rest on context ranks as no run of `validation.step_times` has that comes near its prediction."""
+    training, linked = search.scenario.training, search.question.node.spec.num_linked_gpus
+
+    def is_beyond(parallelism: Parallelism) -> bool:
+        is_short = (training.sequence_length or math.inf) < MEASURED_CONTEXT_TOKENS * parallelism.context
+        return parallelism.context > 1 and (is_short or parallelism.tensor * parallelism.context > linked)
+
+    if search.objective in OBJECTIVES_OF_TIME and any(is_beyond(each.parallelism) for each in tally.fitting):
+        yield (
+            "Measured runs that agree have context ranks within one node, with "
+            f"{MEASURED_CONTEXT_TOKENS:,} tokens of a sequence or more on each. Others are ranked as if a GPU computed "
+            "as fast on fewer tokens, and attention hid what context ranks exchange. Measure before you choose one"
         )
 
 
