@@ -51,8 +51,8 @@ def origin(asked: Asked, report: Mapping[str, Any]) -> str:
 
 
 def _changed(figures: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[ChangedFigure]:
-    """Figures of then that are others now; what was not kept then says nothing."""
+    """Figures of then that are others now; what was not kept then, or is not known to this version, says nothing."""
     today = figures_in(report)
     for figure, then in figures.items():
-        if differ(then, today.get(figure)):
-            yield ChangedFigure(figure=figure, then=then, now=today.get(figure))
+        if figure in today and differ(then, today[figure]):
+            yield ChangedFigure(figure=figure, then=then, now=today[figure])

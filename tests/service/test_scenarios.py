@@ -86,7 +86,8 @@ def test_a_link_says_which_figures_differ_since_it_was_saved_and_by_which_versio
         assert row is not None
         assert row.figures is not None
         seconds = row.figures["write.seconds"]
-        row.code_version, row.figures = "0.0.9", row.figures | {"write.seconds": 2 * seconds, "cost.total": 7.5}
+        others = {"write.seconds": 2 * seconds, "cost.total": 7.5, "a figure of a later version": 3.0}
+        row.code_version, row.figures = "0.0.9", row.figures | others
     changed = [
         {"figure": "write.seconds", "then": 2 * seconds, "now": seconds},
         {"figure": "cost.total", "then": 7.5, "now": None},

@@ -140,8 +140,8 @@ function adoptable(layout) {
   return element("button", { type: "button", onclick: () => adopt(layout, Object.fromEntries(given)) }, label);
 }
 
-/** Take a layout: its degrees, and what of the training it rests on. */
-function adopt(layout, parallelism) {
+/** Take a layout: its degrees, and what of the training it rests on; its schedule is the scenario's. */
+function adopt({ schedule, ...layout }, parallelism) {
   const training = Object.entries(layout).filter(([name, value]) => value !== null && hasField(schema, `training.${name}`));
   const trained = training.reduce((next, [name, value]) => withValue(next, `training.${name}`, value), scenario);
   take({ ...trained, parallelism });
