@@ -21,6 +21,7 @@ from sizing.cluster.node import CatalogNode, node_catalog
 from sizing.errors import InvalidInput
 from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER, ClusterScenario
 from sizing.explore.decisions.decision_request import REFERENCE_DECISION, DecisionRequest
+from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP, SweepRequest
 from sizing.layout.formats.catalog import CatalogFormat, catalog_formats
 from sizing.model.catalog import CatalogModel, catalog, counted
 from sizing.reports.document import catalog_document
@@ -38,6 +39,7 @@ _QUESTIONS: dict[str, tuple[type[BaseModel], Mapping[str, Any]]] = {
     "scenario": (Scenario, FIRST_SCENARIO),
     "decision": (DecisionRequest, REFERENCE_DECISION),
     "cluster": (ClusterScenario, REFERENCE_CLUSTER),
+    "sweep": (SweepRequest, REFERENCE_SWEEP),
 }
 """The questions whose fields have a schema of their own, each with an example."""
 
@@ -155,11 +157,13 @@ async def list_techniques(send: Sender, form: CatalogForm) -> Response:
     summary="The fields of a question",
 )
 async def get_schema(
-    name: Annotated[str, Path(description="Kind of question: scenario, decision or cluster.")], send: Sender
+    name: Annotated[str, Path(description="Kind of question: scenario, decision, cluster or sweep.")], send: Sender
 ) -> Response:
     """A JSON Schema: what each field is, its unit and its default; and an example."""
     if name not in _QUESTIONS:
-        raise NotFound.of("name", "must be scenario, decision or cluster", value=name, remedy="give one of these")
+        raise NotFound.of(
+            "name", "must be scenario, decision, cluster or sweep", value=name, remedy="give one of these"
+        )
     return send(_schema(name))
 
 

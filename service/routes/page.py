@@ -22,7 +22,8 @@ CONTENT_SECURITY_POLICY = (
 """Scripts and styles are files of this service; pictures of charts are made in the page."""
 
 FURTHER = (
-    *("storage-systems", "scenarios", "comparison", "clusters", "files", "techniques", "catalogs", "validation"),
+    *("storage-systems", "scenarios", "comparison", "clusters", "trade-offs", "files"),
+    *("techniques", "catalogs", "validation"),
     *("audit", "shared", "login"),
 )
 """The pages beside `/`, by their addresses."""

@@ -152,6 +152,25 @@ def test_jobs_on_one_storage_system_are_answered_at_once_and_the_link_holds_them
     again.get_by_role("heading", name="41 jobs on").wait_for()
 
 
+def test_what_bandwidth_buys_in_goodput_is_drawn_and_the_link_holds_the_ranges(
+    opened: BrowserContext, rest: httpx.Client
+) -> None:
+    page = visited(opened, rest, "/trade-offs")
+    answer = page.locator("#sweep-answer")
+    answer.get_by_role("heading", name="best rows of 144").wait_for()
+    answer.get_by_text("Pareto front: no other row is better in bandwidth and goodput together.").wait_for()
+    answer.locator(".drawn.ready").wait_for()
+    page.locator("[id='checkpoint.interval_seconds.num']").fill("3")
+    answer.get_by_role("heading", name="best rows of 36").wait_for()
+    for end in ("from", "to"):
+        page.locator(f"[id='checkpoint.interval_seconds.{end}']").fill("")
+    answer.get_by_role("heading", name="best rows of 12").wait_for()
+    again = visited(opened, rest, f"/trade-offs{page.evaluate('location.hash')}")
+    again.get_by_role("heading", name="best rows of 12").wait_for()
+    assert again.locator("[id='storage.profile.write_bytes_per_second.to']").input_value() == "1 TB/s"
+    assert Axe().run(again).violations_count == 0
+
+
 def test_the_files_of_a_checkpoint_are_listed_and_those_of_an_existing_one_read(
     opened: BrowserContext, rest: httpx.Client, tmp_path: Path
 ) -> None:
@@ -176,6 +195,9 @@ def test_what_is_refused_is_said_beside_the_field_and_of_a_file_in_words(
     page.locator("[id='jobs.0.scenario.parallelism.tensor']").fill("-1")
     problem = page.locator("[id='jobs.0.scenario.parallelism.tensor-problem']")
     problem.get_by_text("parallelism.tensor must be").wait_for()
+    page = visited(context, rest, "/trade-offs")
+    page.locator("[id='checkpoint.interval_seconds.to']").fill("late")
+    page.locator("[id='checkpoint.interval_seconds.to-problem']").get_by_text("is not a duration").wait_for()
     page = visited(context, rest, "/files")
     (tmp_path / "model.pt").write_bytes(b"PK")
     page.get_by_label("choose a file").set_input_files(tmp_path / "model.pt")

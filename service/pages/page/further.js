@@ -6,7 +6,8 @@ import { Problems } from "./rest.js";
 import { forget, keep } from "./token.js";
 
 const PAGES = [
-  ...["storage-systems", "scenarios", "comparison", "clusters", "files", "techniques", "catalogs", "validation"],
+  ...["storage-systems", "scenarios", "comparison", "clusters"],
+  ...["trade-offs", "files", "techniques", "catalogs", "validation"],
   ...["audit", "shared", "login"],
 ];
 const WITHIN = { shared: "scenarios", login: "./" };

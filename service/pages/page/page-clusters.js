@@ -1,18 +1,17 @@
 // Many jobs on one storage system: what they do to each other, and the bandwidth to buy. The address holds the question.
 
+import { asking } from "./asking.js";
 import { download, element } from "./dom.js";
 import { valueAt, withValue } from "./fields.js";
-import { packed, unpacked } from "./link.js";
+import { unpacked } from "./link.js";
 import { heading } from "./listing.js";
 import { presented } from "./presentation.js";
-import { Problems } from "./rest.js";
-import { row, showProblems } from "./row.js";
+import { row } from "./row.js";
 import { current } from "./state.js";
-import { WORDS, sent, sentFor, stored } from "./token.js";
+import { sentFor, stored } from "./token.js";
 
 export const TITLE = "Clusters";
 const PATH = "v1/clusters";
-const MILLISECONDS_BETWEEN_KEYS = 250;
 const KINDS = { PDF: "application/pdf", HTML: "text/html", JSON: "application/json" };
 const CATALOGS = ["v1/models", "v1/nodes", "v1/storage-profiles"];
 
@@ -41,8 +40,6 @@ const JOB = [
 ];
 
 let cluster = {};
-let later;
-let turn = 0;
 
 /** A form with the question of the address, or the example, and its answer beside it. */
 export async function content(fragment, page) {
@@ -52,10 +49,11 @@ export async function content(fragment, page) {
   page.said(fragment && cluster !== given ? "The link is not whole: this is the example." : "");
   const form = element("form", { novalidate: true, "aria-label": "The cluster", onsubmit: (event) => event.preventDefault() });
   const answer = element("section", { id: "cluster-answer", "aria-label": "The answer", "aria-busy": "true" });
-  const view = { schema, form, answer, page };
+  const asks = asking(PATH, answer, (told) => [keep(page), ...presented(told)]);
+  const view = { schema, form, asks, page };
   const lists = await Promise.all(CATALOGS.map(choices));
   fill(view);
-  ask(view);
+  view.asks.now(cluster);
   return [
     ...heading(TITLE, "Many jobs save to one storage system: how long they wait for each other, and what bandwidth they need."),
     element("div", { class: "beside" }, element("div", {}, form, lists), answer),
@@ -94,8 +92,7 @@ function rows(view, fields, prefix) {
     const path = prefix + field.path;
     return row({ ...field, path }, view.schema, (value) => {
       cluster = withValue(cluster, path, value);
-      clearTimeout(later);
-      later = setTimeout(() => ask(view), MILLISECONDS_BETWEEN_KEYS);
+      view.asks.soon(cluster);
     });
   });
 }
@@ -116,31 +113,7 @@ function add(view, scenario) {
 function rebuilt(view, jobs) {
   cluster = { ...cluster, jobs };
   fill(view);
-  ask(view);
-}
-
-/** Ask the question as it is now, and show the answer of the latest. */
-async function ask({ answer, page }) {
-  const mine = ++turn;
-  const asked = cluster;
-  answer.setAttribute("aria-busy", "true");
-  try {
-    const told = await sent("POST", PATH, asked, WORDS);
-    if (mine !== turn) return;
-    showProblems([]);
-    answer.replaceChildren(keep(page), ...presented(told));
-    history.replaceState(null, "", `#${await packed(asked)}`);
-  } catch (error) {
-    if (mine === turn) tell(answer, error);
-  }
-  if (mine === turn) answer.setAttribute("aria-busy", "false");
-}
-
-function tell(answer, error) {
-  const left = showProblems(error instanceof Problems ? error.errors : []);
-  const texts = error instanceof Problems ? left.map((each) => each.sentence) : [`No answer: ${error.message}`];
-  answer.querySelector(".refused")?.remove();
-  answer.prepend(element("div", { class: "refused", role: "alert" }, texts.map((text) => element("p", { class: "problem" }, text))));
+  view.asks.now(cluster);
 }
 
 function keep({ attempt }) {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
@@ -68,7 +68,7 @@ def _axes(block: dict[str, Any], model: type[BaseModel], prefix: str) -> Iterato
         if isinstance(value, dict) and {"from", "to"} & value.keys():
             yield _axis(path, _spread(path, value, field))
         elif isinstance(value, list) and (not holds_list(field.annotation) or _lists_alone(value)):
-            yield _axis(path, _valid(path, _some(path, value), field))
+            yield _axis(path, _valid(path, enumerate(_some(path, value)), field))
         elif (inner := model_in(field.annotation)) is not None:
             for place, each in _objects(value):
                 yield from _axes(each, inner, f"{path}.{place}")
@@ -96,11 +96,11 @@ def _some(path: str, values: list[Any]) -> list[Any]:
     return values
 
 
-def _valid(path: str, values: list[Any], field: FieldInfo) -> list[Any]:
-    """Values as their field holds them: text with a unit becomes a number, an object stays as it was given."""
+def _valid(path: str, values: Iterable[tuple[object, Any]], field: FieldInfo) -> list[Any]:
+    """Values, each with its place, as their field holds them: text with a unit becomes a number, an object stays."""
     adapter: TypeAdapter[Any] = TypeAdapter(Annotated[field.annotation, field])  # type: ignore[arg-type]  # a type known only when it runs
     valid = []
-    for place, value in enumerate(values):
+    for place, value in values:
         try:
             parsed = adapter.validate_python(value)
         except ValidationError as error:
@@ -114,7 +114,7 @@ def _spread(path: str, value: dict[str, Any], field: FieldInfo) -> list[Any]:
         asked = Range.model_validate(value)
     except ValidationError as error:
         raise explain(error, Range).within(path) from None
-    start, stop = _valid(path, [asked.start, asked.stop], field)
+    start, stop = _valid(path, (("from", asked.start), ("to", asked.stop)), field)
     if not all(isinstance(end, int | float) for end in (start, stop)):
         raise InvalidInput.of(path, "must be a number to have a range", value=value, remedy="give a list of values")
     if asked.scale == "log" and min(start, stop) <= 0:

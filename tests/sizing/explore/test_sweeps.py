@@ -253,12 +253,17 @@ BILLION = {"from": 1, "to": 1e6, "num": 1_000_000}
         (document(checkpoint__interval_seconds={"from": 1, "to": 2, "num": 1e9}), "num must be at most 1000000"),
         (
             document(checkpoint__interval_seconds={"from": 1, "to": "x", "num": 3}),
-            "interval_seconds.1 is not a duration",
+            "interval_seconds.to is not a duration",
         ),
         (
             document(retention__keep_best={"from": 0, "to": 9, "num": 3, "scale": "log"}),
             "must be more than 0 on the log",
         ),
+        (
+            document(checkpoint__interval_seconds={"from": "1h", "to": "late", "num": 2}),
+            "checkpoint.interval_seconds.to is not a duration",
+        ),
+        (document(checkpoint__interval_seconds=["1h", "late"]), "checkpoint.interval_seconds.1 is not a duration"),
         (
             document(checkpoint__format={"from": "megatron", "to": "torch-dist", "num": 2}),
             "must be a number to have a range",

@@ -1,0 +1,44 @@
+// A question that a form asks as it changes, with its answer beside it. The address holds the question.
+
+import { element } from "./dom.js";
+import { packed } from "./link.js";
+import { Problems } from "./rest.js";
+import { showProblems } from "./row.js";
+import { WORDS, sent } from "./token.js";
+
+const MILLISECONDS_BETWEEN_KEYS = 250;
+
+/** What asks a route, and puts what `shown` makes of the answer to the latest question into a section. */
+export function asking(path, section, shown) {
+  let later;
+  let turn = 0;
+
+  async function now(question) {
+    const mine = ++turn;
+    section.setAttribute("aria-busy", "true");
+    try {
+      const told = await sent("POST", path, question, WORDS);
+      if (mine !== turn) return;
+      showProblems([]);
+      section.replaceChildren(...shown(told));
+      history.replaceState(null, "", `#${await packed(question)}`);
+    } catch (error) {
+      if (mine === turn) tell(section, error);
+    }
+    if (mine === turn) section.setAttribute("aria-busy", "false");
+  }
+
+  function soon(question) {
+    clearTimeout(later);
+    later = setTimeout(() => now(question), MILLISECONDS_BETWEEN_KEYS);
+  }
+
+  return { now, soon };
+}
+
+function tell(section, error) {
+  const left = showProblems(error instanceof Problems ? error.errors : []);
+  const texts = error instanceof Problems ? left.map((each) => each.sentence) : [`No answer: ${error.message}`];
+  section.querySelector(".refused")?.remove();
+  section.prepend(element("div", { class: "refused", role: "alert" }, texts.map((text) => element("p", { class: "problem" }, text))));
+}
