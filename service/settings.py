@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from service_client.documents import DEFAULT_MAX_RESULT_BYTES, TokenScope
+from service_client.terms import DEFAULT_MAX_RESULT_BYTES, TokenScope
 from sizing.errors import InvalidInput, broken_rule
 from sizing.units import ByteCount, PositiveSeconds
 

@@ -20,7 +20,6 @@ from service_client.documents import (
     ListedScenario,
     NewSharingLink,
     RateTrend,
-    ReportForm,
     RunSummary,
     SavedScenario,
     ScenarioChanges,
@@ -31,6 +30,7 @@ from service_client.documents import (
     TokenHolder,
 )
 from service_client.errors import Unavailable
+from service_client.terms import ReportForm
 from sizing.checkpoint_files.contents import CheckpointContents
 from sizing.checkpoint_files.sent import SentFile
 from sizing.cluster.node import CatalogNode

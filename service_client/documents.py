@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from service_client.terms import JobState, ReportForm, RunRetention, TokenScope
 from sizing.scenario import REFERENCE_SCENARIO
 from sizing.schema_versions import SCHEMA_VERSION
 from sizing.storage.calibration.calibration import Calibration, Grade
 from sizing.storage.measurement import Operation
 from sizing.storage.profile import StorageProfile
 from sizing.storage.rate_changes import Change
-from sizing.units import PositiveSeconds
-
-ReportForm = Literal["json", "html", "pdf", "presentation", "csv"]
-"""Format of the report of a saved scenario."""
-
-JobState = Literal["queued", "running", "done", "failed", "cancelled", "interrupted"]
-"""Of a question that is answered later: `interrupted` where the process that answered it is gone."""
-
-TokenScope = Literal["read", "publish-only", "publish", "write", "admin"]
-"""What a token allows: `read` what is stored, `publish-only` benchmark runs, `publish` both, `write` anything and
-delete what it saved, `admin` also to delete what others saved and to read the audit log."""
-
-DEFAULT_MAX_RESULT_BYTES = 16 * 1024**2
-"""Of a result document, uncompressed, unless the service is set up otherwise: 1,024 ranks in ten repetitions, written
-and restored, take 250 kB."""
-
-MAX_KEPT_RUNS = 10_000_000
-"""Of one storage system: one a minute for 20 years."""
 
 _Item = TypeVar("_Item")
 
@@ -44,21 +27,6 @@ class Page(BaseModel, Generic[_Item]):
 
     items: list[_Item] = Field(description="Entries of this page, in the order of the list.")
     next: str | None = Field(description="Cursor of the next page. Null on the last page.")
-
-
-class RunRetention(BaseModel):
-    """How long the runs of a storage system are kept. Those that a stored calibration rests on stay in any case."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, json_schema_extra={"examples": [{"max_age_seconds": 63_072_000, "max_runs": None}]}
-    )
-
-    max_age_seconds: PositiveSeconds | None = Field(
-        None, description="Seconds from the publication of a run until it is deleted, such as 2y. Default: it is kept."
-    )
-    max_runs: Annotated[int, Field(ge=1, le=MAX_KEPT_RUNS)] | None = Field(
-        None, description="Max runs that are kept, the newest. Default: all."
-    )
 
 
 class StorageSystem(BaseModel):

@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from io_bench.publishing.delivery import Delivery, deliver
 from io_bench.publishing.destination import Destination, token_of_environment
 from io_bench.publishing.spool import Spool, default_spool
-from service_client.documents import DEFAULT_MAX_RESULT_BYTES
+from service_client.terms import DEFAULT_MAX_RESULT_BYTES
 from sizing.errors import InvalidInput, UnreadableFile, explain
 from sizing.storage.measurement import BenchmarkResult
 from sizing.units import PositiveSeconds, binary_bytes_text

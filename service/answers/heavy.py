@@ -12,7 +12,7 @@ from service.reports import since
 from service.reports.asked import Asked
 from service.reports.forms import FORMS, Answer, made
 from service.reports.spreadsheet import table_text
-from service_client.documents import ReportForm
+from service_client.terms import ReportForm
 from sizing.charts import rendering
 from sizing.checkpoint_files.sent import SentFile, contents_of_sent
 from sizing.explore.clusters.cluster_answer import cluster_report

@@ -17,6 +17,7 @@ from service.database.connection import reason_of
 from service.errors import CannotServe
 from service.settings import Settings
 from sizing.cli.console import Verbs, program_app
+from sizing.cli.loading import loading
 from sizing.errors import InvalidInput
 
 
@@ -51,7 +52,8 @@ def ckpt_serve(context: typer.Context, **flags: str | bool | None) -> None:
     if context.invoked_subcommand is not None:
         return
     settings = settings_of(**{name: value for name, value in flags.items() if name in Settings.model_fields})
-    from service.server.listening import listen, prepared, url_of  # noqa: PLC0415 - no command needs the routes
+    with loading():
+        from service.server.listening import listen, prepared, url_of  # noqa: PLC0415 - no command needs the routes
 
     with listen(settings.host, settings.port) as listener:
         serve = prepared(settings)

@@ -14,7 +14,7 @@ from service.compute.jobs import SECONDS_BETWEEN_BEATS, Jobs
 from service.compute.pool import ClientCompute, Compute
 from service.http.problems import Responses
 from service.reports.forms import report_response
-from service_client.documents import ReportForm
+from service_client.terms import ReportForm
 
 RESPOND_ASYNC = "respond-async"
 PATH = "/v1/jobs"

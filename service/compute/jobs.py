@@ -18,7 +18,7 @@ from service.errors import TakesTooLong
 from service.http.problems import INTERNAL_ERROR, kind_of
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
-from service_client.documents import ReportForm
+from service_client.terms import ReportForm
 from sizing.errors import InvalidInput, Problem
 from sizing.units import binary_bytes_text
 

@@ -19,7 +19,7 @@ from service.http.connected import seen_through, while_connected
 from service.http.json_bodies import JsonRequest
 from service.reports.asked import Asked
 from service.reports.forms import FORMS
-from service_client.documents import ReportForm
+from service_client.terms import ReportForm
 from sizing.report import SizingReport
 from sizing.scenario import Scenario
 

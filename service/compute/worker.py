@@ -14,6 +14,7 @@ from typing import Any, NotRequired, TypedDict, Unpack
 
 from service.errors import TakesTooLong, busy
 from service.processes import SPAWNING, end_with_parent
+from sizing.cli.loading import loading
 from sizing.errors import InvalidInput, Problem
 from sizing.units import binary_bytes_text
 
@@ -125,7 +126,8 @@ def _compute(connection: Connection[Any, Any], max_bytes: int) -> None:
     end_with_parent()  # also in the middle of a question, which nobody would stop any more
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server says when to stop
     resource.setrlimit(resource.RLIMIT_DATA, (max_bytes, max_bytes))
-    from service.answers import heavy  # noqa: F401, PLC0415 - loaded before the first question's time begins
+    with loading():
+        from service.answers import heavy  # noqa: F401, PLC0415 - loaded before the first question's time begins
 
     connection.send("ready")
     while True:

@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from service.database.connection import Database
 from service.database.tables import JobResultRow, JobRow, now
 from service.errors import NotFound
-from service_client.documents import JobState, ReportForm
+from service_client.terms import JobState, ReportForm
 from sizing import __version__
 from sizing.errors import InvalidInput, Problem
 

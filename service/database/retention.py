@@ -22,7 +22,7 @@ from service.database.tables import (
     WithdrawalRow,
     now,
 )
-from service_client.documents import RunRetention
+from service_client.terms import RunRetention
 
 MAX_RETIRED = 100
 """At once, so that others need not wait for long: the rest goes with the next published runs."""

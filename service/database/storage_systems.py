@@ -13,7 +13,7 @@ from service.database.audit import Actor, require_owner
 from service.database.connection import Database
 from service.database.tables import StorageSystemRow, TokenRow, now
 from service.errors import Conflict, NotFound
-from service_client.documents import RunRetention
+from service_client.terms import RunRetention
 from sizing.errors import InvalidInput
 
 

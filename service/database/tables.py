@@ -30,7 +30,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 from service.database.names import MAX_DESCRIPTION_CHARACTERS, MAX_KEY_CHARACTERS, MAX_NAME_CHARACTERS
 from service.settings import MAX_ISSUER_CHARACTERS
-from service_client.documents import JobState, ReportForm, RunRetention, TokenScope
+from service_client.terms import JobState, ReportForm, RunRetention, TokenScope
 from sizing.errors import Problem
 from sizing.schema_versions import FIRST_VERSION
 from sizing.storage.rate_changes import MAX_SERIES_CHARACTERS

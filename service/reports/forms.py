@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from service.http.accept import preferred
 from service.reports import spreadsheet
-from service_client.documents import ReportForm
+from service_client.terms import ReportForm
 from sizing import __version__
 from sizing.reports import page
 from sizing.reports.document import Document

@@ -15,7 +15,7 @@ from service.errors import NotFound
 from service.http.constant import NOT_MODIFIED, Constant, Sender
 from service.http.problems import responses
 from service.reports.forms import FORMS, IN_WORDS, contents_of, form_wanted
-from service_client.documents import ReportForm
+from service_client.terms import ReportForm
 from sizing.catalog_file import CatalogEntry, entry_named
 from sizing.cluster.node import CatalogNode, node_catalog
 from sizing.errors import InvalidInput

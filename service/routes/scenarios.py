@@ -26,7 +26,8 @@ from service.reports.forms import contents_of, form_wanted, report_response
 from service.reports.since import changes_since, figures_in, kept_figures
 from service.routes.json_route import JsonRoute
 from service.routes.pagination import PageWanted, page_of
-from service_client.documents import ListedScenario, Page, ReportForm, SavedScenario, ScenarioChanges
+from service_client.documents import ListedScenario, Page, SavedScenario, ScenarioChanges
+from service_client.terms import ReportForm
 from sizing.errors import InvalidInput
 from sizing.report import SizingReport
 from sizing.scenario import REFERENCE_SCENARIO, Scenario, scenario_from

@@ -19,7 +19,8 @@ from service.http.etags import etag_of, require_match
 from service.http.problems import already_there, responses
 from service.routes.json_route import JsonRoute
 from service.routes.pagination import Limit, page_of
-from service_client.documents import Page, RunRetention, StorageSystem, StorageSystemSummary
+from service_client.documents import Page, StorageSystem, StorageSystemSummary
+from service_client.terms import RunRetention
 
 router = APIRouter(prefix="/v1/storage-systems", tags=["storage systems"], route_class=JsonRoute)
 

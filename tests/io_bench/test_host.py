@@ -196,5 +196,7 @@ def test_a_node_whose_ranks_are_bound_to_cpus_of_their_own_has_them_all(bench: B
     flags = ("--target", str(target), "--bytes-per-rank", "1MiB", "--repetitions", "1", "--output", "r.json")
     done = bench.run("run", *flags, "--ranks", "2", prelude=bound)
     assert done.returncode == 0, done.stderr
-    (node,) = json.loads((bench.directory / "r.json").read_text())["environment"]["nodes"].values()
+    result = json.loads((bench.directory / "r.json").read_text())
+    assert [measurement["num_ranks"] for measurement in result["measurements"]] == [2, 2]
+    (node,) = result["environment"]["nodes"].values()
     assert node["num_cpus"] == min(2, len(cpus))
