@@ -116,6 +116,7 @@ def create_app(settings: Settings) -> FastAPI:
         title="checkpoint-sizing",
         summary="What storage does a training cluster need for its checkpoints?",
         version=__version__,
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,

@@ -1,16 +1,21 @@
 """The OpenAPI document, and the service held against it."""
 
+import asyncio
 import itertools
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
+from service.http.constant import Constant
+from service.routes.docs import OpenApiDocument
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.descriptions import flaw_of
 from tests.service.conftest import created_token
@@ -78,6 +83,30 @@ def num_links(said: str) -> int | None:
 def document(client: httpx.Client) -> dict[str, Any]:
     found: dict[str, Any] = client.get("/openapi.json").json()
     return found
+
+
+def test_the_document_is_made_once_and_others_are_answered_meanwhile() -> None:
+    """It takes seconds: the event loop goes on, here to let the making end."""
+    begun, may_end, made = threading.Event(), threading.Event(), []
+
+    class Slow(FastAPI):
+        def openapi(self) -> dict[str, Any]:
+            made.append(self)
+            begun.set()
+            assert may_end.wait(SECONDS_UNTIL_STUCK)
+            return {"openapi": "3.1.0"}
+
+    async def asked_twice() -> list[Constant]:
+        document = OpenApiDocument(Slow())
+        asked = [asyncio.create_task(document.made()) for _ in range(2)]
+        await asyncio.to_thread(begun.wait, SECONDS_UNTIL_STUCK)
+        may_end.set()
+        return await asyncio.gather(*asked)
+
+    first, second = asyncio.run(asked_twice())
+    assert first is second
+    assert len(made) == 1
+    assert first.content == b'{"openapi": "3.1.0"}'
 
 
 def test_the_types_of_the_library_are_those_of_the_routes(document: dict[str, Any]) -> None:
