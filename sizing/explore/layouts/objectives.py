@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -47,13 +48,16 @@ def model_parallel_gpus(parallelism: Parallelism, *, shard_group: int) -> int:
 
 
 def ranking(objective: Objective) -> Callable[[Any], tuple[float, ...]]:
-    """The key by which layouts are sorted: the objective; then model-parallel GPUs, stages, ZeRO stage, memory."""
+    """The key by which layouts are sorted: the objective; then model-parallel GPUs, stages, ZeRO stage, memory.
+
+    Layouts whose figure is not known come last, the shortest step first.
+    """
     figure = OBJECTIVES[objective]
 
     def key(layout: Any) -> tuple[float, ...]:
         value, degrees = figure(layout), layout.parallelism
-        unknown = float("inf") if value is None else value
-        return (unknown, layout.model_parallel_gpus, degrees.pipeline, degrees.zero_stage or 0, layout.gpu_bytes)
+        known = (math.inf, layout.step_seconds or math.inf) if value is None else (value, 0.0)
+        return (*known, layout.model_parallel_gpus, degrees.pipeline, degrees.zero_stage or 0, layout.gpu_bytes)
 
     return key
 

@@ -13,6 +13,7 @@ from sizing.explore.layouts.layouts_request import (
     LayoutsRequest,
     layouts_request_from,
 )
+from sizing.explore.layouts.most_goodput import of_max_goodput, unknown_goodput
 from sizing.explore.layouts.nearly import nearly_fitting
 from sizing.explore.layouts.objectives import OF_MEMORY_AND_TIME, ranking
 from sizing.explore.layouts.offloads import offload_text, with_offload
@@ -55,6 +56,7 @@ def layouts_of(request: LayoutsRequest, *, progress: Progress | None = None) -> 
     with_fewest_layers(request, search, tally)
     num_held = len(tally.fitting)
     with_offload(request, search, tally)
+    layouts = _best(request, search, tally)
     has_time = search.objective in OBJECTIVES_OF_TIME
     near = nearly_fitting(tally.fitting, tally.tight, room_bytes=search.room_bytes) if has_time else ()
     return LayoutsReport(
@@ -68,10 +70,10 @@ def layouts_of(request: LayoutsRequest, *, progress: Progress | None = None) -> 
         num_refused=tally.num_refused,
         num_too_large=tally.num_too_large,
         num_fitting=len(tally.fitting),
-        layouts=_best(request, search, tally),
+        layouts=layouts,
         min_memory=tally.lowest,
         nearly_fitting=list(near),
-        warnings=list(_warnings(search, tally)),
+        warnings=[*unknown_goodput(search, layouts), *_warnings(search, tally)],
     )
 
 
@@ -82,19 +84,14 @@ def _look_at(search: Search, candidates: list[Candidate], tally: Tally, progress
             progress(done / len(candidates))
 
 
-MAX_ASKED_OF_STORAGE = 200
-"""Of the layouts of the shortest steps, for which goodput is computed: no other catches up with its saves."""
-
-
 def _best(request: LayoutsRequest, search: Search, tally: Tally) -> list[FoundLayout]:
     """The best by the objective. The storage is asked for those alone that are shown, where it does not decide."""
     order = ranking(search.objective)
     if search.objective in OF_MEMORY_AND_TIME:
         return [search.found(each) for each in sorted(tally.fitting, key=order)[: request.max_layouts]]
-    weighed = tally.fitting
     if search.objective == "goodput":
-        weighed = sorted(weighed, key=ranking("step-time"))[: max(MAX_ASKED_OF_STORAGE, request.max_layouts)]
-    return sorted(map(search.found, weighed), key=order)[: request.max_layouts]
+        return of_max_goodput(search, tally.fitting, num=request.max_layouts)
+    return sorted(map(search.found, tally.fitting), key=order)[: request.max_layouts]
 
 
 def _warnings(search: Search, tally: Tally) -> Iterator[str]:

@@ -114,6 +114,11 @@ class Weighed:
         """Time of a step."""
         return self.memory.step.seconds if self.memory.step else None
 
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Of all GPUs while they train."""
+        return self.memory.step.tokens_per_second if self.memory.step else None
+
 
 @dataclass
 class Tally:

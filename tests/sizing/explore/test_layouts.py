@@ -251,6 +251,30 @@ def test_goodput_weighs_tokens_by_what_saves_and_failures_leave() -> None:
         assert 0 < (layout.effective_tokens_per_second or 0) < (layout.tokens_per_second or 0)
 
 
+def test_the_layouts_of_max_goodput_are_those_that_asking_of_all_finds() -> None:
+    training = BATCH | {"global_batch_size": 256}
+    blocks = {"training": training, "storage": RATES, "reliability": {"mtbf_seconds": "8h"}}
+    few, all_asked = (search("llama-3.1-70b", 64, **blocks, asked={"max_layouts": num}) for num in (5, 1000))
+    assert all_asked.num_fitting == len(all_asked.layouts) > 5
+    assert few.layouts == all_asked.layouts[:5]
+
+
+def test_layouts_without_goodput_are_ranked_by_the_time_of_a_step_and_the_report_says_so() -> None:
+    """A save of 64 ranks that takes longer than the interval leaves no time to train."""
+    training = BATCH | {"global_batch_size": 256}
+    blocks = {"training": training, "reliability": {"mtbf_seconds": "8h"}, "checkpoint": {"interval_seconds": 60}}
+    slow = {"storage": {"profile": {"write_bytes_per_second": "1 GB/s"}}}
+    found = search("llama-3.1-70b", 64, **blocks, **slow, asked={"objective": "goodput"})
+    assert {layout.effective_tokens_per_second for layout in found.layouts} == {None}
+    steps = [layout.step_seconds or 0.0 for layout in found.layouts]
+    assert steps == sorted(steps)
+    assert f"Goodput of {len(steps)} layouts not known" in found.warnings[0]
+    assert "Raise checkpoint.interval_seconds" in found.warnings[0]
+    unwritten = {"storage": {"profile": {"read_bytes_per_second": "1 GB/s"}}}
+    found = search("llama-3.1-70b", 64, **blocks, **unwritten, asked={"objective": "goodput"})
+    assert "Give storage.profile.write_bytes_per_second" in found.warnings[0]
+
+
 @pytest.mark.parametrize(
     ("objective", "blocks", "field"),
     [
