@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import get_args
+from typing import Any, get_args
 
 from sizing.cluster import ResolvedNode
 from sizing.layout import Parallelism
@@ -28,6 +28,9 @@ from sizing.training.time.work import model_work
 RECOMPUTATIONS: tuple[Recomputation, ...] = get_args(Recomputation)
 """From the max memory to the min."""
 
+_REPLICAS: dict[str, Any] = {"context": 1, "data": 1, "shard_group": None, "zero_stage": None}
+"""Degrees that say how many ranks hold a tensor, not which ranks of a replica do."""
+
 HEADROOM_FRACTION = 0.1
 """Of a GPU's memory, kept for what is not counted, where no other share is asked for."""
 
@@ -41,6 +44,7 @@ class MemoryQuestion:
         self.node = node
         self._resolved = functools.cache(lambda tensor: resolved_model(model, training, Parallelism(tensor=tensor)))
         self._work = functools.cache(lambda tensor: model_work(self._resolved(tensor)))
+        self._known_cells: dict[tuple[Parallelism, bool], Sequence[Cell]] = {}
 
     def model(self, *, tensor: int) -> ResolvedModel:
         """The model as that many tensor ranks hold it."""
@@ -91,16 +95,14 @@ class MemoryQuestion:
 
         The function raises InvalidInput where batch and degrees do not go together.
         """
-        cells: dict[bool, Sequence[Cell]] = {}
+        sharding = self.sharding(parallelism)
 
         def memory_of(training: Training) -> GpuMemory:
-            if training.folds_pipeline not in cells:
-                cells[training.folds_pipeline] = self._cells(parallelism, training)
             return gpu_memory(
                 training,
                 parallelism,
-                cells=cells[training.folds_pipeline],
-                sharding=self.sharding(parallelism),
+                cells=self._cells(parallelism, training),
+                sharding=sharding,
                 model=self.model(tensor=parallelism.tensor),
                 node=self.node,
                 work=self._work(parallelism.tensor),
@@ -114,6 +116,12 @@ class MemoryQuestion:
         return state_bytes_off_gpu(training, parallelism, place=place, cells=cells, rule=rule)
 
     def _cells(self, parallelism: Parallelism, training: Training) -> Sequence[Cell]:
+        asked = parallelism.model_copy(update=_REPLICAS), training.folds_pipeline
+        if asked not in self._known_cells:
+            self._known_cells[asked] = self._new_cells(parallelism, training)
+        return self._known_cells[asked]
+
+    def _new_cells(self, parallelism: Parallelism, training: Training) -> Sequence[Cell]:
         model = self.model(tensor=parallelism.tensor)
         inventory, is_folded = trained_inventory(model.inventory, training), training.folds_pipeline
         spans = stage_spans(inventory, parallelism, num_layers=model.num_layers, is_folded=is_folded)
