@@ -26,7 +26,10 @@ from sizing.training.memory.nearest import CannotRun
 from sizing.units import counted_text, decimal_bytes_text, percent_text
 
 MEASURED_CONTEXT_TOKENS = 4096
-"""Of a sequence on each of 8 context ranks: SimuMax's runs of 405B layers on B200, the least in `validation`."""
+"""Of a sequence on each context rank, the least in `validation`: 8 ranks in SimuMax's runs of 405B layers on B200, 2 in
+Megatron-Bridge's of 405B on H100."""
+MEASURED_CONTEXT_NODES = 2
+"""Over which those of Megatron-Bridge lie, beside tensor 8."""
 
 Progress = Callable[[float], None]
 
@@ -156,16 +159,17 @@ def _offloaded(search: Search, tally: Tally) -> Iterator[str]:
 
 
 def _beyond_measured_contexts(search: Search, tally: Tally) -> Iterator[str]:
-    """Whether times rest on context ranks as no run of `validation.step_times` has that comes near its prediction."""
+    """Whether times rest on context ranks as no run has that comes near its prediction in `validation`."""
     training, linked = search.scenario.training, search.question.node.spec.num_linked_gpus
 
     def is_beyond(parallelism: Parallelism) -> bool:
         is_short = (training.sequence_length or math.inf) < MEASURED_CONTEXT_TOKENS * parallelism.context
-        return parallelism.context > 1 and (is_short or parallelism.tensor * parallelism.context > linked)
+        is_wide = parallelism.tensor * parallelism.context > MEASURED_CONTEXT_NODES * linked
+        return parallelism.context > 1 and (is_short or is_wide)
 
     if search.objective in OBJECTIVES_OF_TIME and any(is_beyond(each.parallelism) for each in tally.fitting):
         yield (
-            "Measured runs that agree have context ranks within one node, with "
+            f"Measured runs that agree have context ranks on at most {MEASURED_CONTEXT_NODES} nodes, with "
             f"{MEASURED_CONTEXT_TOKENS:,} tokens of a sequence or more on each. Others are ranked as if a GPU computed "
             "as fast on fewer tokens, and attention hid what context ranks exchange. Measure before you choose one"
         )
