@@ -24,6 +24,9 @@ class Gpu(CatalogEntry):
         description="Floating-point operations per second of dense matrix products in 8 bits. "
         "Null where the GPU has no such units.",
     )
+    has_block_scales: bool = Field(
+        False, description="Whether matrix products may have a scale for each block of values, as MXFP8 and NVFP4."
+    )
     memory_bytes_per_second: BytesPerSecond = Field(description="Bandwidth of the GPU's memory, in bytes per second.")
     link_bytes_per_second: BytesPerSecond = Field(
         description="Bandwidth to the other GPUs that its links join, one way, in bytes per second."

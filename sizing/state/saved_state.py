@@ -112,6 +112,8 @@ HABITS: dict[tuple[Framework, Precision], Habit] = {
     ("megatron", "bf16-mixed"): _WITH_BF16,
     ("megatron", "fp16-mixed"): _WITH_FP16,
     ("megatron", "fp8-mixed"): _WITH_BF16,
+    ("megatron", "mxfp8-mixed"): _WITH_BF16,
+    ("megatron", "nvfp4-mixed"): _WITH_BF16,
     ("megatron", "fp32"): _FP32,
     ("deepspeed", "bf16-mixed"): _WITH_BF16,
     ("deepspeed", "fp16-mixed"): _WITH_FP16,
@@ -119,10 +121,14 @@ HABITS: dict[tuple[Framework, Precision], Habit] = {
     ("fsdp2", "bf16-mixed"): _FP32,
     ("fsdp2", "fp16-mixed"): _FP32,
     ("fsdp2", "fp8-mixed"): _FP32,
+    ("fsdp2", "mxfp8-mixed"): _FP32,
+    ("fsdp2", "nvfp4-mixed"): _FP32,
     ("fsdp2", "fp32"): _FP32,
     ("fsdp2", "bf16"): _BF16,
     ("torchtitan", "bf16-mixed"): _FP32,
     ("torchtitan", "fp8-mixed"): _FP32,
+    ("torchtitan", "mxfp8-mixed"): _FP32,
+    ("torchtitan", "nvfp4-mixed"): _FP32,
     ("torchtitan", "fp32"): _FP32,
     ("torchtitan", "bf16"): _BF16,
     ("maxtext", "bf16-mixed"): _FP32,
@@ -130,11 +136,12 @@ HABITS: dict[tuple[Framework, Precision], Habit] = {
     ("maxtext", "bf16"): _BF16,
 }
 """What a framework saves: with mixed precision, Megatron and DeepSpeed keep 16-bit weights beside an fp32 master
-copy, FSDP2 and MaxText keep fp32 parameters alone; pure bf16 has bf16 moments. fp8 is a format of matrix products:
-Megatron saves weights that Transformer Engine holds in fp8 as bf16, torchao converts the weights of FSDP2 for each
-product.
+copy, FSDP2 and MaxText keep fp32 parameters alone; pure bf16 has bf16 moments. fp8, MXFP8 and NVFP4 are formats of
+matrix products: Megatron saves weights that Transformer Engine holds in fp8 as bf16, torchao converts the weights of
+FSDP2 for each product.
 
-Source: Megatron-LM, dist_checkpointing/strategies/filesystem_async.py, which dequantizes; torchao, float8/README.md;
+Source: Megatron-LM, dist_checkpointing/strategies/filesystem_async.py, which dequantizes; torchao,
+float8/README.md and prototype/mx_formats/README.md;
 `weight_dtype` and `mu_dtype` of MaxText in `published/framework_defaults.json`;
 otherwise measured in `published/framework_checkpoints.json`; Megatron's 14 bytes per parameter with Adam in
 `published/published_checkpoints.json`.

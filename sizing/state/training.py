@@ -16,7 +16,7 @@ from sizing.state.scaled_dtypes import ScaledDtype
 from sizing.units import PositiveSeconds, parse_count
 
 Framework = Literal["megatron", "fsdp2", "torchtitan", "deepspeed", "maxtext"]
-Precision = Literal["bf16-mixed", "fp16-mixed", "fp8-mixed", "bf16", "fp32"]
+Precision = Literal["bf16-mixed", "fp16-mixed", "fp8-mixed", "mxfp8-mixed", "nvfp4-mixed", "bf16", "fp32"]
 Recomputation = Literal["none", "selective", "full"]
 """What the backward pass computes again: nothing, a part of each layer, or layers. The part is attention's scores; in
 torchtitan all but the results of attention, of reduce-scatters and of every other matrix product."""
@@ -143,8 +143,8 @@ class Training(BaseModel):
     precision: AnySpelling[Precision] = Field(
         "bf16-mixed",
         description="Precision of training. Mixed means 16-bit weights beside an fp32 master copy; ZeRO 1 and 2 keep "
-        "such a copy of fp32 weights too. With fp8-mixed matrix products are fp8, and what is saved is as with "
-        "bf16-mixed.",
+        "such a copy of fp32 weights too. With fp8-mixed, mxfp8-mixed and nvfp4-mixed matrix products of layers are in "
+        "8 or 4 bits, the latter two with a scale for each block on Blackwell; what is saved is as with bf16-mixed.",
     )
     optimizer: AnySpelling[Optimizer] = Field(
         "adam", description="Optimizer. It decides which moments are saved with each tensor."

@@ -10,6 +10,8 @@ from sizing.published import published
 TORCHTITAN_SEQUENCE = 8192
 """Tokens where a table does not say: seq_len of the configurations at the commits that the tables name."""
 
+_PRECISIONS = {"bf16": "bf16-mixed", "float8": "fp8-mixed", "mxfp8": "mxfp8-mixed", "nvfp4": "nvfp4-mixed"}
+
 Row = dict[str, Any]
 
 
@@ -37,9 +39,10 @@ def torchtitan_scenario(row: Row) -> Row:
     compiled there (train.py), half a year later it is (e7c0cae, components/loss.py).
     """
     stages = row.get("pipeline", 1)
+    of_products = row["linear_precision"].split()[0]
     training = {
         "framework": "torchtitan",
-        "precision": "bf16-mixed" if row["linear_precision"].startswith("bf16") else "fp8-mixed",
+        "precision": _PRECISIONS[of_products],
         "sequence_length": row.get("sequence_length_tokens") or TORCHTITAN_SEQUENCE,
         "micro_batch_size": row["local_batch_sequences"] // stages,
         "global_batch_size": row["local_batch_sequences"] * row["fsdp"],

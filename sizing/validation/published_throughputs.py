@@ -15,7 +15,9 @@ WITHIN = 0.2
 
 _BRIDGE = Source("observation", "Megatron-Bridge, performance summaries: tokens per second and GPU")
 _AUTOMODEL = Source("observation", "NeMo AutoModel, performance summary, on H100: tokens per second and GPU")
-_LARGE = Source("observation", "MegaScale, arXiv 2402.15627, figure 9, 530B on Ampere: MFU of its Megatron-LM baseline")
+_OF_530B = Source(
+    "observation", "MegaScale, arXiv 2402.15627, figure 9, 530B on Ampere: MFU of its Megatron-LM baseline"
+)
 _SIMULATED = Source("observation", "SimuMax on A100 PCIe with Megatron-LM: GPU memory")
 
 _PRESETS = {
@@ -35,12 +37,24 @@ _PRESETS = {
     "Llama3 70B": "llama-3-70b",
 }
 _NODES = {"DGX-H100": "dgx-h100", "DGX-B200": "dgx-b200", "DGX-GB200": "dgx-gb200"}
-_PRECISIONS = {"BF16": "bf16-mixed", "bf16": "bf16-mixed", "FP8": "fp8-mixed", "FP8-CS": "fp8-mixed"}
+_PRECISIONS = {
+    "BF16": "bf16-mixed",
+    "bf16": "bf16-mixed",
+    "FP8": "fp8-mixed",
+    "FP8-CS": "fp8-mixed",
+    "FP8-CS (FP8-MX)": "fp8-mixed",
+    "FP8-MX": "mxfp8-mixed",
+    "MXFP8": "mxfp8-mixed",
+    "NVFP4": "nvfp4-mixed",
+}
+"""A row with a second precision in parentheses is compared by its first."""
 _EXPERTS = ("Qwen3", "GPT", "Kimi", "DeepSeek")
 _UNEVEN = "its layers do not cut into equal chunks, and how they were cut is not published"
 _ROUTING = "routing and copying of tokens among experts take time that is not counted; later releases are faster"
 _KERNELS = "which kernels it runs is not published; torch's eager ones are taken, which move values more often"
 _RACK = "what products reach of the peak of these GPUs is an assumption, taken from B200"
+_FOUR_BITS = "the speed of products in NVFP4 is that of a layer of a 5B model; larger matrices gain more"
+_LARGE_MATRICES = "its matrices are large, and GPUs achieve more of their peak with them than the median that is taken"
 _OVERLAP = "exchanges of tokens among experts overlap with computing there; here all of it is waited for"
 _AGAIN = "what it computes again is not published; the default is taken"
 _DEGREES = ("tensor", "pipeline", "context", "expert", "virtual_pipeline")
@@ -54,7 +68,7 @@ def scenario_of(row: Row, framework: str) -> Row | str:
     if node is None:
         return "the rates of this GPU are not in the catalog"
     if precision is None:
-        return "rates of products with a scale for each block, or the precision itself, are not known here"
+        return "its precision is not published"
     if row["model"].startswith(_EXPERTS) and not isinstance(row.get("expert"), int):
         return "over how many ranks its experts lie is not published"
     if any(isinstance(row.get(name), str) and row[name] != "n/a" for name in (*_DEGREES, "fsdp")):
@@ -116,9 +130,13 @@ def _too_fast(experts: bool) -> str:
 
 
 def _too_slow(row: Row, document: Row, experts: bool) -> str:
+    if row["precision"] == "NVFP4":
+        return _FOUR_BITS
     if row["system"] == "DGX-GB200":
         return _RACK
-    return _OVERLAP if experts and document["training"]["framework"] == "megatron" else _KERNELS
+    if document["training"]["framework"] != "megatron":
+        return _KERNELS
+    return _OVERLAP if experts else _LARGE_MATRICES
 
 
 def _megascale() -> Iterator[Comparison]:
@@ -135,4 +153,4 @@ def _megascale() -> Iterator[Comparison]:
         step = answer(document).training.step
         assert step is not None  # noqa: S101  its GPU and batch are named
         said = row["mfu_percent_megatron_lm"]
-        yield _LARGE.compared(f"MFU, %: on {row['num_gpus']} GPUs", 100 * step.mfu_fraction, said, within=WITHIN)
+        yield _OF_530B.compared(f"MFU, %: on {row['num_gpus']} GPUs", 100 * step.mfu_fraction, said, within=WITHIN)

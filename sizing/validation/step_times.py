@@ -141,9 +141,6 @@ def _megascale(timed: list[Timed]) -> Iterator[Comparison]:
 def _torchtitan(timed: list[Timed]) -> Iterator[Comparison]:
     for row in torchtitan_rows():
         fact, said = f"tokens/s per GPU: {run_name(row)}", row["tokens_per_second_per_gpu"]
-        if row["linear_precision"].startswith("nvfp4"):
-            yield _TORCHTITAN.not_compared(fact, said, because="rates of 4-bit matrix products are not known here")
-            continue
         document = torchtitan_scenario(row)
         step = answer(document).training.step
         assert step is not None  # noqa: S101  all of these name their GPU and batch

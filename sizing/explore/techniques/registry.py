@@ -11,10 +11,6 @@ from sizing.explore.techniques.unlike import UnlikeTechnique, balanced_stages, f
 from sizing.scenario import Scenario
 from sizing.training.offload.swapping import area_of_absence, duration_of_absence
 
-_FOUR_BITS = (
-    "It is a format of matrix products: weights, master copy and moments keep the dtypes in which they are saved. "
-    "4-bit Adam quantises the moments"
-)
 _SMALL_GRAPHS = (
     "It plans graphs of up to 16 operations, as those inside a layer; of the layers of a stage, which are a chain, "
     "Rotor has the plan of least time"
@@ -76,7 +72,7 @@ _ASKED: dict[str, Asks] = {
     "SwapAdvisor": weights_and_activations(area_of_absence),
     "top-k sparsification": _compressed("top-k"),
     "8-bit Adam": always(optimizer="adam-8bit"),
-    "4-bit training": never(_FOUR_BITS),
+    "4-bit training": always(precision="nvfp4-mixed"),
     "4-bit Adam": always(optimizer="adam-4bit"),
     "linear learning-rate scaling": _larger_batch,
 }

@@ -15,6 +15,8 @@ GRADIENT_BYTES_PER_PARAMETER: dict[tuple[Framework, Precision], int] = {
     ("megatron", "bf16-mixed"): 4,
     ("megatron", "fp16-mixed"): 2,
     ("megatron", "fp8-mixed"): 4,
+    ("megatron", "mxfp8-mixed"): 4,
+    ("megatron", "nvfp4-mixed"): 4,
     ("megatron", "fp32"): 4,
     ("deepspeed", "bf16-mixed"): 2,
     ("deepspeed", "fp16-mixed"): 2,
@@ -22,17 +24,21 @@ GRADIENT_BYTES_PER_PARAMETER: dict[tuple[Framework, Precision], int] = {
     ("fsdp2", "bf16-mixed"): 4,
     ("fsdp2", "fp16-mixed"): 4,
     ("fsdp2", "fp8-mixed"): 4,
+    ("fsdp2", "mxfp8-mixed"): 4,
+    ("fsdp2", "nvfp4-mixed"): 4,
     ("fsdp2", "bf16"): 2,
     ("fsdp2", "fp32"): 4,
     ("torchtitan", "bf16-mixed"): 4,
     ("torchtitan", "fp8-mixed"): 4,
+    ("torchtitan", "mxfp8-mixed"): 4,
+    ("torchtitan", "nvfp4-mixed"): 4,
     ("torchtitan", "bf16"): 2,
     ("torchtitan", "fp32"): 4,
     ("maxtext", "bf16-mixed"): 4,
     ("maxtext", "bf16"): 2,
     ("maxtext", "fp32"): 4,
 }
-"""Gradients; in Megatron they are fp32 with bf16 and fp8, and fp16 with fp16.
+"""Gradients; in Megatron they are fp32 with bf16, fp8 and block formats, and fp16 with fp16.
 
 Source: Megatron-LM documentation, distributed optimizer; Rajbhandari et al. 2020, arXiv 1910.02054; see
 `published/zero_model_state_memory.json`; in MaxText gradients have the dtype of the weights (jax.grad).

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from sizing.cluster import ResolvedNode
-from sizing.cluster.gpu import gpu_named
+from sizing.cluster.gpu import Gpu, gpu_catalog, gpu_named
+from sizing.errors import InvalidInput
 from sizing.layout import Parallelism
 from sizing.layout.cells import Cell
 from sizing.layout.sharding import Sharding
@@ -18,7 +19,7 @@ from sizing.training.execution import Execution, loss_of, value_bytes
 from sizing.training.kernels import kernels_of
 from sizing.training.losses import LOSSES
 from sizing.training.placement import OFFLOAD_RULES
-from sizing.training.time.achieved import FP8_OF_BF16, AchievedRates, achieved_rates
+from sizing.training.time.achieved import BLOCK_SCALED_OVER_BF16, FP8_OF_BF16, AchievedRates, achieved_rates
 from sizing.training.time.exchange import exchange_seconds
 from sizing.training.time.host_traffic import HostTraffic, host_rates, waited_seconds
 from sizing.training.time.links import Links
@@ -203,12 +204,18 @@ def _whole_step(stage: _Stage, computed: _Computed, *, exchange: float, optimize
 
 
 def _gpu(training: Training, name: str, rates: AchievedRates) -> _Gpu:
-    """In fp8 the products of layers alone; in fp32 the tensor cores' TF32, half of bf16."""
+    """In 8 and 4 bits the products of layers alone; in fp32 the tensor cores' TF32, half of bf16.
+
+    Raises InvalidInput for a format of blocks that the GPU does not compute in.
+    """
     gpu = gpu_named(name)
     peak = gpu.bf16_flops_per_second
     of_layers, share = peak, 1.0
     if training.precision == "fp8-mixed" and gpu.fp8_flops_per_second is not None:
         of_layers, share = gpu.fp8_flops_per_second, FP8_OF_BF16
+    elif training.precision in BLOCK_SCALED_OVER_BF16:
+        _check_block_scales(training, gpu)
+        share = BLOCK_SCALED_OVER_BF16[training.precision]
     elif training.precision == "fp32":
         of_layers = peak = peak / 2
     return _Gpu(
@@ -219,6 +226,17 @@ def _gpu(training: Training, name: str, rates: AchievedRates) -> _Gpu:
         memory_bytes_per_second=gpu.memory_bytes_per_second * rates.memory,
         peak_flops=gpu.bf16_flops_per_second,
     )
+
+
+def _check_block_scales(training: Training, gpu: Gpu) -> None:
+    if not gpu.has_block_scales:
+        able = ", ".join(each.name for each in gpu_catalog().values() if each.has_block_scales)
+        raise InvalidInput.of(
+            "training.precision",
+            f"must be one in which {gpu.name} computes; matrix products with a scale for each block need {able}",
+            value=training.precision,
+            remedy="take fp8-mixed or bf16-mixed, or other nodes",
+        )
 
 
 def _links(node: ResolvedNode, rates: AchievedRates) -> Links:

@@ -84,6 +84,17 @@ def test_a_plan_by_layers_needs_and_adds_what_rematerialize_says() -> None:
     assert "Rotor" in (found["Checkmate"].reason or "")
 
 
+def test_training_in_four_bits_shortens_the_step_and_leaves_the_checkpoint() -> None:
+    scenario = REFERENCE_TECHNIQUES["scenario"]
+    on_blackwell = scenario | {"cluster": scenario["cluster"] | {"node": "dgx-b200"}}
+    effect = tried(on_blackwell, "low-precision-optimizer")["4-bit training"]
+    assert effect.change == {"training.precision": "nvfp4-mixed"}
+    before, after = figures(effect)["training.step.seconds"]
+    assert 0 < (after or 0) < (before or 0)
+    assert "checkpoint.total_bytes" not in figures(effect)
+    assert "h100" in (tried(scenario, "low-precision-optimizer")["4-bit training"].reason or "")
+
+
 def test_a_technique_applies_once() -> None:
     scenario = scenario_from(DEEPSPEED)
     technique = SCENARIO_TECHNIQUES["8-bit Adam"]

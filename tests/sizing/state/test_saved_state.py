@@ -124,9 +124,8 @@ def test_eight_bit_adam_with_mixed_precision_saves_the_published_recipe() -> Non
 
 
 def test_a_precision_that_a_framework_does_not_have_is_refused() -> None:
-    with pytest.raises(
-        InvalidInput, match="must be one of bf16-mixed, fp16-mixed, fp8-mixed, fp32 with framework megatron"
-    ):
+    known = "bf16-mixed, fp16-mixed, fp8-mixed, mxfp8-mixed, nvfp4-mixed, fp32"
+    with pytest.raises(InvalidInput, match=f"must be one of {known} with framework megatron"):
         saved_parts(Training(precision="bf16"))
 
 

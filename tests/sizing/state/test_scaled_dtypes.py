@@ -41,9 +41,12 @@ def test_only_weights_have_scales(part: str) -> None:
         Training.model_validate({"saved_state": {part: "mxfp8"}})
 
 
-@pytest.mark.parametrize(("framework", "bytes_per_parameter"), [("megatron", 14), ("fsdp2", 12)])
-def test_fp8_training_saves_the_weights_that_it_rounds(framework: str, bytes_per_parameter: int) -> None:
-    training = {"framework": framework, "precision": "fp8-mixed"}
+@pytest.mark.parametrize("precision", ["fp8-mixed", "mxfp8-mixed", "nvfp4-mixed"])
+@pytest.mark.parametrize(("framework", "bytes_per_parameter"), [("megatron", 14), ("fsdp2", 12), ("torchtitan", 12)])
+def test_training_in_few_bits_saves_the_weights_that_it_rounds(
+    framework: str, bytes_per_parameter: int, precision: str
+) -> None:
+    training = {"framework": framework, "precision": precision}
     assert answer({"model": LLAMA, "training": training}).checkpoint.bytes_per_parameter == bytes_per_parameter
 
 
