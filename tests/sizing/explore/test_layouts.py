@@ -182,6 +182,7 @@ def test_a_schedule_that_is_named_stays(schedule: str | None) -> None:
     for layout in piped:
         virtual = layout.parallelism.virtual_pipeline
         assert layout.schedule == schedule or (schedule is None and layout.schedule in ("1f1b", "interleaved"))
+        assert layout.schedule is not None
         assert SCHEDULES[layout.schedule].runs_chunks(virtual)
     assert all(layout.schedule is None for layout in layouts if layout.parallelism.pipeline == 1)
     agrees(question("llama-3.1-8b", 64, **blocks), piped[0], room_bytes=72 * 10**9)
