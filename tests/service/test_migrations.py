@@ -58,6 +58,7 @@ FILLINGS = {
         "INSERT INTO sharing_links VALUES (:uuid, :uuid, :hash, '2026-01-02 03:04:05', '2126-01-02 03:04:05', 1)",
         "INSERT INTO people VALUES (1, 'https://id.example.org', 'alice', 3)",
     ],
+    "r0008": ["UPDATE jobs SET progress_fraction = 0.5, token_id = 1"],
 }
 """What fills the tables that a revision adds."""
 
