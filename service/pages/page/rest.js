@@ -27,28 +27,31 @@ export async function file(path, question, mediaType) {
   return (await post(path, question, mediaType)).blob();
 }
 
-/** The answer to a question, also of one that the service makes a job of as it takes long. */
 async function post(path, question, accept, signal) {
   const headers = { "content-type": "application/json", accept };
-  const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(question), signal });
-  return response.status === ACCEPTED ? resultOf(response.headers.get("location"), signal) : answered(response);
+  return settled(await fetch(path, { method: "POST", headers, body: JSON.stringify(question), signal }), { signal });
 }
 
-/** The result of a job, once it has ended; a job that nobody waits for any more is cancelled. */
-async function resultOf(job, signal) {
-  const cancel = () => fetch(job, { method: "DELETE" });
-  signal?.addEventListener("abort", cancel);
+/** The answer in a response: at once, or of the job that the service makes of a question that takes long. */
+export async function settled(response, request) {
+  return response.status === ACCEPTED ? resultOf(response.headers.get("location"), request) : answered(response);
+}
+
+/** The result of a job, once it has ended; one that nobody waits for any more is cancelled. */
+async function resultOf(job, request) {
+  const cancel = () => fetch(job, { method: "DELETE", headers: request.headers });
+  request.signal?.addEventListener("abort", cancel);
   try {
-    while (!(await hasEnded(job, signal)));
-    return await answered(await fetch(`${job}/result`, { signal }));
+    while (!(await hasEnded(job, request)));
+    return await answered(await fetch(`${job}/result`, request));
   } finally {
-    signal?.removeEventListener("abort", cancel);
+    request.signal?.removeEventListener("abort", cancel);
   }
 }
 
 /** Whether a job has ended; if not, after the time in which it may be asked for again. */
-async function hasEnded(job, signal) {
-  const response = await answered(await fetch(job, { signal }));
+async function hasEnded(job, request) {
+  const response = await answered(await fetch(job, request));
   if ((await response.json()).ended_at) return true;
   await new Promise((resume) => setTimeout(resume, 1000 * response.headers.get("retry-after")));
   return false;
