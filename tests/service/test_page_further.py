@@ -12,17 +12,16 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from service.routes.page import FURTHER
-from tests.service.conftest import HOSTILE, Service, created_token, result_document, serving, stored
+from tests.service.conftest import HOSTILE, Service, created_token, result_document, stored
 from tests.service.test_checkpoint_files import SAFETENSORS
 from tests.service.test_page import MILLISECONDS_UNTIL_STUCK, Scheme, answered
 from tests.sizing.storage.calibration.simulation import FULL_SCAN, result
 from tests.testbed.browser import chromium, words
-from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Browser, BrowserContext, Page, Route
 
     from tests.conftest import Testbed
 
@@ -153,15 +152,14 @@ def test_jobs_on_one_storage_system_are_answered_at_once_and_the_link_holds_them
     again.get_by_role("heading", name="41 jobs on").wait_for()
 
 
-def test_the_page_waits_for_a_question_that_becomes_a_job(opened: BrowserContext, tmp_path: Path) -> None:
-    arguments = ("--port", "0", "--database-url", f"sqlite:///{tmp_path}/x.db", "--compute-seconds", "1ms")
-    with (
-        serving(tmp_path / "log", *arguments) as (_, address),
-        httpx.Client(base_url=address, timeout=SECONDS_UNTIL_STUCK) as rest,
-    ):
+def test_the_page_waits_for_a_question_that_becomes_a_job(opened: BrowserContext, rest: httpx.Client) -> None:
+    def as_job(route: Route) -> None:
+        route.continue_(headers={**route.request.headers, "prefer": "respond-async"})
+
+    opened.route("**/v1/clusters", as_job)
+    with opened.expect_event("response", lambda response: response.url.endswith("/result")):
         page = visited(opened, rest, "/clusters")
-        page.locator("#cluster-answer").get_by_role("heading", name="41 jobs on").wait_for()
-        assert 'ckpt_jobs_ended_total{state="done"} 0.0' not in rest.get("/metrics").text
+    page.locator("#cluster-answer").get_by_role("heading", name="41 jobs on").wait_for()
 
 
 def test_the_files_of_a_checkpoint_are_listed_and_those_of_an_existing_one_read(
