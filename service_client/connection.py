@@ -15,7 +15,7 @@ from service_client.documents import Job, Page
 from service_client.errors import Unavailable, raise_for
 
 SECONDS_TO_ANSWER = 60.0
-"""The service gives up a question after half a minute of computing and 20 s of waiting."""
+"""The service gives up a question, or makes a job of it, after half a minute of computing and 20 s of waiting."""
 
 _Answer = TypeVar("_Answer")
 
