@@ -68,6 +68,11 @@ def computing(pid: int) -> set[int]:
     return {child.pid for child in beside if any("spawn_main" in word for word in child.cmdline())}
 
 
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
+def url(request: pytest.FixtureRequest, tmp_path: Path, start_postgresql: Callable[[], "PostgresServer"]) -> str:
+    return new_database_url(request.param, tmp_path, start_postgresql)
+
+
 def test_the_result_is_what_the_question_answers_at_once(client: httpx.Client) -> None:
     job = asked(client, "/v1/sweeps", REFERENCE_SWEEP, **CSV)
     done = in_state(client, job, "done")
@@ -93,11 +98,6 @@ def test_bad_input_is_refused_at_once_and_what_is_found_later_with_the_result(cl
     assert in_state(client, job, "failed")["detail"] == at_once.json()["detail"]
     later = client.get(f"{job}/result")
     assert (later.status_code, later.json()) == (at_once.status_code, at_once.json()) == (422, later.json())
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
-def url(request: pytest.FixtureRequest, tmp_path: Path, start_postgresql: Callable[[], "PostgresServer"]) -> str:
-    return new_database_url(request.param, tmp_path, start_postgresql)
 
 
 def test_instances_answer_for_each_others_jobs_and_for_those_of_one_that_was_killed(url: str, tmp_path: Path) -> None:
@@ -173,9 +173,12 @@ def test_a_job_tells_how_far_it_is(client: httpx.Client) -> None:
     assert client.delete(job).status_code == 204
 
 
-def test_who_asks_with_a_token_finds_all_their_jobs_and_nobody_elses(database: Database, tmp_path: Path) -> None:
-    alice, bob = (bearer(create_token(database, NewToken(name=name, scope="read"))) for name in ("alice", "bob"))
-    with TestClient(create_app(Settings(database_url=f"sqlite:///{tmp_path}/x.db"))) as client:
+def test_who_asks_with_a_token_finds_all_their_jobs_and_nobody_elses(url: str) -> None:
+    app = create_app(Settings(database_url=url))
+    alice, bob = (
+        bearer(create_token(app.state.database, NewToken(name=name, scope="read"))) for name in ("alice", "bob")
+    )
+    with TestClient(app) as client:
         made = [asked(client, "/v1/sweeps", REFERENCE_SWEEP, **alice) for _ in range(3)]
         of_bob = asked(client, "/v1/sweeps", REFERENCE_SWEEP, **bob)
         asked(client, "/v1/sweeps", REFERENCE_SWEEP)
