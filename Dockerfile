@@ -2,25 +2,42 @@
 FROM python:3.13-slim AS base
 WORKDIR /app
 RUN useradd --create-home --uid 10001 app
-COPY pyproject.toml constraints.txt README.md LICENSE ./
-COPY sizing sizing
-COPY io_bench io_bench
-COPY service service
-COPY service_client service_client
+# What the dependencies follow from. They are installed with a package without code, so that their layers are kept as
+# long as these files stay as they are.
+COPY pyproject.toml constraints.txt LICENSE ./
+COPY sizing/version.py sizing/
+RUN mkdir io_bench service service_client && touch README.md
+
+FROM scratch AS code
+COPY README.md /
+COPY sizing /sizing
+COPY io_bench /io_bench
+COPY service /service
+COPY service_client /service_client
 
 FROM base AS agent
+# Which build of torch, by its local version: +cpu, +cu130 and the like, or nothing for what the index has without one,
+# which is CUDA for x86. Give the index that has it, where pip's own has not.
+ARG TORCH_BUILD=+cpu
+ARG TORCH_INDEX_URL=
+RUN pip install --no-cache-dir --constraint constraints.txt ${TORCH_INDEX_URL:+--index-url "$TORCH_INDEX_URL"} \
+    "torch==$(sed -n 's/^torch==//p' constraints.txt)$TORCH_BUILD"
 RUN pip install --no-cache-dir --constraint constraints.txt ".[bench,s3]"
+COPY --from=code / ./
+RUN pip install --no-cache-dir --no-deps --force-reinstall --constraint constraints.txt .
 USER 10001
 ENTRYPOINT ["ckpt-bench"]
 
 FROM base AS service
-RUN pip install --no-cache-dir --constraint constraints.txt ".[service]" \
-    && mkdir /data && chown app /data
 # What sets the type of PDF reports; Debian keeps one version of each.
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends fonts-liberation libharfbuzz-subset0 libpango-1.0-0 libpangoft2-1.0-0 \
-    && rm -rf /var/lib/apt/lists/*
+    && rm -rf /var/lib/apt/lists/* \
+    && install --directory --owner app /data
+RUN pip install --no-cache-dir --constraint constraints.txt ".[service]"
+COPY --from=code / ./
+RUN pip install --no-cache-dir --no-deps --force-reinstall --constraint constraints.txt .
 USER 10001
 VOLUME /data
 ENV DATABASE_URL=sqlite:////data/checkpoint-sizing.sqlite3

@@ -1,4 +1,4 @@
-.PHONY: run test test-long test-gpu check bench mutation demo-calibration
+.PHONY: run test test-long test-gpu check bench mutation sbom demo-calibration
 
 run: ## set up and serve on http://127.0.0.1:8000
 	scripts/setup service
@@ -21,6 +21,11 @@ bench: ## print speed ratios
 
 mutation: ## count which of 500 mutants of sizing types and tests notice
 	scripts/mutation
+
+sbom: ## list the Python packages of both images, and their licences, in build/sbom
+	scripts/setup all dev
+	scripts/sbom service
+	scripts/sbom agent
 
 demo-calibration: ## calibrate a storage system whose limits are known (as root; minutes)
 	scripts/demo-calibration

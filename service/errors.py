@@ -18,6 +18,7 @@
     ├── NoPrecondition              the client does not say which state it has seen
     ├── TooManyRequests             the client asks more often than the service allows
     ├── TakesTooLong                the question needs more time or memory than the service gives to one
+    │   └── OutOfTime               it needs more time, so it may be asked as a job
     ├── Busy                        too many heavy questions wait already
     ├── NotReady                    the database is not at this version's schema, or a part is missing
     └── CannotServe                 the service cannot start as asked: address, settings or database
@@ -107,6 +108,10 @@ class TooManyRequests(InvalidInput):
 
 class TakesTooLong(InvalidInput):
     """The question needs more time or memory than the service gives to one."""
+
+
+class OutOfTime(TakesTooLong):
+    """The question needs more time than the service gives to one that is waited for."""
 
 
 class Busy(InvalidInput):

@@ -103,7 +103,7 @@ def _examples() -> Iterator[tuple[str, Any]]:
     """Answers that are too long to write by hand, or that stand elsewhere."""
     yield "BenchmarkResult", RESULT_EXAMPLE
     yield "Health", {"status": "ok"}
-    schema = {"schema_revision": "r0007", "accepted_from": "r0007", "known_to": "r0007", "serves_from": "r0005"}
+    schema = {"schema_revision": "r0008", "accepted_from": "r0008", "known_to": "r0008", "serves_from": "r0005"}
     yield "Readiness", {"status": "ok"} | schema
     scenario = scenario_from(REFERENCE_SCENARIO)
     reports: dict[str, BaseModel] = {

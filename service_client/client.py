@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
@@ -77,7 +76,8 @@ Document = Mapping[str, Any]
 class Client(Connection):
     """The service at an address. Every method raises Refused or Unavailable where there is no answer.
 
-    Questions are given as their types or as the documents that the command line reads.
+    Questions are given as their types or as the documents that the command line reads. One that the service makes a job
+    of, as it takes long, is waited for.
     """
 
     def answer(self, scenario: Scenario | Document) -> SizingReport:
@@ -94,7 +94,7 @@ class Client(Connection):
 
     def sweep_csv(self, request: SweepRequest | Document) -> str:
         """The rows of a sweep as CSV."""
-        return self._send("POST", path_of("sweeps"), json=_document(request), headers={"accept": "text/csv"}).text
+        return self._asked(path_of("sweeps"), _document(request), accept="text/csv").text
 
     def comparison(self, request: ComparisonRequest | Document) -> ComparisonReport:
         """Which inputs of scenarios differ, which figures follow, and which input made which difference."""
@@ -138,7 +138,7 @@ class Client(Connection):
 
     def manifest_csv(self, request: ManifestRequest | Document) -> str:
         """Every file of a scenario's checkpoint as CSV."""
-        return self._send("POST", path_of("manifests"), json=_document(request), headers={"accept": "text/csv"}).text
+        return self._asked(path_of("manifests"), _document(request), accept="text/csv").text
 
     def inspection(self, file: SentFile | Document) -> CheckpointContents:
         """What an index or a header tells of an existing checkpoint."""
@@ -328,14 +328,13 @@ class Client(Connection):
         """The state of a job."""
         return self._get(Job, path_of("jobs", job_id))
 
+    def jobs(self) -> Iterator[Job]:
+        """The jobs that were asked for with the token of this client, the newest first."""
+        return self._items(Job, path_of("jobs"))
+
     def wait_for_job(self, job_id: UUID) -> Job:
         """A job that has ended, however it did; asked for as often as the service wants to be."""
-        while True:
-            response = self._send("GET", path_of("jobs", job_id))
-            job = read(Job, response)
-            if job.has_ended:
-                return job
-            time.sleep(float(response.headers.get("retry-after", 1)))
+        return self._ended_job(path_of("jobs", job_id))
 
     def job_result(self, job_id: UUID) -> bytes:
         """The result of a job that is done, as it was asked for; such as JSON of a SweepReport."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -10,11 +11,11 @@ from urllib.parse import quote
 import httpx
 from pydantic import TypeAdapter
 
-from service_client.documents import Page
+from service_client.documents import Job, Page
 from service_client.errors import Unavailable, raise_for
 
 SECONDS_TO_ANSWER = 60.0
-"""The service gives up a question after half a minute of computing and 20 s of waiting."""
+"""The service gives up a question, or makes a job of it, after half a minute of computing and 20 s of waiting."""
 
 _Answer = TypeVar("_Answer")
 
@@ -58,7 +59,25 @@ class Connection:
         return read(kind, self._send("GET", path, params=wanted))
 
     def _post(self, kind: type[_Answer], path: str, document: object) -> _Answer:
-        return read(kind, self._send("POST", path, json=document))
+        return read(kind, self._asked(path, document))
+
+    def _asked(self, path: str, document: object, *, accept: str = "application/json") -> httpx.Response:
+        """The answer to a question: at once, or of the job that the service makes of one that takes long."""
+        response = self._send("POST", path, json=document, headers={"accept": accept})
+        if response.status_code != httpx.codes.ACCEPTED:
+            return response
+        job = response.headers["location"]
+        self._ended_job(job)
+        return self._send("GET", f"{job}/result")
+
+    def _ended_job(self, path: str) -> Job:
+        """A job that has ended, however it did; asked for as often as the service wants to be."""
+        while True:
+            response = self._send("GET", path)
+            job = read(Job, response)
+            if job.has_ended:
+                return job
+            time.sleep(float(response.headers.get("retry-after", 1)))
 
     def _items(self, kind: type[_Answer], path: str, **wanted: object) -> Iterator[_Answer]:
         """Every item of a list, page by page."""

@@ -524,6 +524,7 @@ _JOB: dict[str, Any] = {
     "ended_at": "2026-11-21T12:02:31Z",
     "running_seconds": 150.0,
     "max_seconds": 600.0,
+    "progress_fraction": 1.0,
     "result_bytes": 48_213,
     "code": None,
     "detail": None,
@@ -544,6 +545,11 @@ class Job(BaseModel):
     ended_at: datetime | None = Field(description="Time at which it ended, in UTC. Null before.")
     running_seconds: float = Field(description="Seconds of computing up to now, or to its end.")
     max_seconds: float = Field(description="Max seconds of computing, after which it fails.")
+    progress_fraction: float | None = Field(
+        None,
+        description="Fraction of the computing that is done, as of some seconds ago. "
+        "Null where the question does not tell.",
+    )
     result_bytes: int | None = Field(description="Size of the result in bytes. Null where there is none.")
     code: str | None = Field(description="Kind of error for programs. Null where there is none.")
     detail: str | None = Field(description="All problems as sentences, one per line. Null where there are none.")

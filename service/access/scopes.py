@@ -11,7 +11,7 @@ from fastapi.security.utils import get_authorization_scheme_param
 
 from service.database import Actor, Database, Scope
 from service.database.tokens import token_of
-from service.errors import MissingScope, NotAuthenticated
+from service.errors import CrossOrigin, MissingScope, NotAuthenticated
 from service.telemetry.logs import REQUEST_ID
 from sizing.errors import InvalidInput
 
@@ -81,6 +81,14 @@ def holder_of(request: Request) -> Actor:
     return known
 
 
+def asker_of(request: Request) -> Actor | None:
+    """Who asks what everybody may ask, as far as a token or a login of a page of the service tells."""
+    try:
+        return holder_of(request)
+    except (NotAuthenticated, CrossOrigin):
+        return None
+
+
 def not_authenticated(request: Request) -> InvalidInput:
     """The error for a request without a token that holds."""
     remedy = "send the header Authorization: Bearer TOKEN; create a token with ckpt-serve token create"
@@ -111,6 +119,7 @@ def _database_of(request: Request) -> Database:
     return database
 
 
+Reader = Annotated[Actor, Depends(TokenWith("read"))]
 Publisher = Annotated[Actor, Depends(TokenWith("publish-only"))]
 Writer = Annotated[Actor, Depends(TokenWith("write"))]
 Admin = Annotated[Actor, Depends(TokenWith("admin"))]

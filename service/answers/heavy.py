@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from service.answers.progress import tell
 from service.reports import since
 from service.reports.asked import Asked
 from service.reports.forms import FORMS, Answer, made
@@ -65,11 +66,11 @@ _EXPLORATIONS: dict[type[BaseModel], tuple[Callable[[Any], BaseModel], Callable[
     DecisionRequest: (decision_of, decision_document),
     SensitivityRequest: (sensitivity_of, sensitivity_document),
     TechniquesRequest: (techniques_of, techniques_document),
-    ClusterScenario: (cluster_report, cluster_document),
-    LayoutsRequest: (layouts_of, layouts_document),
+    ClusterScenario: (functools.partial(cluster_report, progress=tell), cluster_document),
+    LayoutsRequest: (functools.partial(layouts_of, progress=tell), layouts_document),
     RematerializationRequest: (rematerialization_of, rematerialization_document),
     StagesRequest: (stages_of, stages_document),
-    ScenarioSimulation: (simulated, simulation_document),
+    ScenarioSimulation: (functools.partial(simulated, progress=tell), simulation_document),
 }
 """By the kind of question: what answers it, and what puts the report in words for a page."""
 
@@ -83,7 +84,7 @@ def exploration_in(form: ReportForm, question: BaseModel) -> bytes:
 
 def sweep_in(form: ReportForm, document: dict[str, Any]) -> bytes:
     """The SweepReport of a SweepRequest document, in one of its forms; as CSV its rows alone."""
-    report = sweep(document)
+    report = sweep(document, progress=tell)
     if form == "csv":
         return table_text(report.columns, report.rows, line_end="\n").encode()
     return made(form, Answer(report, lambda: sweep_document(report)))

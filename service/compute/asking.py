@@ -1,4 +1,8 @@
-"""How a question is asked: by who waits for its answer, or as a job (RFC 7240, `Prefer: respond-async`)."""
+"""How a question is asked: by who waits for its answer, or as a job.
+
+It is a job from the first where that is preferred (RFC 7240, `Prefer: respond-async`), and becomes one by itself where
+it takes, or by its progress will take, longer than the service lets anyone wait.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,15 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Header, Request
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from service.access.client import client_of
+from service.access.scopes import asker_of
 from service.compute.jobs import SECONDS_BETWEEN_BEATS, Jobs
 from service.compute.pool import ClientCompute, Compute
+from service.database.jobs import NewJob
+from service.errors import OutOfTime
 from service.http.problems import Responses
 from service.reports.forms import report_response
 from service_client.terms import ReportForm
@@ -28,10 +36,10 @@ def _header(description: str) -> dict[str, object]:
 
 ACCEPTED: Responses = {
     202: {
-        "description": "It is a job now, as asked with Prefer: respond-async",
+        "description": "It is a job now: as asked with Prefer: respond-async, or as it takes too long to wait for",
         "headers": {
             "Location": _header("Path of the job."),
-            "Preference-Applied": _header("The preference that was followed: respond-async."),
+            "Preference-Applied": _header("The preference that was followed: respond-async; none without one."),
             "Retry-After": _header("Seconds until its state may be asked for."),
         },
     }
@@ -64,14 +72,20 @@ class Asking:
         """
         if self.is_job:
             return await self.accepted(form, function, *arguments)
-        return report_response(form, await self.compute.run(function, *arguments))
+        try:
+            return report_response(form, await self.compute.run(function, *arguments))
+        except OutOfTime:
+            return await self.accepted(form, function, *arguments)
 
     async def accepted(self, form: ReportForm, function: Callable[..., bytes], *arguments: object) -> Response:
         """Where the job is found. Raises Busy where too many of the client wait."""
         kind = self.request.scope["route"].path.rpartition("/")[2]
-        row = await self.jobs.submit(client_of(self.request.scope), kind, form, function, *arguments)
-        headers = {"Location": f"{PATH}/{row.id}", "Preference-Applied": RESPOND_ASYNC, "Retry-After": RETRY_AFTER}
-        return Response(status_code=202, headers={**headers, "Vary": "Accept, Prefer"})
+        asker = await run_in_threadpool(asker_of, self.request)
+        new = NewJob(kind, form, asker.token_id if asker else None)
+        row = await self.jobs.submit(client_of(self.request.scope), new, function, *arguments)
+        headers = {"Location": f"{PATH}/{row.id}", "Retry-After": RETRY_AFTER, "Vary": "Accept, Prefer"}
+        applied = {"Preference-Applied": RESPOND_ASYNC} if self.is_job else {}
+        return Response(status_code=202, headers=headers | applied)
 
 
 async def _asking(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable
 from uuid import UUID
@@ -13,12 +14,12 @@ from starlette.concurrency import run_in_threadpool
 from service.compute.fair_turns import FairTurns
 from service.compute.pool import SECONDS_TO_LET_END, ComputeProcesses
 from service.database import Database, jobs
+from service.database.jobs import NewJob
 from service.database.tables import JobRow
 from service.errors import TakesTooLong
 from service.http.problems import INTERNAL_ERROR, kind_of
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
-from service_client.terms import ReportForm
 from sizing.errors import InvalidInput, Problem
 from sizing.units import binary_bytes_text
 
@@ -44,18 +45,17 @@ class Jobs:
         )
         self._turns = FairTurns(num_workers, max_asked=MAX_JOBS_PER_PROCESS * num_workers)
         self._own: dict[UUID, asyncio.Task[None]] = {}
+        self._progress: dict[UUID, float] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._beating: asyncio.Task[None] | None = None
 
-    async def submit(
-        self, client: str, kind: str, form: ReportForm, function: Callable[..., bytes], *arguments: object
-    ) -> JobRow:
+    async def submit(self, client: str, new: NewJob, function: Callable[..., bytes], *arguments: object) -> JobRow:
         """A new job of a client, whose result is what a function returns. Raises Busy where too many wait."""
         self._turns.require_room(client)
-        row = await run_in_threadpool(jobs.add_job, self._database, kind, form, max_seconds=self._max_seconds)
+        row = await run_in_threadpool(jobs.add_job, self._database, new, max_seconds=self._max_seconds)
         task = asyncio.create_task(self._answer(row.id, client, function, arguments))
         self._own[row.id] = task
-        task.add_done_callback(lambda _: self._own.pop(row.id, None))
+        task.add_done_callback(lambda _: self._forget(row.id))
         if self._beating is None or self._beating.done():
             self._beating = asyncio.create_task(self._beat())
         return row
@@ -85,6 +85,11 @@ class Jobs:
         if self._beating is not None:
             self._beating.cancel()
 
+    def _forget(self, job_id: UUID) -> None:
+        """Nothing answers the job any more."""
+        self._own.pop(job_id, None)
+        self._progress.pop(job_id, None)
+
     def _end(self, job_id: UUID) -> None:
         """Cancel what answers a job: once, for a second time would end the wait for its process."""
         task = self._own.pop(job_id, None)
@@ -103,7 +108,8 @@ class Jobs:
                 async with self._turns.turn(client, max_seconds=max_wait):
                     if not await run_in_threadpool(jobs.begin_job, self._database, job_id):
                         return
-                    content = await self._processes.computed(function, *arguments)
+                    hear = functools.partial(self._progress.__setitem__, job_id)
+                    content = await self._processes.computed(function, *arguments, progress=hear)
                 _require_moderate(content)
                 await self._store("done", jobs.finish_job, job_id, content)
             except InvalidInput as error:
@@ -130,7 +136,7 @@ class Jobs:
             await asyncio.sleep(SECONDS_BETWEEN_BEATS)
             own = list(self._own)
             try:
-                active = await run_in_threadpool(jobs.beat, self._database, own)
+                active = await run_in_threadpool(jobs.beat, self._database, own, dict(self._progress))
             except SQLAlchemyError as error:
                 _log.warning("A heartbeat of jobs failed: %s", str(error).partition("\n")[0])
                 continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, Request
 
 from service.access.client import client_of
+from service.answers.progress import Heard, unheard
 from service.compute.fair_turns import FairTurns
 from service.compute.worker import SMALLER_QUESTIONS, ComputeLimits, ComputeWorker
 from service.http.connected import while_connected
@@ -37,10 +39,14 @@ class ComputeProcesses:
         self._idle = list(self._workers)
         self._threads = CapacityLimiter(num_workers)
 
-    async def computed(self, function: Callable[..., bytes], *arguments: object) -> bytes:
-        """What a function returns in one of them. Who cancels ends the question. Raises as `ComputePool.run`."""
+    async def computed(self, function: Callable[..., bytes], *arguments: object, progress: Heard = unheard) -> bytes:
+        """What a function returns in one of them; `progress` hears in a thread which fraction is done.
+
+        Who cancels ends the question. Raises as `ComputePool.run`.
+        """
         worker = self._idle.pop()
-        asked = asyncio.ensure_future(to_thread.run_sync(worker.ask, function, arguments, limiter=self._threads))
+        ask = functools.partial(worker.ask, function, arguments, progress=progress)
+        asked = asyncio.ensure_future(to_thread.run_sync(ask, limiter=self._threads))
         try:
             return await asyncio.shield(asked)
         except asyncio.CancelledError:
@@ -65,6 +71,7 @@ class ComputePool:
             max_seconds=settings.compute_seconds,
             max_bytes=settings.compute_memory_bytes,
             when_too_slow=_WHEN_TOO_SLOW,
+            is_estimated=True,
         )
         self._turns = FairTurns(num_workers, max_asked=MAX_WAITING_PER_WORKER * num_workers)
         self._metrics = metrics
@@ -72,7 +79,8 @@ class ComputePool:
     async def run(self, function: Callable[..., bytes], *arguments: object, client: str = "") -> bytes:
         """What a function returns, run in another process; function and arguments must be picklable.
 
-        Raises what the function refuses with InvalidInput, TakesTooLong beyond the limits of time or memory, or Busy.
+        Raises what the function refuses with InvalidInput, OutOfTime or TakesTooLong beyond the limits of time or
+        memory, or Busy.
         """
         async with self.turn(client) as ask:
             return await ask(function, *arguments)

@@ -6,13 +6,15 @@ import errno
 import logging
 import resource
 import signal
+import time
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
-from typing import Any, NotRequired, TypedDict, Unpack
+from typing import Any, NotRequired, TypeAlias, TypedDict, Unpack, cast
 
-from service.errors import TakesTooLong, busy
+from service.answers.progress import Course, Heard, told_to, unheard
+from service.errors import OutOfTime, TakesTooLong, busy
 from service.processes import SPAWNING, end_with_parent
 from sizing.cli.loading import loading
 from sizing.errors import InvalidInput, Problem
@@ -28,6 +30,9 @@ _OUT_OF_MEMORY = errno.ENOMEM
 SMALLER_QUESTIONS = "split it into smaller questions"
 """What helps where a question takes too much."""
 
+Outcome: TypeAlias = tuple[bytes, tuple[type[InvalidInput], tuple[Problem, ...]] | None, str | None]
+"""Answer, refusal and failure of a question, of which one is there."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -38,6 +43,8 @@ class ComputeLimits(TypedDict):
     max_bytes: int
     when_too_slow: NotRequired[str]
     """What to do where it takes longer."""
+    is_estimated: NotRequired[bool]
+    """Whether a question is given up as soon as its progress says that it will take longer."""
 
 
 class ComputeWorker:
@@ -47,22 +54,20 @@ class ComputeWorker:
         self._max_seconds = limits["max_seconds"]
         self._max_bytes = limits["max_bytes"]
         self._when_too_slow = limits.get("when_too_slow", SMALLER_QUESTIONS)
+        self._max_estimate = limits["max_seconds"] if limits.get("is_estimated") else None
         self._process: SpawnProcess | None = None
         self._connection: Connection[Any, Any] | None = None
         self._is_given_up = False
 
-    def ask(self, function: Callable[..., bytes], arguments: tuple[object, ...]) -> bytes:
-        """What the function returns there."""
+    def ask(self, function: Callable[..., bytes], arguments: tuple[object, ...], *, progress: Heard = unheard) -> bytes:
+        """What the function returns there; `progress` hears which fraction is done, of one that tells it."""
         self._is_given_up = False
         try:
             connection = self._started()
             if self._is_given_up:
                 raise busy()
             connection.send((function, arguments))
-            if not connection.poll(self._max_seconds):
-                self.stop()
-                raise _too_much(f"takes longer than {self._max_seconds:g} seconds", self._when_too_slow)
-            answer, refusal, failure = connection.recv()
+            answer, refusal, failure = self._outcome_from(connection, progress)
         except (EOFError, OSError):
             raise self._end() from None
         if refusal is not None:
@@ -71,6 +76,18 @@ class ComputeWorker:
         if failure is not None:
             raise RuntimeError(failure)
         return bytes(answer)
+
+    def _outcome_from(self, connection: Connection[Any, Any], progress: Heard) -> Outcome:
+        """What comes within the limit of time, after fractions of progress. Raises OutOfTime where nothing does."""
+        deadline = time.monotonic() + self._max_seconds
+        while connection.poll(max(0.0, deadline - time.monotonic())):
+            said = connection.recv()
+            if not isinstance(said, float):
+                return cast("Outcome", said)
+            progress(said)
+        self.stop()
+        rule = f"takes longer than {self._max_seconds:g} seconds"
+        raise OutOfTime.of("the question", rule, value=None, remedy=self._when_too_slow)
 
     def stop(self) -> None:
         """End the process, whatever it does."""
@@ -111,7 +128,9 @@ class ComputeWorker:
         if self._connection is None or self._process is None or not self._process.is_alive():
             self.stop()
             self._connection, theirs = SPAWNING.Pipe()
-            self._process = SPAWNING.Process(target=_compute, args=(theirs, self._max_bytes), daemon=True)
+            self._process = SPAWNING.Process(
+                target=_compute, args=(theirs, self._max_bytes, self._max_estimate), daemon=True
+            )
             self._process.start()
             theirs.close()
             if not self._connection.poll(SECONDS_TO_START):
@@ -121,7 +140,7 @@ class ComputeWorker:
         return self._connection
 
 
-def _compute(connection: Connection[Any, Any], max_bytes: int) -> None:
+def _compute(connection: Connection[Any, Any], max_bytes: int, max_estimate: float | None) -> None:
     """The life of a process: answer until the server is gone."""
     end_with_parent()  # also in the middle of a question, which nobody would stop any more
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server says when to stop
@@ -135,12 +154,12 @@ def _compute(connection: Connection[Any, Any], max_bytes: int) -> None:
             function, arguments = connection.recv()
         except EOFError:
             return
-        connection.send(_outcome(function, arguments))
+        with told_to(Course(connection.send, max_seconds=max_estimate)):
+            outcome = _outcome(function, arguments)
+        connection.send(outcome)
 
 
-def _outcome(
-    function: Callable[..., bytes], arguments: tuple[object, ...]
-) -> tuple[bytes, tuple[type[InvalidInput], tuple[Problem, ...]] | None, str | None]:
+def _outcome(function: Callable[..., bytes], arguments: tuple[object, ...]) -> Outcome:
     """Answer, refusal, or failure of a call."""
     try:
         return function(*arguments), None, None
@@ -152,5 +171,5 @@ def _outcome(
         return b"", None, traceback.format_exc()
 
 
-def _too_much(rule: str, remedy: str = SMALLER_QUESTIONS) -> InvalidInput:
-    return TakesTooLong.of("the question", rule, value=None, remedy=remedy)
+def _too_much(rule: str) -> InvalidInput:
+    return TakesTooLong.of("the question", rule, value=None, remedy=SMALLER_QUESTIONS)

@@ -6,14 +6,16 @@ whichever worker looks next says that the job was interrupted.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, cast
 from uuid import UUID, uuid4
 
-from sqlalchemy import CursorResult, delete, func, select, update
+from sqlalchemy import CursorResult, delete, func, select, tuple_, update
 from sqlalchemy.orm import Session
 
+from service.database.audit import Actor
 from service.database.connection import Database
 from service.database.tables import JobResultRow, JobRow, now
 from service.errors import NotFound
@@ -31,17 +33,31 @@ MAX_RESULT_BYTES = 64 * 1024**2
 HEARTBEAT_MISSED = timedelta(seconds=30)
 """Longer than a worker waits for a locked database, many times as long as between two heartbeats."""
 
+NONE_TOLD: Mapping[UUID, float] = {}
+"""The progress of jobs of which none tells any."""
+
 _ACTIVE: tuple[JobState, ...] = ("queued", "running")
 _INTERRUPTED = Problem("the job", "was interrupted, as the process that answered it has ended", "", "ask it again")
 
 
-def add_job(database: Database, kind: str, form: ReportForm, *, max_seconds: float) -> JobRow:
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """What is kept of a question that becomes a job."""
+
+    kind: str
+    form: ReportForm
+    token_id: int | None = None
+    """Of the token of who asks; None of who is not known."""
+
+
+def add_job(database: Database, new: NewJob, *, max_seconds: float) -> JobRow:
     """A new job, queued. What is too old or too much goes: see KEPT and what follows it."""
     moment = now()
     row = JobRow(
         id=uuid4(),  # none of its 122 random bits can be guessed from a time, as in others' ids
-        kind=kind,
-        form=form,
+        kind=new.kind,
+        form=new.form,
+        token_id=new.token_id,
         state="queued",
         code_version=__version__,
         created_at=moment,
@@ -59,11 +75,25 @@ def job_of_id(database: Database, job_id: UUID) -> JobRow:
     """The job with that id. Raises NotFound."""
     with database.reading() as session:
         row = _found(session.get(JobRow, job_id), job_id)
-    if row.state not in _ACTIVE or row.heartbeat_at >= now() - HEARTBEAT_MISSED:
+    if not _is_abandoned(row):
         return row
     with database.writing() as session:
         _interrupt_abandoned(session)
         return _found(session.get(JobRow, job_id), job_id)
+
+
+def list_jobs(database: Database, by: Actor, *, limit: int, before: UUID | None) -> Sequence[JobRow]:
+    """At most `limit` jobs of the holder of a token, the newest first: from those asked before the job `before`.
+
+    Raises NotFound where that one is not kept any more.
+    """
+    with database.reading() as session:
+        found = _of_token(session, by, limit, before)
+    if not any(map(_is_abandoned, found)):
+        return found
+    with database.writing() as session:
+        _interrupt_abandoned(session)
+        return _of_token(session, by, limit, before)
 
 
 def result_of(database: Database, job_id: UUID) -> bytes:
@@ -84,7 +114,8 @@ def begin_job(database: Database, job_id: UUID) -> bool:
 def finish_job(database: Database, job_id: UUID, content: bytes) -> bool:
     """Keep the result of a job; False where it has been cancelled meanwhile."""
     with database.writing() as session:
-        done = _changed(session, [job_id], state="done", ended_at=now(), result_bytes=len(content)) == 1
+        ended = {"state": "done", "ended_at": now(), "result_bytes": len(content), "progress_fraction": 1.0}
+        done = _changed(session, [job_id], **ended) == 1
         if done:
             session.add(JobResultRow(job_id=job_id, content=content))
             session.flush()
@@ -98,10 +129,15 @@ def fail_job(database: Database, job_id: UUID, code: str, problems: Collection[P
         return _changed(session, [job_id], state="failed", **_ended(code, problems)) == 1
 
 
-def beat(database: Database, job_ids: Collection[UUID]) -> set[UUID]:
-    """Say that jobs are being answered; those that still are to be, for others may have cancelled some."""
+def beat(database: Database, job_ids: Collection[UUID], progress: Mapping[UUID, float] = NONE_TOLD) -> set[UUID]:
+    """Say that jobs are being answered; those that still are to be, for others may have cancelled some.
+
+    Args: `progress`, the fraction that is done of those whose questions tell it.
+    """
     with database.writing() as session:
         _changed(session, job_ids, heartbeat_at=now())
+        for job_id, fraction in progress.items():
+            _changed(session, [job_id], progress_fraction=fraction)
         return set(session.scalars(select(JobRow.id).where(JobRow.id.in_(job_ids), JobRow.state.in_(_ACTIVE))))
 
 
@@ -141,6 +177,21 @@ def _ended(code: str, problems: Collection[Problem]) -> dict[str, Any]:
 def _changed(session: Session, job_ids: Collection[UUID], **values: object) -> int:
     """How many of these jobs had not ended; they get these values."""
     return _update(session, JobRow.id.in_(job_ids), **values)
+
+
+def _of_token(session: Session, by: Actor, limit: int, before: UUID | None) -> Sequence[JobRow]:
+    order = tuple_(JobRow.created_at, JobRow.id)
+    is_kept = JobRow.ended_at.is_(None) | (JobRow.ended_at >= now() - KEPT)
+    query = select(JobRow).where(JobRow.token_id == by.token_in(session).id, is_kept)
+    if before is not None:
+        last = _found(session.get(JobRow, before), before)
+        query = query.where(order < (last.created_at, last.id))
+    return session.scalars(query.order_by(JobRow.created_at.desc(), JobRow.id.desc()).limit(limit)).all()
+
+
+def _is_abandoned(row: JobRow) -> bool:
+    """Whether its worker is gone."""
+    return row.state in _ACTIVE and row.heartbeat_at < now() - HEARTBEAT_MISSED
 
 
 def _interrupt_abandoned(session: Session) -> None:

@@ -339,7 +339,10 @@ class JobRow(Base):
     """A question that is answered later. Which one it is, only the worker knows that answers it."""
 
     __tablename__ = "jobs"
-    __table_args__ = (Index("ix_jobs_state_ended_at", "state", "ended_at"),)
+    __table_args__ = (
+        Index("ix_jobs_state_ended_at", "state", "ended_at"),
+        Index("ix_jobs_token_id", "token_id", "created_at"),
+    )
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True)
     kind: Mapped[str] = mapped_column(String(50))
@@ -356,6 +359,10 @@ class JobRow(Base):
     problems: Mapped[list[list[str]] | None] = mapped_column(JSON(none_as_null=True))
     """Field, rule, value and remedy of each."""
     result_bytes: Mapped[int | None]
+    progress_fraction: Mapped[float | None] = mapped_column(Double)
+    """With the latest heartbeat; None of a question that does not tell, and of one that a version before answers."""
+    token_id: Mapped[int | None] = mapped_column(ForeignKey("tokens.id"))
+    """Of the token with which it was asked; None of who is not known."""
 
     @property
     def running_seconds(self) -> float:

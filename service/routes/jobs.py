@@ -1,24 +1,32 @@
-"""Jobs: questions that are answered later. Who has the id of one, which nobody can guess, reads and cancels it."""
+"""Jobs: questions that are answered later. Who has the id of one, which nobody can guess, reads and cancels it.
+
+Who asked with a token, or has logged in, finds all of them in a list.
+"""
 
 from __future__ import annotations
 
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
-from service.access.scopes import OpenDatabase
+from service.access.scopes import OpenDatabase, Reader
 from service.compute.asking import PATH, RETRY_AFTER
 from service.compute.jobs import Jobs
 from service.database import jobs
-from service.errors import Conflict
+from service.errors import Conflict, explained
 from service.http.problems import kind_with, responses
 from service.reports.forms import VERSION_HEADER, contents_of, report_response
-from service_client.documents import Job
+from service.routes.pagination import PageWanted, page_of
+from service_client.documents import Job, Page
 
 _CONTENTS = contents_of() | {"application/json": {"schema": {"type": "object", "description": "Report."}}}
 
 router = APIRouter(prefix=PATH, tags=["jobs"])
+
+
+class JobPage(Page[Job]):
+    """Some of the jobs, the newest first."""
 
 
 def id_in_path(
@@ -34,9 +42,22 @@ def id_in_path(
 JobId = Annotated[UUID, Depends(id_in_path)]
 
 
+@router.get("", responses=responses(401, 403, 404, 422, 503), summary="List your own jobs")
+def list_jobs(
+    page: Annotated[PageWanted, explained(PageWanted), Query()], by: Reader, database: OpenDatabase, response: Response
+) -> JobPage:
+    """The jobs that were asked for with this token, or by the person who has logged in, the newest first.
+
+    Jobs that were asked for without either are in no list.
+    """
+    response.headers["Cache-Control"] = "no-store"
+    rows = jobs.list_jobs(database, by, limit=page.limit + 1, before=page.cursor)
+    return page_of(JobPage, rows, page.limit, Job.model_validate, lambda row: str(row.id))
+
+
 @router.get("/{job_id}", responses=responses(404, 503), summary="State of a job")
 def get_job(asked_id: JobId, database: OpenDatabase, response: Response) -> Job:
-    """Its state and times, and why it has no result where it failed. `Retry-After` says when to ask again."""
+    """Its state, times and progress, and why it has no result where it failed. `Retry-After` says when to ask again."""
     job = Job.model_validate(jobs.job_of_id(database, asked_id))
     response.headers["Cache-Control"] = "no-store"
     if not job.has_ended:

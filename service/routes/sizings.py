@@ -8,15 +8,16 @@ from fastapi import APIRouter, Body, Header
 from starlette.responses import Response
 
 from service.answers import heavy
-from service.compute.asking import ACCEPTED, AskedSoonOrLater
-from service.compute.sizings import AnyCost
-from service.errors import explained
+from service.compute.asking import ACCEPTED, AskedSoonOrLater, Asking
+from service.compute.sizings import AnyCost, Sizings
+from service.errors import OutOfTime, explained
 from service.http.json_bodies import JsonRequest
 from service.http.problems import responses
 from service.reports.asked import Asked
 from service.reports.forms import contents_of, form_wanted, report_response
 from service.routes.json_route import JsonRoute
 from service.telemetry.metrics import Metrics
+from service_client.documents import ReportForm
 from sizing.report import SizingReport
 from sizing.scenario import REFERENCE_SCENARIO, Scenario
 
@@ -47,9 +48,19 @@ async def create_sizing(
     """
     form = form_wanted(accept)
     if asking.is_job:
-        calibrated = await sizings.calibrated(scenario)
-        return await asking.accepted(form, heavy.sizing_in, form, Asked(request.document), calibrated)
-    content = await sizings.answered_again(request, form, Asked(request.document), scenario)
+        return await _accepted(asking, sizings, form, request, scenario)
+    try:
+        content = await sizings.answered_again(request, form, Asked(request.document), scenario)
+    except OutOfTime:
+        return await _accepted(asking, sizings, form, request, scenario)
     metrics: Metrics = request.app.state.metrics
     metrics.sizings.inc()
     return report_response(form, content)
+
+
+async def _accepted(
+    asking: Asking, sizings: Sizings, form: ReportForm, request: JsonRequest, scenario: Scenario
+) -> Response:
+    """Where the job is found that answers the scenario."""
+    calibrated = await sizings.calibrated(scenario)
+    return await asking.accepted(form, heavy.sizing_in, form, Asked(request.document), calibrated)

@@ -5,28 +5,35 @@ from __future__ import annotations
 import statistics
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from urllib.parse import urljoin
 
 import httpx
 import psutil
 import pytest
 
+from service.compute.pool import MAX_WAITING_PER_WORKER
+from sizing.explore.scenario_simulation import REFERENCE_SIMULATION
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.benchmarks.pairs import Rates, ratios, shown
 from tests.service.conftest import serving
 from tests.service.test_soak import resident_mib_through
-from tests.testbed.processes import until
-from tests.testbed.wrk import NUM_CONNECTIONS, ONE_LAYOUT, OTHER_INTERVALS, OTHER_LAYOUTS, loaded
+from tests.testbed.processes import SECONDS_UNTIL_STUCK, until
+from tests.testbed.wrk import NUM_CONNECTIONS, ONE_LAYOUT, OTHER_INTERVALS, OTHER_LAYOUTS, Load, loaded
 
 pytestmark = pytest.mark.benchmark
 
 NUM_PAIRS = 5
 SECONDS = 5
 SOAK_SECONDS = 600
+HEAVY = REFERENCE_SIMULATION | {"run_seconds": "10y"}
+"""Nine million failures: a second and a half of one core."""
 
 
 @dataclass(frozen=True)
@@ -98,18 +105,46 @@ def test_two_workers_over_one(tmp_path: Path) -> None:
         shown("Two workers over one, another interval each", kept)
 
 
-def test_waiting_at_half_load(tmp_path: Path) -> None:
+def test_waiting_at_half_load_alone_and_beside_a_full_heavy_pool(tmp_path: Path) -> None:
     with service(tmp_path) as answers:
         full = statistics.median(
             loaded(answers.url, tmp_path, seconds=SECONDS, body=OTHER_INTERVALS).answers_per_second
             for _ in range(NUM_PAIRS)
         )
         pause = 1000 * NUM_CONNECTIONS / (full / 2)
-        half = loaded(answers.url, tmp_path, seconds=2 * SECONDS, body=OTHER_INTERVALS, milliseconds=pause)
-        print(
-            f"\n{full:.0f} answers per second; at {half.answers_per_second:.0f}, "
-            f"99 % within {half.p99_seconds * 1e3:.1f} ms"
-        )
+        half = partial(loaded, answers.url, tmp_path, seconds=2 * SECONDS, body=OTHER_INTERVALS, milliseconds=pause)
+        print(f"\n{full:.0f} answers per second")
+        print(f"alone: {waiting(half())}")
+        with full_heavy_pool(answers):
+            print(f"beside a full heavy pool: {waiting(half())}")
+
+
+def waiting(load: Load) -> str:
+    """How long answers took under a load."""
+    return f"at {load.answers_per_second:.0f} answers per second, 99 % within {load.p99_seconds * 1e3:.1f} ms"
+
+
+@contextmanager
+def full_heavy_pool(answers: Server) -> Iterator[None]:
+    """As many heavy questions as the service lets wait, and as soon as one is answered, the next."""
+    has_ended = threading.Event()
+    statuses: list[int] = []
+
+    def ask() -> None:
+        with httpx.Client(timeout=SECONDS_UNTIL_STUCK) as client:
+            while not has_ended.is_set():
+                statuses.append(client.post(urljoin(answers.url, "simulations"), json=HEAVY).status_code)
+
+    with ThreadPoolExecutor(MAX_WAITING_PER_WORKER) as pool:
+        asking = [pool.submit(ask) for _ in range(MAX_WAITING_PER_WORKER)]
+        try:
+            until(lambda: statuses)
+            yield
+        finally:
+            has_ended.set()
+        for each in asking:
+            each.result()
+    print(f"{statuses.count(200)} of {len(statuses)} heavy questions answered")
 
 
 def test_memory_stays_flat(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import os
 import time
 from pathlib import Path
 
+from service.answers.progress import tell
 from service.errors import NotReady
 from sizing.errors import InvalidInput
 
@@ -63,3 +64,16 @@ def answered(document: object) -> bytes:
     from sizing.scenario import scenario_from  # noqa: PLC0415 - as above
 
     return answer(scenario_from(document)).model_dump_json().encode()
+
+
+def go_half_way() -> bytes:
+    """Tell that half is done."""
+    tell(0.5)
+    return b"half"
+
+
+def crawl() -> bytes:
+    """Tell again and again that next to nothing is done."""
+    while True:
+        tell(1e-9)
+        time.sleep(0.01)

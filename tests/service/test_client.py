@@ -133,6 +133,7 @@ def ask_everything(client: Calls) -> None:
     client.delete_storage_system("brief")
     job = client.wait_for_job(client.start_job("sweeps", REFERENCE_SWEEP).id)
     assert (job.state, client.job(job.id)) == ("done", job)
+    assert next(client.jobs()) == job
     assert SweepReport.model_validate_json(client.job_result(job.id)) == client.sweep(REFERENCE_SWEEP)
     client.cancel_job(job.id)
     assert next(client.audit_log(subject="storage")).subject == "storage system brief"

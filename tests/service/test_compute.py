@@ -11,15 +11,28 @@ import psutil
 import pytest
 from starlette.testclient import TestClient
 
+from service.answers.progress import Course
 from service.app import create_app
 from service.compute.pool import MAX_WAITING_PER_WORKER, ComputePool
 from service.compute.worker import ComputeWorker
-from service.errors import Busy, NotReady, TakesTooLong
+from service.errors import Busy, NotReady, OutOfTime, TakesTooLong
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 from sizing.errors import InvalidInput
 from sizing.scenario import REFERENCE_SCENARIO
-from tests.service.computed import eat, end_by, fail, leave, nap, refuse, refuse_for_now, sleep_as, wait_for
+from tests.service.computed import (
+    crawl,
+    eat,
+    end_by,
+    fail,
+    go_half_way,
+    leave,
+    nap,
+    refuse,
+    refuse_for_now,
+    sleep_as,
+    wait_for,
+)
 from tests.testbed.processes import SECONDS_UNTIL_STUCK, until
 
 
@@ -127,6 +140,37 @@ def test_a_question_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
     with pytest.raises(TakesTooLong, match="takes longer than 1 seconds"):
         worker.ask(sleep_as, (str(asleep),))
     assert has_ended(int(asleep.read_text()))
+
+
+def test_a_question_tells_how_far_it_is_and_is_given_up_as_soon_as_that_says_it_takes_too_long() -> None:
+    heard: list[float] = []
+    worker = ComputeWorker(max_seconds=SECONDS_UNTIL_STUCK, max_bytes=2**30, is_estimated=True)
+    try:
+        assert worker.ask(go_half_way, (), progress=heard.append) == b"half"
+        assert heard == [0.5]
+        with pytest.raises(OutOfTime, match="would take longer than"):
+            worker.ask(crawl, (), progress=heard.append)
+        assert worker.ask(eat, (3,)) == b"xxx"
+    finally:
+        worker.stop()
+    assert set(heard) == {0.5, 1e-9}
+
+
+def test_the_rate_so_far_says_how_long_a_question_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("service.answers.progress.monotonic", lambda: clock[0])
+    heard: list[float] = []
+    waited_for, job = (Course(heard.append, max_seconds=most) for most in (30, None))
+    waited_for(0.001)  # too early to judge
+    clock[0] += 0.9
+    waited_for(0.002)  # too early to tell
+    clock[0] += 1.2
+    waited_for(0.08)  # 2.1 s of 26 s
+    clock[0] += 1.1
+    job(0.01)
+    with pytest.raises(OutOfTime, match="would take longer than 30 seconds"):
+        waited_for(0.1)  # 3.2 s of 32 s
+    assert heard == [0.001, 0.08, 0.01, 0.1]
 
 
 def test_a_question_ends_with_its_server(tmp_path: Path) -> None:

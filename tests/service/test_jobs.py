@@ -16,15 +16,22 @@ from starlette.testclient import TestClient
 
 from service.app import create_app
 from service.database import Database, jobs, open_database
+from service.database.audit import Actor
+from service.database.jobs import NewJob
 from service.database.schema import migrated_database
-from service.database.tables import JobResultRow, JobRow, now
+from service.database.tables import JobResultRow, JobRow, TokenRow, now
+from service.database.tokens import NewToken, create_token
 from service.errors import NotFound
 from service.settings import Settings
+from service_client.client import Client
+from service_client.errors import Refused
 from sizing.explore.scenario_simulation import REFERENCE_SIMULATION
+from sizing.explore.sweeps.sweep import sweep
 from sizing.explore.sweeps.sweep_request import REFERENCE_SWEEP
 from sizing.scenario import REFERENCE_SCENARIO
-from tests.service.conftest import new_database_url, serving
+from tests.service.conftest import bearer, new_database_url, serving
 from tests.service.test_compute import has_ended
+from tests.service.test_cost import UNLIKE_STAGES
 from tests.testbed.processes import SECONDS_UNTIL_STUCK, until
 
 if TYPE_CHECKING:
@@ -32,6 +39,7 @@ if TYPE_CHECKING:
 
 ASYNC = {"prefer": "respond-async"}
 CSV = {"accept": "text/csv"}
+SWEEP = NewJob("sweeps", "json")
 LONG = REFERENCE_SIMULATION | {"num_runs": 10_000, "run_seconds": "20y"}
 """182 million failures: half a minute of one core, of which a test sees the first second."""
 
@@ -60,6 +68,11 @@ def computing(pid: int) -> set[int]:
     return {child.pid for child in beside if any("spawn_main" in word for word in child.cmdline())}
 
 
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
+def url(request: pytest.FixtureRequest, tmp_path: Path, start_postgresql: Callable[[], "PostgresServer"]) -> str:
+    return new_database_url(request.param, tmp_path, start_postgresql)
+
+
 def test_the_result_is_what_the_question_answers_at_once(client: httpx.Client) -> None:
     job = asked(client, "/v1/sweeps", REFERENCE_SWEEP, **CSV)
     done = in_state(client, job, "done")
@@ -85,11 +98,6 @@ def test_bad_input_is_refused_at_once_and_what_is_found_later_with_the_result(cl
     assert in_state(client, job, "failed")["detail"] == at_once.json()["detail"]
     later = client.get(f"{job}/result")
     assert (later.status_code, later.json()) == (at_once.status_code, at_once.json()) == (422, later.json())
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
-def url(request: pytest.FixtureRequest, tmp_path: Path, start_postgresql: Callable[[], "PostgresServer"]) -> str:
-    return new_database_url(request.param, tmp_path, start_postgresql)
 
 
 def test_instances_answer_for_each_others_jobs_and_for_those_of_one_that_was_killed(url: str, tmp_path: Path) -> None:
@@ -134,12 +142,82 @@ def database(tmp_path: Path) -> Iterator[Database]:
         yield made
 
 
+def test_what_takes_too_long_to_wait_for_becomes_a_job_by_itself(tmp_path: Path) -> None:
+    arguments = ("--port", "0", "--database-url", f"sqlite:///{tmp_path}/x.db", "--compute-seconds", "1ms")
+    with (
+        serving(tmp_path / "log", *arguments) as (_, address),
+        httpx.Client(base_url=address, timeout=SECONDS_UNTIL_STUCK) as client,
+        Client(address, seconds_to_answer=SECONDS_UNTIL_STUCK) as waiting,
+    ):
+        for path, question in (("/v1/sweeps", REFERENCE_SWEEP), ("/v1/sizings", UNLIKE_STAGES)):
+            accepted = client.post(path, json=question, headers=CSV)
+            assert (accepted.status_code, accepted.content) == (202, b"")
+            assert "preference-applied" not in accepted.headers
+            job = accepted.headers["location"]
+            assert in_state(client, job, "done")["progress_fraction"] == 1
+            assert client.get(f"{job}/result").headers["content-type"].startswith("text/csv")
+        assert waiting.sweep(REFERENCE_SWEEP) == sweep(REFERENCE_SWEEP)
+        assert waiting.sweep_csv(REFERENCE_SWEEP).startswith("checkpoint.interval_seconds,")
+        with pytest.raises(Refused, match="must have a write bandwidth and reliability"):
+            waiting.simulation({"scenario": {"model": {"preset": "gpt2"}}})
+
+
+def test_a_job_tells_how_far_it_is(client: httpx.Client) -> None:
+    job = asked(client, "/v1/simulations", LONG)
+
+    def begun() -> dict[str, Any] | None:
+        said: dict[str, Any] = client.get(job).json()
+        return said if said["progress_fraction"] else None
+
+    assert 0 < until(begun, otherwise=lambda: client.get(job).text)["progress_fraction"] <= 1
+    assert client.delete(job).status_code == 204
+
+
+def test_who_asks_with_a_token_finds_all_their_jobs_and_nobody_elses(url: str) -> None:
+    app = create_app(Settings(database_url=url))
+    alice, bob = (
+        bearer(create_token(app.state.database, NewToken(name=name, scope="read"))) for name in ("alice", "bob")
+    )
+    with TestClient(app) as client:
+        made = [asked(client, "/v1/sweeps", REFERENCE_SWEEP, **alice) for _ in range(3)]
+        of_bob = asked(client, "/v1/sweeps", REFERENCE_SWEEP, **bob)
+        asked(client, "/v1/sweeps", REFERENCE_SWEEP)
+        for job in (*made, of_bob):
+            in_state(client, job, "done")
+        first = client.get("/v1/jobs?limit=2", headers=alice)
+        assert first.headers["cache-control"] == "no-store"
+        rest = client.get("/v1/jobs", params={"cursor": first.json()["next"]}, headers=alice).json()
+        listed = [*first.json()["items"], *rest["items"]]
+        assert [f"/v1/jobs/{job['id']}" for job in listed] == made[::-1]
+        assert listed[0] == client.get(made[-1]).json()
+        assert rest["next"] is None
+        assert [f"/v1/jobs/{job['id']}" for job in client.get("/v1/jobs", headers=bob).json()["items"]] == [of_bob]
+        unknown = client.get("/v1/jobs")
+        assert (unknown.status_code, unknown.json()["code"]) == (401, "unauthorized")
+        client.delete(made[1])
+        gone = client.get("/v1/jobs", params={"cursor": made[1].rpartition("/")[2]}, headers=alice)
+        assert (gone.status_code, gone.json()["code"]) == (404, "not-found")
+
+
+def test_a_list_says_which_jobs_were_abandoned_and_leaves_out_those_kept_no_longer(database: Database) -> None:
+    create_token(database, NewToken(name="alice", scope="read"))
+    with database.reading() as session:
+        alice = Actor(session.scalars(select(TokenRow)).one())
+    new = NewJob("sweeps", "json", alice.token_id)
+    old, abandoned = (jobs.add_job(database, new, max_seconds=1).id for _ in range(2))
+    assert jobs.finish_job(database, old, b"x")
+    with database.writing() as session:
+        long_ago = now() - jobs.KEPT - timedelta(seconds=1)
+        session.execute(update(JobRow).where(JobRow.id == old).values(ended_at=long_ago))
+    assert [row.state for row in jobs.list_jobs(database, alice, limit=9, before=None)] == ["queued"]
+    as_if_later(database.engine.url.render_as_string(hide_password=False))
+    found = jobs.list_jobs(database, alice, limit=9, before=None)
+    assert [(row.id, row.state) for row in found] == [(abandoned, "interrupted")]
+
+
 def test_what_stops_interrupts_its_jobs_and_too_long_ones_fail(database: Database, tmp_path: Path) -> None:
     settings = Settings(database_url=f"sqlite:///{tmp_path}/x.db", compute_seconds=0.05, job_seconds=0.05)
     with TestClient(create_app(settings)) as client:
-        at_once = client.post("/v1/simulations", json=LONG).json()
-        assert at_once["code"] == "takes-too-long"
-        assert "Prefer: respond-async" in at_once["errors"][0]["remedy"]
         failed = asked(client, "/v1/simulations", LONG)
         assert in_state(client, failed, "failed")["code"] == "takes-too-long"
         assert client.get(f"{failed}/result").status_code == 422
@@ -177,13 +255,14 @@ def test_what_is_kept_is_bounded_by_age_number_and_bytes(database: Database, mon
         session.execute(update(JobRow).where(JobRow.id == last).values(ended_at=old))
     with pytest.raises(NotFound, match="must be the id of a job that is kept"):
         jobs.job_of_id(database, last)
-    waiting = jobs.add_job(database, "sweeps", "json", max_seconds=1).id
+    waiting = jobs.add_job(database, SWEEP, max_seconds=1).id
     assert kept(database) == {large[1]}
-    assert jobs.beat(database, [waiting, large[1]]) == {waiting}
+    assert jobs.beat(database, [waiting, large[1]], {waiting: 0.25, large[1]: 0.25}) == {waiting}
+    assert [jobs.job_of_id(database, each).progress_fraction for each in (waiting, large[1])] == [0.25, 1.0]
 
 
 def test_who_comes_too_late_changes_nothing(database: Database) -> None:
-    job_id = jobs.add_job(database, "sweeps", "json", max_seconds=1).id
+    job_id = jobs.add_job(database, SWEEP, max_seconds=1).id
     assert jobs.cancel_job(database, job_id)
     assert not jobs.begin_job(database, job_id)
     assert not jobs.finish_job(database, job_id, b"x")
@@ -194,7 +273,7 @@ def test_who_comes_too_late_changes_nothing(database: Database) -> None:
 
 def ended(database: Database, *, num_bytes: int) -> UUID:
     """The id of a job that is done, with a result of so many bytes."""
-    job_id = jobs.add_job(database, "sweeps", "json", max_seconds=1).id
+    job_id = jobs.add_job(database, SWEEP, max_seconds=1).id
     assert jobs.begin_job(database, job_id)
     assert jobs.finish_job(database, job_id, b"x" * num_bytes)
     return job_id

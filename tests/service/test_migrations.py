@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
@@ -14,12 +14,14 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, MetaData, select, text
 
-from service.database import Database, open_database, schema
+from service.database import Database, jobs, open_database, schema
+from service.database.audit import Actor
 from service.database.runs import RunFilter, list_runs
 from service.database.schema import _config, known_to, migrate, state_of
-from service.database.tables import Base, MeasurementRow, RunRow
+from service.database.tables import Base, MeasurementRow, RunRow, TokenRow, now
 from service.database.trends import trends
 from service.errors import CannotServe
+from service_client.documents import Job
 from sizing.storage.measurement import BenchmarkResult
 from sizing.storage.rate_changes import series_of
 from tests.service.conftest import BOTH, new_database_url, new_postgresql_database, result_document
@@ -58,6 +60,7 @@ FILLINGS = {
         "INSERT INTO sharing_links VALUES (:uuid, :uuid, :hash, '2026-01-02 03:04:05', '2126-01-02 03:04:05', 1)",
         "INSERT INTO people VALUES (1, 'https://id.example.org', 'alice', 3)",
     ],
+    "r0008": ["UPDATE jobs SET progress_fraction = 0.5, token_id = 1"],
 }
 """What fills the tables that a revision adds."""
 
@@ -133,6 +136,21 @@ def test_runs_of_before_take_part_in_trends_and_the_version_before_still_stores(
         assert [tuple(row) for row in found] == [("run-1", series_of(measurement)), ("run-2", None), ("run-3", None)]
     assert [[rate.run_id for rate in trend.rates] for trend in trends(database, "s")] == [["run-1"]]
     assert [run.publisher for run in list_runs(database, "s", RunFilter(), limit=9, before=None)] == ["a"] * 3
+
+
+def test_the_version_before_still_makes_jobs_and_they_are_in_nobodys_list(database: Database) -> None:
+    migrate(database)
+    times = dict.fromkeys(("created_at", "heartbeat_at"), now())
+    job: dict[str, Any] = {"id": UUID(UUIDS["sqlite"]), "kind": "sweeps", "form": "json", "state": "queued"}
+    with database.writing() as session:
+        connection = session.connection()
+        insert(connection, "tokens", id=1, name="a", secret_hash=b"\1", scope="read", created_at=MOMENT)
+        insert(connection, "jobs", **job, **times, code_version="0.1.0", max_seconds=600)
+    found = Job.model_validate(jobs.job_of_id(database, job["id"]))
+    assert (found.state, found.progress_fraction) == ("queued", None)
+    with database.reading() as session:
+        holder = Actor(session.get_one(TokenRow, 1))
+    assert jobs.list_jobs(database, holder, limit=9, before=None) == []
 
 
 def test_a_migration_gives_up_a_table_that_is_in_use_changes_nothing_and_can_be_run_again(

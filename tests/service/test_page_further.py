@@ -21,7 +21,7 @@ from tests.testbed.browser import chromium, words
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Browser, BrowserContext, Page, Route
 
     from tests.conftest import Testbed
 
@@ -169,6 +169,16 @@ def test_what_bandwidth_buys_in_goodput_is_drawn_and_the_link_holds_the_ranges(
     again.get_by_role("heading", name="best rows of 12").wait_for()
     assert again.locator("[id='storage.profile.write_bytes_per_second.to']").input_value() == "1 TB/s"
     assert Axe().run(again).violations_count == 0
+
+
+def test_the_page_waits_for_a_question_that_becomes_a_job(opened: BrowserContext, rest: httpx.Client) -> None:
+    def as_job(route: Route) -> None:
+        route.continue_(headers={**route.request.headers, "prefer": "respond-async"})
+
+    opened.route("**/v1/clusters", as_job)
+    with opened.expect_event("response", lambda response: response.url.endswith("/result")):
+        page = visited(opened, rest, "/clusters")
+    page.locator("#cluster-answer").get_by_role("heading", name="41 jobs on").wait_for()
 
 
 def test_the_files_of_a_checkpoint_are_listed_and_those_of_an_existing_one_read(

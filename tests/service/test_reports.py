@@ -148,6 +148,8 @@ def test_a_drawn_report_is_a_heavy_question_and_figures_are_not(tmp_path: Path) 
         saved = client.post("/v1/scenarios", json=body, headers=bearer(created_token(url, "a"))).headers["location"]
         refused = client.get(f"{saved}/report?form=html")
         assert (refused.status_code, refused.json()["code"]) == (422, "takes-too-long")
+        assert "takes longer than 0.001 seconds" in refused.json()["detail"]
+        assert "Prefer: respond-async" in refused.json()["errors"][0]["remedy"]
         assert client.get(f"{saved}/report?form=csv").status_code == 200
 
 

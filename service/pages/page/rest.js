@@ -1,5 +1,6 @@
 // What the page asks of REST. All arithmetic and all wording are there.
 
+const ACCEPTED = 202;
 const PRESENTATION = "application/vnd.checkpoint-sizing.presentation+json";
 
 /** What is wrong with a question, field by field, as a problem document tells it. */
@@ -18,17 +19,42 @@ export async function constant(path) {
 
 /** The answer to a question, in words. Raises Problems, or what `fetch` raises. */
 export async function ask(path, question, signal) {
-  return (await answered(await post(path, question, PRESENTATION, signal))).json();
+  return (await post(path, question, PRESENTATION, signal)).json();
 }
 
 /** The answer to a question as a file of a media type. */
 export async function file(path, question, mediaType) {
-  return (await answered(await post(path, question, mediaType))).blob();
+  return (await post(path, question, mediaType)).blob();
 }
 
-function post(path, question, accept, signal) {
+async function post(path, question, accept, signal) {
   const headers = { "content-type": "application/json", accept };
-  return fetch(path, { method: "POST", headers, body: JSON.stringify(question), signal });
+  return settled(await fetch(path, { method: "POST", headers, body: JSON.stringify(question), signal }), { signal });
+}
+
+/** The answer in a response: at once, or of the job that the service makes of a question that takes long. */
+export async function settled(response, request) {
+  return response.status === ACCEPTED ? resultOf(response.headers.get("location"), request) : answered(response);
+}
+
+/** The result of a job, once it has ended; one that nobody waits for any more is cancelled. */
+async function resultOf(job, request) {
+  const cancel = () => fetch(job, { method: "DELETE", headers: request.headers });
+  request.signal?.addEventListener("abort", cancel);
+  try {
+    while (!(await hasEnded(job, request)));
+    return await answered(await fetch(`${job}/result`, request));
+  } finally {
+    request.signal?.removeEventListener("abort", cancel);
+  }
+}
+
+/** Whether a job has ended; if not, after the time in which it may be asked for again. */
+async function hasEnded(job, request) {
+  const response = await answered(await fetch(job, request));
+  if ((await response.json()).ended_at) return true;
+  await new Promise((resume) => setTimeout(resume, 1000 * response.headers.get("retry-after")));
+  return false;
 }
 
 /** A response, where it is an answer. Raises Problems. */

@@ -1,6 +1,6 @@
 // The token of this tab, and what REST keeps, asked with it.
 
-import { answered } from "./rest.js";
+import { answered, settled } from "./rest.js";
 
 const KEY = "checkpoint-sizing-token";
 export const JSON_TYPE = "application/json";
@@ -55,5 +55,5 @@ export async function sentFor(path, document, accept) {
 async function send(method, path, headers, body) {
   const token = sessionStorage.getItem(KEY);
   const authorized = token ? { ...headers, authorization: `Bearer ${token}` } : headers;
-  return answered(await fetch(path, { method, headers: authorized, body }));
+  return settled(await fetch(path, { method, headers: authorized, body }), { headers: authorized });
 }
