@@ -17,7 +17,7 @@ from service.reports.asked import Asked
 from service.reports.forms import contents_of, form_wanted, report_response
 from service.routes.json_route import JsonRoute
 from service.telemetry.metrics import Metrics
-from service_client.documents import ReportForm
+from service_client.terms import ReportForm
 from sizing.report import SizingReport
 from sizing.scenario import REFERENCE_SCENARIO, Scenario
 
