@@ -24,12 +24,12 @@ from tests.service.test_documents import GUIDE, not_in_the_guide
 from tests.service.test_examples import without_example
 
 PAGES = {
-    *(("GET", path) for path in ("/", "/page/{name}", "/page/vega.js", "/docs", "/docs/start.js")),
+    *(("GET", path) for path in ("/", "/page/{name}", "/page/vega.js", "/docs", "/docs/start.js", "/openapi.json")),
     *(("GET", f"/{name}") for name in FURTHER),
     *((method, "/session") for method in ("GET", "POST", "DELETE")),
     ("POST", "/session/login"),
 }
-"""For people with a browser; programs need no document of them."""
+"""For people with a browser, and the document itself; programs need no document of them."""
 
 TOY = ("POST", "/v1/checkpoints")
 
