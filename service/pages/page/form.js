@@ -2,7 +2,7 @@
 
 import { byId, element } from "./dom.js";
 import { GROUPS, defaultAt, hasField, valueAt, withValue } from "./fields.js";
-import { QUESTIONS } from "./questions.js";
+import { QUESTIONS, takes } from "./questions.js";
 import { Problems, constant } from "./rest.js";
 import { row } from "./row.js";
 import { listed, sent } from "./token.js";
@@ -35,6 +35,13 @@ export function show(shown) {
   scenario = shown;
   for (const { path } of GROUPS.flatMap((group) => group.fields)) write(path, text(path));
   write("json", JSON.stringify(scenario, null, 2));
+}
+
+/** Show the fields that a question takes. Others would be typed into without effect. */
+export function showFor(question) {
+  for (const input of document.querySelectorAll("#fields [data-field]")) input.closest(".field").hidden = !takes(question, input.id);
+  for (const group of byId("fields").children) group.hidden = !group.querySelector(".field:not([hidden])");
+  byId("layouts").parentElement.hidden = !takes(question, "parallelism");
 }
 
 function write(id, value) {
