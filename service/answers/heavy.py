@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +21,7 @@ from sizing.explore.clusters.cluster_scenario import ClusterScenario
 from sizing.explore.comparisons.comparison import comparison_of
 from sizing.explore.comparisons.comparison_request import ComparisonRequest
 from sizing.explore.decisions.decision import decision_of
-from sizing.explore.decisions.decision_request import DecisionRequest
+from sizing.explore.decisions.decision_request import DecisionRequest, Workload
 from sizing.explore.layouts.best import laid_out_scenario
 from sizing.explore.layouts.layouts_request import LayoutsRequest
 from sizing.explore.layouts.ranking import layouts_of
@@ -55,6 +56,7 @@ from sizing.reports.document import (
     sweep_document,
     techniques_document,
 )
+from sizing.reports.sliders import sliders
 from sizing.scenario import Scenario
 from sizing.storage.calibration import Calibration, agreeing, calibrate
 from sizing.storage.measurement import BenchmarkResult
@@ -78,7 +80,22 @@ def exploration_in(form: ReportForm, question: BaseModel) -> bytes:
     """The report that answers a question of this kind, in one of its forms."""
     answered, worded = _EXPLORATIONS[type(question)]
     report = answered(question)
-    return made(form, Answer(report, lambda: worded(report)))
+    return made(form, Answer(report, lambda: _with_sliders(worded(report), question)))
+
+
+def _with_sliders(document: Document, question: BaseModel) -> Document:
+    """The document with inputs to drag, where the question is about one scenario."""
+    match question:
+        case (
+            (Scenario() as scenario)
+            | TechniquesRequest(scenario=scenario)
+            | LayoutsRequest(scenario=scenario)
+            | ScenarioSimulation(scenario=scenario)
+            | DecisionRequest(workloads=(Workload(scenario=scenario),))
+        ):
+            return dataclasses.replace(document, sliders=sliders(scenario))
+        case _:
+            return document
 
 
 def sweep_in(form: ReportForm, document: dict[str, Any]) -> bytes:

@@ -108,7 +108,7 @@ def sizing_document(
         ),
         question=_as_file(asked if asked is not None else scenario.model_dump(mode="json", exclude_unset=True)),
         gpus=gpu_grid(scenario, report),
-        sliders=sliders(scenario, report),
+        sliders=sliders(scenario),
     )
 
 
