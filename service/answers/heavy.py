@@ -16,6 +16,7 @@ from service.reports.spreadsheet import table_text
 from service_client.documents import ReportForm
 from sizing.charts import rendering
 from sizing.checkpoint_files.sent import SentFile, contents_of_sent
+from sizing.cli.flags import fields_of
 from sizing.explore.clusters.cluster_answer import cluster_report
 from sizing.explore.clusters.cluster_scenario import ClusterScenario
 from sizing.explore.comparisons.comparison import comparison_of
@@ -60,6 +61,7 @@ from sizing.reports.sliders import sliders
 from sizing.scenario import Scenario
 from sizing.storage.calibration import Calibration, agreeing, calibrate
 from sizing.storage.measurement import BenchmarkResult
+from sizing.summary.inspected import inspected_flags
 
 _EXPLORATIONS: dict[type[BaseModel], tuple[Callable[[Any], BaseModel], Callable[[Any], Document]]] = {
     Scenario: (requirements_of, requirements_document),
@@ -119,7 +121,9 @@ def manifest_in(form: ReportForm, request: ManifestRequest) -> bytes:
 def inspection_in(form: ReportForm, file: SentFile) -> bytes:
     """What a file tells of the checkpoint that it belongs to, in one of the forms."""
     contents = contents_of_sent(file)
-    return made(form, Answer(contents, lambda: inspection_document(contents, name=file.name)))
+    told = fields_of(inspected_flags(contents))
+    worded = functools.partial(inspection_document, contents, name=file.name)
+    return made(form, Answer(contents, lambda: dataclasses.replace(worded(), told_fields=told)))
 
 
 def sizing_in(form: ReportForm, asked: Asked, scenario: Scenario) -> bytes:

@@ -173,6 +173,21 @@ def test_a_question_shows_the_fields_that_it_takes(page: Page) -> None:
     assert field(page, "parallelism.tensor").is_visible()
 
 
+def test_another_model_has_a_size_and_a_layout_of_its_own(page: Page) -> None:
+    assert "13.80 TB" in words(page.locator(".cards"))
+    typed(page, "model", "400B")
+    assert "5.600 TB" in words(page.locator(".cards"))
+    assert "13.80 TB" not in words(page.locator(".cards"))
+    assert field(page, "checkpoint.observed_bytes").input_value() == ""
+    for name in ("llama-3.1-8b", "deepseek-v3"):
+        typed(page, "model", name)
+        assert page.locator("[aria-invalid]").count() == 0
+        assert "found)" in words(page.locator("#shown"))
+    typed(page, "parallelism.tensor", "8")
+    typed(page, INTERVAL, "2h")
+    assert field(page, "parallelism.tensor").input_value() == "8"
+
+
 def test_models_are_dropped_as_files(page: Page) -> None:
     drop(page, json.dumps({"metadata": {"total_parameters": 70_000_000_000}, "weight_map": {"a": "a.safetensors"}}))
     assert "70,000,000,000 parameters" in page.locator("#shown").inner_text()

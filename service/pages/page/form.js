@@ -1,7 +1,7 @@
 // The form: a scenario in, the changed scenario out.
 
 import { byId, element } from "./dom.js";
-import { GROUPS, defaultAt, hasField, valueAt, withValue } from "./fields.js";
+import { GROUPS, defaultAt, hasField, ofFormerModel, valueAt, withValue } from "./fields.js";
 import { QUESTIONS, takes } from "./questions.js";
 import { Problems, constant } from "./rest.js";
 import { row } from "./row.js";
@@ -50,8 +50,8 @@ function write(id, value) {
 }
 
 function put(field, value) {
-  const others = value === undefined ? [] : (field.instead ?? []);
-  const cleared = others.reduce((next, path) => withValue(next, path, undefined), scenario);
+  const others = field.path === "model" ? ofFormerModel(scenario) : (field.instead ?? []);
+  const cleared = (value === undefined ? [] : others).reduce((next, path) => withValue(next, path, undefined), scenario);
   const given = field.path === "model" && value !== undefined ? model(String(value)) : value;
   take(withValue(cleared, field.path, given));
 }
