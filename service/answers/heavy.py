@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -16,12 +17,13 @@ from service.reports.spreadsheet import table_text
 from service_client.terms import ReportForm
 from sizing.charts import rendering
 from sizing.checkpoint_files.sent import SentFile, contents_of_sent
+from sizing.cli.flags import fields_of
 from sizing.explore.clusters.cluster_answer import cluster_report
 from sizing.explore.clusters.cluster_scenario import ClusterScenario
 from sizing.explore.comparisons.comparison import comparison_of
 from sizing.explore.comparisons.comparison_request import ComparisonRequest
 from sizing.explore.decisions.decision import decision_of
-from sizing.explore.decisions.decision_request import DecisionRequest
+from sizing.explore.decisions.decision_request import DecisionRequest, Workload
 from sizing.explore.layouts.best import laid_out_scenario
 from sizing.explore.layouts.layouts_request import LayoutsRequest
 from sizing.explore.layouts.ranking import layouts_of
@@ -56,9 +58,11 @@ from sizing.reports.document import (
     sweep_document,
     techniques_document,
 )
+from sizing.reports.sliders import sliders
 from sizing.scenario import Scenario
 from sizing.storage.calibration import Calibration, agreeing, calibrate
 from sizing.storage.measurement import BenchmarkResult
+from sizing.summary.inspected import inspected_flags
 
 _EXPLORATIONS: dict[type[BaseModel], tuple[Callable[[Any], BaseModel], Callable[[Any], Document]]] = {
     Scenario: (requirements_of, requirements_document),
@@ -79,7 +83,22 @@ def exploration_in(form: ReportForm, question: BaseModel) -> bytes:
     """The report that answers a question of this kind, in one of its forms."""
     answered, worded = _EXPLORATIONS[type(question)]
     report = answered(question)
-    return made(form, Answer(report, lambda: worded(report)))
+    return made(form, Answer(report, lambda: _with_sliders(worded(report), question)))
+
+
+def _with_sliders(document: Document, question: BaseModel) -> Document:
+    """The document with inputs to drag, where the question is about one scenario."""
+    match question:
+        case (
+            (Scenario() as scenario)
+            | TechniquesRequest(scenario=scenario)
+            | LayoutsRequest(scenario=scenario)
+            | ScenarioSimulation(scenario=scenario)
+            | DecisionRequest(workloads=(Workload(scenario=scenario),))
+        ):
+            return dataclasses.replace(document, sliders=sliders(scenario))
+        case _:
+            return document
 
 
 def sweep_in(form: ReportForm, document: dict[str, Any]) -> bytes:
@@ -103,7 +122,9 @@ def manifest_in(form: ReportForm, request: ManifestRequest) -> bytes:
 def inspection_in(form: ReportForm, file: SentFile) -> bytes:
     """What a file tells of the checkpoint that it belongs to, in one of the forms."""
     contents = contents_of_sent(file)
-    return made(form, Answer(contents, lambda: inspection_document(contents, name=file.name)))
+    told = fields_of(inspected_flags(contents))
+    worded = functools.partial(inspection_document, contents, name=file.name)
+    return made(form, Answer(contents, lambda: dataclasses.replace(worded(), told_fields=told)))
 
 
 def sizing_in(form: ReportForm, asked: Asked, scenario: Scenario) -> bytes:

@@ -169,6 +169,15 @@ _THOUSANDS = re.compile(r"\s*\d{1,3}(,\d{3})+\s*")
 _NUMBER = re.compile(r"\s*[\d.,_]+(?:[eE][+-]?\d+)?\s*")
 
 
+def fields_of(given: Mapping[str, str]) -> dict[str, str]:
+    """The scenario fields that flags set, by dotted path, with their values as typed; `given` is by parameter name.
+
+    >>> fields_of({"parameters": "7000000000", "framework": "fsdp2"})
+    {'model.num_parameters': '7000000000', 'training.framework': 'fsdp2'}
+    """
+    return {flag.field: given[flag.parameter] for flag in FLAGS if flag.parameter in given}
+
+
 def with_flags(document: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """A scenario document with the given flags, by parameter name, set over it.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
@@ -88,6 +88,8 @@ class Document:
     """Which GPUs write, for those who can draw it."""
     sliders: tuple[Slider, ...] = ()
     """Inputs to drag, for those who can ask again at once."""
+    told_fields: Mapping[str, str] = field(default_factory=dict)
+    """Fields of a scenario that the answer tells, by dotted path, for those who can go on to ask with them."""
 
 
 def sizing_document(
@@ -108,7 +110,7 @@ def sizing_document(
         ),
         question=_as_file(asked if asked is not None else scenario.model_dump(mode="json", exclude_unset=True)),
         gpus=gpu_grid(scenario, report),
-        sliders=sliders(scenario, report),
+        sliders=sliders(scenario),
     )
 
 

@@ -9,10 +9,10 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
-from sizing.charts import Spec
 from sizing.charts.rendering import svg
 from sizing.errors import NotInstalled
 from sizing.reports.document import Document
+from sizing.reports.gpu_picture import gpu_picture
 from sizing.summary.rows import UNKNOWN, Grid
 from sizing.version import __version__
 
@@ -56,7 +56,8 @@ def html(document: Document, *, made_at: datetime, origin: str = "") -> str:
         document=document,
         first=document.first_page,
         style=_asset("page.css"),
-        charts=[_picture(spec) for spec in document.charts],
+        gpus=_picture(gpu_picture(document.gpus), document.gpus.sentence) if document.gpus else None,
+        charts=[_picture(svg(spec), spec["description"]) for spec in document.charts],
         origin=origin,
         made_at=moment_text(made_at),
         version=__version__,
@@ -86,9 +87,9 @@ def moment_text(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
-def _picture(spec: Spec) -> Picture:
-    image = base64.b64encode(svg(spec).encode()).decode()
-    return Picture(f"data:image/svg+xml;base64,{image}", spec["description"])
+def _picture(drawing: str, text: str) -> Picture:
+    image = base64.b64encode(drawing.encode()).decode()
+    return Picture(f"data:image/svg+xml;base64,{image}", text)
 
 
 @cache

@@ -79,6 +79,10 @@ class Presentation(_Shown):
     remarks: list[str] = Field(description="What is said below the tables.")
     question: str = Field(description="The question as a YAML file; empty where it is too long to read.")
     sliders: list[ShownSlider] = Field(description="Inputs to try by dragging; empty where none are known.")
+    told_fields: dict[str, str] = Field(
+        description="Fields of a scenario that the answer tells, by dotted path, with values as they are typed; empty "
+        "where it tells none."
+    )
     version: str = Field(description="Version of checkpoint-sizing that answered.")
 
 
@@ -103,6 +107,7 @@ def presentation_of(document: Document) -> Presentation:
         remarks=list(document.remarks),
         question=document.question,
         sliders=[ShownSlider.model_validate(slider) for slider in document.sliders],
+        told_fields=dict(document.told_fields),
         version=__version__,
     )
 

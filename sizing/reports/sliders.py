@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from sizing.cluster.cluster import resolve_node
-from sizing.report import SizingReport
 from sizing.scenario import Scenario
 from sizing.storage.catalog import storage_profiles
 from sizing.units import parse_bytes_per_second, parse_seconds
@@ -80,15 +79,15 @@ class Slider(NamedTuple):
     """Of the step nearest to the value that the answer holds for, by ratio, from 0; none where there is no value."""
 
 
-def sliders(scenario: Scenario, report: SizingReport) -> tuple[Slider, ...]:
+def sliders(scenario: Scenario) -> tuple[Slider, ...]:
     """Interval, write bandwidth and, on nodes of one kind, GPUs."""
     profile = scenario.storage.profile if scenario.storage is not None else None
     bandwidth = profile.write_bytes_per_second if profile is not None else None
-    interval = report.interval.interval_seconds
+    interval = scenario.checkpoint.interval_seconds
     every = (
         _slider("checkpoint.interval_seconds", _INTERVALS, [parse_seconds(text) for text in _INTERVALS], interval),
         _slider("storage.profile.write_bytes_per_second", *_bandwidths(), bandwidth),
-        _slider("cluster.num_gpus", *_gpus(scenario), scenario.parallelism.num_gpus),
+        _slider("cluster.num_gpus", *_gpus(scenario), scenario.cluster.num_gpus or scenario.parallelism.num_gpus),
     )
     return every if scenario.cluster.nodes is None else every[:-1]
 

@@ -12,7 +12,7 @@ import pytest
 
 from sizing.scenario import REFERENCE_SCENARIO
 from tests.service.conftest import Service, bearer
-from tests.service.test_page import MILLISECONDS_UNTIL_STUCK, answered, typed
+from tests.service.test_page import MILLISECONDS_UNTIL_STUCK, answered, asked_for, typed
 from tests.testbed.browser import chromium, words
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
@@ -126,6 +126,18 @@ def test_a_slider_and_its_field_are_in_step(page: Page) -> None:
     assert "tensor 8, pipeline 64, data 8" in words(page.locator("#shown"))
 
 
+@pytest.mark.parametrize(
+    ("question", "num_gpus"),
+    [("requirements", 4096), ("layouts", 3584), ("offers", 4096), ("techniques", 4096), ("simulation", 4096)],
+)
+def test_every_question_has_the_sliders_of_its_fields(page: Page, question: str, num_gpus: int) -> None:
+    asked_for(page, question)
+    for path, key, value in (("cluster.num_gpus", "ArrowRight", str(num_gpus)), (INTERVAL, "ArrowLeft", "3h")):
+        pressed(page, slider(page, path), key)
+        assert field(page, path).input_value() == value
+    assert page.locator("#problems").inner_text() == ""
+
+
 def test_the_interval_is_dragged_below_its_chart(page: Page) -> None:
     handle = page.get_by_label("Checkpoint interval, slider")
     handle.scroll_into_view_if_needed()
@@ -145,6 +157,35 @@ def test_the_interval_is_dragged_below_its_chart(page: Page) -> None:
     pressed(page, handle, "ArrowRight")
     assert field(page, INTERVAL).input_value() == "2min"
     assert "as asked: 120.00 s" in words(page.locator("figure:has(.handle) .drawn.ready"))
+
+
+def test_a_question_shows_the_fields_that_it_takes(page: Page) -> None:
+    asked_for(page, "offers")
+    assert field(page, BANDWIDTH).is_hidden()
+    assert not page.get_by_role("group", name="Prices").is_visible()
+    assert field(page, "parallelism.tensor").is_visible()
+    asked_for(page, "layouts")
+    assert field(page, "parallelism.tensor").is_hidden()
+    assert page.get_by_role("button", name="Find layouts that fit").is_hidden()
+    assert field(page, "cluster.num_gpus").is_visible()
+    asked_for(page, "answer")
+    assert field(page, BANDWIDTH).input_value() == "273 GB/s"
+    assert field(page, "parallelism.tensor").is_visible()
+
+
+def test_another_model_has_a_size_and_a_layout_of_its_own(page: Page) -> None:
+    assert "13.80 TB" in words(page.locator(".cards"))
+    typed(page, "model", "400B")
+    assert "5.600 TB" in words(page.locator(".cards"))
+    assert "13.80 TB" not in words(page.locator(".cards"))
+    assert field(page, "checkpoint.observed_bytes").input_value() == ""
+    for name in ("llama-3.1-8b", "deepseek-v3"):
+        typed(page, "model", name)
+        assert page.locator("[aria-invalid]").count() == 0
+        assert "found)" in words(page.locator("#shown"))
+    typed(page, "parallelism.tensor", "8")
+    typed(page, INTERVAL, "2h")
+    assert field(page, "parallelism.tensor").input_value() == "8"
 
 
 def test_models_are_dropped_as_files(page: Page) -> None:

@@ -195,6 +195,12 @@ def test_the_files_of_a_checkpoint_are_listed_and_those_of_an_existing_one_read(
     file.write_bytes(SAFETENSORS + bytes(10))
     page.get_by_label("choose a file").set_input_files(file)
     page.get_by_text("To size a run like it: ckpt-size --parameters 64640").wait_for()
+    page.get_by_role("button", name="Use it in the form").click()
+    page.locator("#model").wait_for()
+    answered(page)
+    assert page.locator("#model").input_value() == "64640"
+    assert page.locator("[id='checkpoint.observed_bytes']").input_value() == ""
+    assert "64,640 parameters on 3,072 GPUs" in words(page.locator("#shown"))
 
 
 def test_what_is_refused_is_said_beside_the_field_and_of_a_file_in_words(

@@ -76,6 +76,7 @@ function change(part, milliseconds = 0) {
   state = { ...state, ...part };
   form.show(state.scenario);
   offers.show(state.purchase);
+  form.showFor(QUESTIONS[state.question]);
   byId("offers").hidden = state.question !== "offers";
   for (const [name, button] of Object.entries(tabs())) {
     if (name === state.question) button.setAttribute("aria-current", "page");
@@ -91,14 +92,23 @@ async function asked() {
   const { signal } = under_way;
   const { path, of } = QUESTIONS[state.question];
   byId("answer").setAttribute("aria-busy", "true");
-  history.replaceState(null, "", `#${await packed(state)}`);
-  saving.weigh(location.href);
+  const asking = ask(path, of(state.scenario, state.purchase), signal);
+  const kept = keepInAddress(signal);
   try {
-    const answer = await ask(path, of(state.scenario, state.purchase), signal);
+    const answer = await asking;
+    await kept;
     if (!signal.aborted) showAnswer(answer);
   } catch (error) {
     if (!signal.aborted) showProblem(error);
   }
+}
+
+/** Put the state into the address, beside the question: packing takes its turn behind what the browser loads. */
+async function keepInAddress(signal) {
+  const text = await packed(state);
+  if (signal.aborted) return;
+  history.replaceState(null, "", `#${text}`);
+  saving.weigh(location.href);
 }
 
 function showAnswer(answer) {

@@ -119,6 +119,24 @@ export const GROUPS = [
   },
 ];
 
+/** What was seen of one model, and is wrong of another. */
+const OF_ONE_MODEL = ["checkpoint.observed_bytes"];
+/** The degrees that a model is cut by. Where the GPUs are counted, those of another model are found. */
+const DEGREES = ["tensor", "pipeline", "context", "expert", "data"].map((name) => `parallelism.${name}`);
+
+/** The paths of a scenario that another model leaves open. */
+export function ofFormerModel(scenario) {
+  return valueAt(scenario, "cluster.num_gpus") === undefined ? OF_ONE_MODEL : [...OF_ONE_MODEL, ...DEGREES];
+}
+
+/** A scenario with the fields that a checkpoint tells, by path, in the place of those that they leave open. */
+export function adopted(scenario, told) {
+  const isModelTold = "model.num_parameters" in told;
+  const open = [...(isModelTold ? ["model"] : []), ...ofFormerModel(scenario), ...("training.framework" in told ? ["checkpoint.format"] : [])];
+  const cleared = open.reduce((next, path) => withValue(next, path, undefined), scenario);
+  return Object.entries(told).reduce((next, [path, value]) => withValue(next, path, value), cleared);
+}
+
 /** The value at a dotted path; nothing where a step is missing. */
 export function valueAt(document, path) {
   return path.split(".").reduce((inner, name) => inner?.[name], document);

@@ -1,8 +1,8 @@
 // The form: a scenario in, the changed scenario out.
 
 import { byId, element } from "./dom.js";
-import { GROUPS, defaultAt, hasField, valueAt, withValue } from "./fields.js";
-import { QUESTIONS } from "./questions.js";
+import { GROUPS, defaultAt, hasField, ofFormerModel, valueAt, withValue } from "./fields.js";
+import { QUESTIONS, takes } from "./questions.js";
 import { Problems, constant } from "./rest.js";
 import { row } from "./row.js";
 import { listed, sent } from "./token.js";
@@ -37,14 +37,21 @@ export function show(shown) {
   write("json", JSON.stringify(scenario, null, 2));
 }
 
+/** Show the fields that a question takes. Others would be typed into without effect. */
+export function showFor(question) {
+  for (const input of document.querySelectorAll("#fields [data-field]")) input.closest(".field").hidden = !takes(question, input.id);
+  for (const group of byId("fields").children) group.hidden = !group.querySelector(".field:not([hidden])");
+  byId("layouts").parentElement.hidden = !takes(question, "parallelism");
+}
+
 function write(id, value) {
   const input = byId(id);
   if (input !== document.activeElement) input.value = value;
 }
 
 function put(field, value) {
-  const others = value === undefined ? [] : (field.instead ?? []);
-  const cleared = others.reduce((next, path) => withValue(next, path, undefined), scenario);
+  const others = field.path === "model" ? ofFormerModel(scenario) : (field.instead ?? []);
+  const cleared = (value === undefined ? [] : others).reduce((next, path) => withValue(next, path, undefined), scenario);
   const given = field.path === "model" && value !== undefined ? model(String(value)) : value;
   take(withValue(cleared, field.path, given));
 }

@@ -1,10 +1,11 @@
 // The files of a checkpoint: those that the scenario of this tab would write, and what an existing one holds.
 
 import { download, element } from "./dom.js";
+import { adopted } from "./fields.js";
 import { fileDrop } from "./files.js";
 import { heading } from "./listing.js";
 import { presented } from "./presentation.js";
-import { current } from "./state.js";
+import { addressOf, current } from "./state.js";
 import { WORDS, sent, sentFor } from "./token.js";
 
 export const TITLE = "Files";
@@ -32,10 +33,17 @@ function inspection(place, { said, attempt }) {
     said(`${file.name} is being read.`);
     const answer = await attempt(async () => sent("POST", "v1/inspections", { name: file.name, content: await base64(headOf(file)) }, WORDS));
     said("");
-    place.replaceChildren(...(answer ? worded(answer) : []));
+    place.replaceChildren(...(answer ? [...worded(answer), ...adoptable(answer, attempt)] : []));
   };
   const words = "Drop a safetensors file or index, or .metadata of torch DCP here, or ";
   return fileDrop({ id: "index", words, choose: "choose a file", accept: `.json,.metadata,${HEADED}` }, inspect);
+}
+
+/** A button that takes what a checkpoint tells into the form, in the place of what the scenario of this tab says. */
+function adoptable({ told_fields }, attempt) {
+  if (!Object.keys(told_fields).length) return [];
+  const adopt = async () => location.assign(await addressOf(adopted((await current()).scenario, told_fields)));
+  return [element("p", { class: "actions" }, button("Use it in the form", () => attempt(adopt)))];
 }
 
 /** What is read of a file: of one that begins with its header no more than that, however large it is. */

@@ -1,20 +1,30 @@
-// The questions that one scenario answers, and where REST takes them.
+// The questions that one scenario answers, and where REST takes them. `without` are the blocks of the scenario that a
+// question leaves out, as its answer brings its own.
 
 export const QUESTIONS = {
   answer: { label: "Answer", path: "v1/sizings", of: (scenario) => scenario },
   requirements: { label: "To buy", path: "v1/requirements", of: (scenario) => scenario },
-  layouts: { label: "Layouts", path: "v1/layouts", of: (scenario) => ({ scenario: laidOpen(scenario) }) },
-  offers: { label: "Offers", path: "v1/decisions", of: (scenario, purchase) => decision(scenario, purchase) },
+  layouts: { label: "Layouts", path: "v1/layouts", without: ["parallelism"], of: layouts },
+  offers: { label: "Offers", path: "v1/decisions", without: ["storage", "costs"], of: decision },
   techniques: { label: "Techniques", path: "v1/techniques", of: (scenario) => ({ scenario }) },
   simulation: { label: "Simulation", path: "v1/simulations", of: (scenario) => ({ scenario }) },
 };
 
-/** The purchase for the scenario, whose own storage and prices the offers take the place of. */
-function decision({ storage, costs, ...scenario }, purchase) {
-  return { ...purchase, workloads: [{ name: "the run", scenario }] };
+/** The scenario without degrees: they are what the search finds. */
+function layouts(scenario) {
+  return { scenario: rest(scenario, QUESTIONS.layouts) };
 }
 
-/** The scenario without degrees: they are what the search finds. */
-function laidOpen({ parallelism, ...rest }) {
-  return rest;
+/** The purchase for the scenario, whose own storage and prices the offers take the place of. */
+function decision(scenario, purchase) {
+  return { ...purchase, workloads: [{ name: "the run", scenario: rest(scenario, QUESTIONS.offers) }] };
+}
+
+function rest(scenario, { without }) {
+  return Object.fromEntries(Object.entries(scenario).filter(([block]) => !without.includes(block)));
+}
+
+/** Whether a question takes the field at a path. */
+export function takes({ without = [] }, path) {
+  return !without.includes(path.split(".")[0]);
 }

@@ -28,8 +28,11 @@ def test_every_word_of_it_stands_on_the_page() -> None:
         word for section in shown.sections for row in section.rows for word in (row.label, row.figure, row.meaning)
     ]
     words += [word for row in shown.figures for word in (row.label, row.figure, row.meaning)]
+    assert shown.gpus is not None
+    words += [shown.gpus.title, shown.gpus.sentence, shown.gpus.reading]
     assert [word for word in words if word not in text] == []
-    assert text.count("<figure>") == len(shown.charts) > 0
+    assert len(shown.charts) > 0
+    assert text.count("<figure>") == len([shown.gpus, *shown.charts])
 
 
 def test_how_a_verdict_stands_out() -> None:
