@@ -109,6 +109,7 @@ VALUES = {
     "--failures": "rsc-1",
     "--mode": "async",
     "--restore": "read-once-broadcast",
+    "--schedule": "gpipe",
     "--recomputation": "full",
     "--optimizer-sharding": "fully-reshardable",
     "--publish": "delta",
