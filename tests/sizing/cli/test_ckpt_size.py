@@ -168,7 +168,7 @@ def test_every_flag_takes_a_value_and_sets_its_field(flag: Flag) -> None:
         model["parallelism"] = {"pipeline": 2}
     if flag.name == "--io":
         model["storage"] = {"preset": "dgx-a100-storage-network"}
-    if flag.name in ("--sequence-length", "--micro-batch", "--global-batch", "--recomputation"):
+    if flag.name in ("--sequence-length", "--micro-batch", "--global-batch", "--schedule", "--recomputation"):
         model["training"] = {"sequence_length": 2048, "micro_batch_size": 1}
     scenario = scenario_from(with_flags(model, {flag.parameter: text}))
     owner: Any = scenario
