@@ -142,6 +142,26 @@ def throttled(
 
 
 @contextmanager
+def slow_device(disk: Disk, *, bytes_per_second: int) -> Iterator[None]:
+    """A limit on all reads and all writes of a disk, those of the page cache too, whoever asks for them.
+
+    The kernel's own writing belongs to no other group than the first. Raises Unavailable where this machine has no
+    control groups of version 1.
+    """
+    limits = [_BLKIO / f"blkio.throttle.{operation}_bps_device" for operation in ("read", "write")]
+    if not all(limit.exists() for limit in limits):
+        raise Unavailable("the block I/O control group of version 1 is not there")
+    number = Path(f"/sys/block/{disk.device.name}/dev").read_text().strip()
+    for limit in limits:
+        limit.write_text(f"{number} {bytes_per_second}")
+    try:
+        yield
+    finally:
+        for limit in limits:
+            limit.write_text(f"{number} 0")
+
+
+@contextmanager
 def _mounted(path: Path, *arguments: str | Path) -> Iterator[None]:
     path.mkdir()
     try:
