@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from io_bench.verification.reading import digest_of
+from io_bench.verification.reading import digests_of
 from io_bench.verification.regions import Algorithm, Damage, Region
 from sizing.errors import UnreadableFile, explain
 
@@ -55,7 +55,7 @@ def checksums_of(root: Path, files: Sequence[Path], *, num_threads: int, progres
     with ThreadPoolExecutor(num_threads) as threads:
         blocks = {
             path: [
-                threads.submit(digest_of, region, progress)
+                threads.submit(digests_of, (region,), progress)
                 for region in _blocks(path, size, BLOCK_BYTES, "xxh3_128", ())
             ]
             for path, size in sizes.items()
@@ -63,7 +63,7 @@ def checksums_of(root: Path, files: Sequence[Path], *, num_threads: int, progres
     return Checksums(
         files={
             str(path.relative_to(root)): FileChecksums(
-                num_bytes=size, blocks=tuple(block.result() for block in blocks[path])
+                num_bytes=size, blocks=tuple(block.result()[0] for block in blocks[path])
             )
             for path, size in sizes.items()
         }

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
-from io_bench.verification.regions import Damage, Region
+from io_bench.verification.regions import Algorithm, Damage, Region
 
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 """Signature, 22 bytes that the directory has too, the lengths of the name and of the extra field."""
@@ -49,7 +49,8 @@ def zip_regions(
         expected = f"{record.CRC:08x}" if record.CRC or not record.file_size else None
         held = what or (names or {}).get(record.filename.partition("/")[2], "")
         title = f"{held}, record {record.filename}".removeprefix(", ")
-        yield Region(path, offset + place, record.compress_size, title, expected=expected)
+        algorithm: Algorithm | None = "crc32" if expected else None
+        yield Region(path, offset + place, record.compress_size, title, algorithm, expected)
         reached = offset + place + record.compress_size
     yield from _between(path, reached, end)
 

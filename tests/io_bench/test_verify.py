@@ -8,6 +8,7 @@ import json
 import os
 import random
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ from safetensors.torch import save_file
 from torch.distributed.checkpoint.state_dict_saver import save
 
 from io_bench.cli.main import main
+from io_bench.verification import reading
 from io_bench.verification.checksums import Checksums, FileChecksums, checksums_of, read_checksums
 from io_bench.verification.coverage import missing_elements
+from io_bench.verification.regions import Region
 from io_bench.verification.verify import Verification, files_of, verified
 from sizing.checkpoint_files.dcp_metadata import DcpChunk
 from tests.testbed.terminal import typed
@@ -250,3 +253,39 @@ def test_what_cannot_be_verified_is_said(tmp_path: Path, arguments: list[str], s
     done = typed(main, "ckpt-bench", "verify", *arguments, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert sentence in done.stderr
+
+
+def test_a_large_record_is_checked_in_pieces_and_small_ones_are_read_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "_STRETCH_BYTES", 3000)
+    monkeypatch.setattr(reading, "_BLOCK_BYTES", 700)
+    content = os.urandom(10_000)
+    path = tmp_path / "records"
+    path.write_bytes(content)
+    ends = [(0, 10), (10, 20), (20, 8020), (8020, 10_000)]
+    regions = [
+        Region(path, begin, end - begin, f"part {begin}", "crc32", f"{zlib.crc32(content[begin:end]):08x}")
+        for begin, end in ends
+    ]
+    assert [(s[0].offset, s[-1].end) for s in reading.stretches(p for r in regions for p in reading.pieces(r))] == [
+        (0, 20),
+        (20, 3020),
+        (3020, 6020),
+        (6020, 8020),
+        (8020, 10_000),
+    ]
+    assert damage_of(regions) == []
+    for place, (begin, end) in [(15, ends[1]), (20, ends[2]), (6019, ends[2]), (8019, ends[2]), (9999, ends[3])]:
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        (damage,) = damage_of(regions)
+        assert f"part {begin} (bytes {begin:,} to {end:,}) has CRC-32" in damage
+    path.write_bytes(content[:7000])
+    assert damage_of(regions) == [
+        "is cut short in part 20 (bytes 6,020 to 8,020): it ends at byte 7,000",
+        "is cut short in part 8020 (bytes 8,020 to 10,000): it ends at byte 7,000",
+    ]
+
+
+def damage_of(regions: list[Region]) -> list[str]:
+    return [found.sentence for found in reading.damage_in(regions, num_threads=3, progress=lambda _: None)]
