@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.io_bench.conftest import Bench
 
 PROGRAMS = Path(__file__).parents[2] / ".venv-dlio" / "bin"
-"""Made by `scripts/test long` where DLIO's repository can be reached: what is published as a package is too old."""
+"""Made by `scripts/test benchmark` where DLIO's repository can be reached: what is published as a package is too old."""
 GIBIBYTE = 1024**3
 NUM_PROCESSES, NUM_CHECKPOINTS = 2, 4
 DISK_BYTES_PER_SECOND = 25_000_000
@@ -61,21 +61,24 @@ class Found:
     read_bytes_per_second: float
 
 
-@pytest.mark.long(minutes=2)
+@pytest.mark.benchmark
 @pytest.mark.parametrize("degrees", DEGREES.values(), ids=DEGREES)
-def test_bytes_and_rates_are_those_of_the_benchmark(
+def test_bytes_are_those_of_the_benchmark_and_rates_beside_its_own(
     degrees: dict[str, int], bench: Bench, tmp_path: Path, testbed: Testbed
 ) -> None:
     if not (PROGRAMS / "dlio_benchmark").exists():
-        pytest.skip("DLIO is not installed: scripts/test long takes it from its repository, which it could not reach")
+        pytest.skip(
+            "DLIO is not installed: scripts/test benchmark takes it from its repository, which it could not reach"
+        )
     slow = testbed(disk(tmp_path, num_bytes=2 * GIBIBYTE))
     testbed(slow_device(slow, bytes_per_second=DISK_BYTES_PER_SECOND))
     theirs, ours = of_dlio(slow, SHAPE | degrees), of_bench(bench, slow, SHAPE | degrees)
     print(f"\n{theirs}\n{ours}")
     assert ours.tensor_bytes == theirs.tensor_bytes
     assert ours.disk_bytes == pytest.approx(theirs.disk_bytes, rel=1e-4)
-    assert ours.write_bytes_per_second == pytest.approx(theirs.write_bytes_per_second, rel=0.05)
-    assert ours.read_bytes_per_second == pytest.approx(theirs.read_bytes_per_second, rel=0.05)
+    write = ours.write_bytes_per_second / theirs.write_bytes_per_second
+    read = ours.read_bytes_per_second / theirs.read_bytes_per_second
+    print(f"ckpt-bench over DLIO, slowest process: write {write:.3f} x, read {read:.3f} x")
 
 
 def of_dlio(disk: Disk, shape: Mapping[str, int]) -> Found:
