@@ -112,7 +112,7 @@ class Ending:
             if self._rank != 0:
                 self._store.set(_gone(self._rank), json.dumps(self.notes))
                 return
-            self._await_leaving(range(1, self._num_ranks))
+            self._await_each({rank: _gone(rank) for rank in range(1, self._num_ranks)})
             peers = [_gone(rank) for rank in range(1, self._num_ranks)]
             for peer in filter(lambda key: self._store.check([key]), peers):
                 self.notes += json.loads(self._store.get(peer))
@@ -123,9 +123,17 @@ class Ending:
             if self._rank == 0:
                 self._store.set(_gone(0), "")
             else:
-                self._await_leaving([0])
+                self._await_each({0: _gone(0)})
         if self.is_cut_off:
             self._heard_lost |= set(self._attendance.dead_neighbours())
+
+    def part(self) -> None:
+        """Let rank 0 end last, as it may host the store: the others have asked it all that they will."""
+        with contextlib.suppress(RanksLost):
+            if self._rank == 0:
+                self._await_each({rank: _parted(rank) for rank in range(1, self._num_ranks)})
+            else:
+                self._store.set(_parted(self._rank), "")
 
     def ended(self, error: BaseException) -> RunEnded:
         """The end of the run for all: the first failure published, and the ranks that were lost."""
@@ -152,11 +160,11 @@ class Ending:
             self._attendance.outlive(set(here) - {self._rank}, seconds=self.farewell_seconds)
         return is_speaker
 
-    def _await_leaving(self, ranks: range | list[int]) -> None:
-        """Wait until the ranks have left, and note those that do not."""
+    def _await_each(self, key_of: Mapping[int, str]) -> None:
+        """Wait until ranks have set their keys, and note those that do not."""
         limit = self.farewell_seconds * (1 if self._rank == 0 else 2)
         deadline = time.monotonic() + limit
-        while expected := {rank: _gone(rank) for rank in ranks if rank not in self.lost}:
+        while expected := {rank: key for rank, key in key_of.items() if rank not in self.lost}:
             try:
                 self._await(expected, seconds=deadline - time.monotonic())
             except RanksLost as loss:
@@ -184,6 +192,10 @@ def _published_in(store: Store) -> Failure | None:
 
 def _gone(rank: int) -> str:
     return f"gone/{rank}"
+
+
+def _parted(rank: int) -> str:
+    return f"parted/{rank}"
 
 
 def _failure_of(error: BaseException, *, rank: int) -> Failure:

@@ -254,6 +254,7 @@ def joined(timeout_seconds: float) -> Iterator[ProcessGroup]:
     else:
         group.ending.farewell()
     finally:
+        group.ending.part()
         group.close()
 
 

@@ -137,6 +137,26 @@ def test_data_that_came_back_changed_to_one_rank_ends_all_with_its_evidence(
     assert kept == {MANIFEST, *(Path(file).name for file in found.files)}
 
 
+RANK_1_IS_LATE = """
+import time
+from io_bench.ranks.ending import Ending
+ended = Ending.ended
+def late(self, error):
+    time.sleep(2 if self._rank == 1 else 0)
+    return ended(self, error)
+Ending.ended = late
+"""
+
+
+def test_a_rank_that_ends_late_still_finds_the_store_and_does_not_speak_too(
+    target: Path, bench: Bench, two_ranks: Callable[..., list[subprocess.Popen[str]]]
+) -> None:
+    flags = ("--engine", "torch-save", "--bytes-per-rank", "4MiB", "--repetitions", "3")
+    ranks = two_ranks("run", "--target", str(target), *flags, prelude=RANK_1_READS_ANOTHER_BYTE + RANK_1_IS_LATE)
+    said = [line for each in map(bench.finish, ranks) for line in each.stderr.splitlines()]
+    assert len([line for line in said if line.startswith("error: ")]) == 1
+
+
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_rank_that_is_alone_cleans_up(
     signum: signal.Signals, bench: Bench, target: Path, tree: Callable[[Path], Tree], until: Until
