@@ -12,7 +12,8 @@ import statistics
 import pytest
 
 from sizing.units import decimal_bytes_text, seconds_text
-from tests.testbed.light_ranks import Passage, World, free_port, passage_of_processes
+from tests.testbed.light_ranks import Passage, World, passage_of_processes
+from tests.testbed.ports import free_port
 
 RANKS_PER_NODE = 8
 NUM_PROCESSES = 4

@@ -19,7 +19,8 @@ from io_bench.ranks.clock import MAX_DRIFT_FRACTION, NodeClock, keep_answering
 from io_bench.ranks.missing import node_by_launcher
 from io_bench.ranks.process_group import ProcessGroup
 from io_bench.ranks.rendezvous import store_for
-from tests.testbed.light_ranks import World, free_port, meeting_at, passage
+from tests.testbed.light_ranks import World, meeting_at, passage
+from tests.testbed.ports import free_port
 
 if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import Store

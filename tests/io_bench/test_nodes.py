@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ import psutil
 import pytest
 
 from sizing.storage.measurement import BenchmarkResult
+from tests.testbed.ports import free_port
 
 if TYPE_CHECKING:
     from tests.io_bench.conftest import Bench, Tree
@@ -24,10 +24,7 @@ def on_nodes(
     bench: Bench, *arguments: str, num_nodes: int, ranks_per_node: int, prefix_of_others: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
     """Start the command on every rank as a launcher would; what rank 0 says. Other nodes have a prefix before it."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    world = {"WORLD_SIZE": str(num_nodes * ranks_per_node), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    world = {"WORLD_SIZE": str(num_nodes * ranks_per_node), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     processes = [
         bench.start(
             [*(prefix_of_others if node else ()), *bench.command(*arguments)],

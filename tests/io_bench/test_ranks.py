@@ -20,6 +20,7 @@ from io_bench.engines import HOST_ENGINES
 from io_bench.target.lifecycle.manifest import MANIFEST
 from sizing.storage.measurement import BenchmarkResult
 from tests.testbed import processes
+from tests.testbed.ports import free_port
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 if TYPE_CHECKING:
@@ -48,10 +49,7 @@ def two_ranks(bench: Bench) -> Iterator[Callable[..., list[subprocess.Popen[str]
     started: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str, prefix_of_rank_1: Sequence[str] = (), prelude: str = "") -> list[subprocess.Popen[str]]:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = str(free.getsockname()[1])
-        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2"}
+        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
         command = bench.command(*arguments, prelude=prelude)
         started.append(bench.start(command, environment=meeting | {"RANK": "0"}))
         started.append(bench.start([*prefix_of_rank_1, *command], environment=meeting | {"RANK": "1"}))

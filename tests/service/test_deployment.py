@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import ssl
 import subprocess
 import sys
@@ -23,6 +22,7 @@ import yaml
 from service.server.bounded_protocol import SECONDS_TO_KEEP_ALIVE
 from service.settings import Settings, variable_of
 from tests.service.conftest import Terminal, bearer, created_token, new_postgresql_database, result_document, serving
+from tests.testbed.ports import free_port
 from tests.testbed.processes import SECONDS_UNTIL_STUCK, until
 
 if TYPE_CHECKING:
@@ -242,9 +242,3 @@ def until_answered(address: str, trust: ssl.SSLContext) -> None:
         return False
 
     until(answers)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port

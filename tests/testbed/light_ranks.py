@@ -240,13 +240,6 @@ def _kill(processes: Sequence[subprocess.Popen[str]]) -> None:
         process.kill()
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def _lived(world: World, rank: int) -> tuple[list[int], list[float], Notes]:
     """One rank's life: what rank 0 counted in it, the time of meeting and repetitions, and what the rank noted."""
     placement = world.placement(rank)

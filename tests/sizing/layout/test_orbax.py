@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from sizing.checkpoint_files import contents_of
 from sizing.report import SizingReport, answer
 from sizing.scenario import scenario_from
+from tests.testbed.ports import free_port
 from tests.testbed.processes import SECONDS_UNTIL_STUCK
 
 JAX = Path(__file__).parents[3] / ".venv-jax" / "bin" / "python"
@@ -93,10 +93,7 @@ def test_experts_cost_a_rank_the_same_however_they_are_divided() -> None:
 def saved(folder: Path, *, world: int, fsdp: int, tensor: int, values: str) -> Path:
     """What as many processes have written."""
     assert JAX.exists(), "JAX is missing: run scripts/test long"
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    arguments = [str(world), str(port), str(folder / "checkpoint"), str(fsdp), str(tensor), values]
+    arguments = [str(world), str(free_port()), str(folder / "checkpoint"), str(fsdp), str(tensor), values]
     running = [
         subprocess.Popen(
             [JAX, SAVE, str(rank), *arguments],
