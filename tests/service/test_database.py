@@ -3,8 +3,11 @@
 import re
 import sqlite3
 import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -247,3 +250,30 @@ def test_a_defect_is_500_with_headers_and_without_its_message(client: TestClient
     assert refused.headers["x-request-id"] == "a-defect"
     assert "moment" not in refused.text
     assert "Traceback" not in refused.text
+
+
+def test_lists_are_whole_and_answers_go_on_where_the_clock_jumps(
+    client: TestClient, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Back by an hour and forth by a day, as where somebody sets it; times and ids are those of the clock."""
+    shift = timedelta()
+    monkeypatch.setattr(time, "time_ns", lambda real=time.time_ns: real() + int(shift.total_seconds()) * 10**9)
+    for module in [each for name, each in sys.modules.items() if name.startswith("service.")]:
+        if vars(module).get("now") is now:
+            monkeypatch.setattr(module, "now", lambda: now() + shift)
+    saved = []
+    for hours in (0, -1, -1, 23, 0):
+        shift = timedelta(hours=hours)
+        made = client.post("/v1/scenarios", json=BODY | {"name": f"{hours} h"}, headers=bearer(token))
+        assert made.status_code == 201, made.text
+        saved.append(made.json()["id"])
+    listed: list[str] = []
+    cursor: str | None = None
+    while cursor is not None or not listed:
+        page = client.get("/v1/scenarios", params={"limit": 2} | ({"cursor": cursor} if cursor else {})).json()
+        listed += [each["id"] for each in page["items"]]
+        cursor = page["next"]
+    assert sorted(listed) == sorted(saved)
+    assert listed[0] == saved[3]
+    assert {client.get(f"/v1/scenarios/{each}/report").status_code for each in saved} == {200}
+    assert client.get("/readyz").status_code == 200

@@ -1,5 +1,6 @@
-"""A disk that is full: a clear answer, nothing half written, and all is well when there is space again."""
+"""A disk that is full, or can only be read: a clear answer, nothing half written, and what can be answered is."""
 
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,4 +43,29 @@ def test_a_full_disk_is_said_and_survived(testbed: "Testbed", tmp_path: Path) ->
         listed = client.get("/v1/storage-systems/s/runs", params={"limit": 200}).json()["items"]
         assert [run["run_id"] for run in listed] == ["later", *kept[::-1]]
         assert client.get("/readyz").status_code == 200
+    assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+def test_a_disk_that_can_only_be_read_any_more_is_said_and_the_rest_answered(
+    testbed: "Testbed", tmp_path: Path
+) -> None:
+    """As the kernel leaves a file system after an error of its disk."""
+    broken_disk = testbed(disk(tmp_path, num_bytes=32 << 20)).path
+    url = f"sqlite:///{broken_disk}/sizing.sqlite3"
+    with (
+        serving(tmp_path / "log", "--port", "0", "--database-url", url) as (_, address),
+        httpx.Client(
+            base_url=address, timeout=SECONDS_UNTIL_STUCK, headers=bearer(created_token(url, "agents"))
+        ) as client,
+    ):
+        assert client.post("/v1/storage-systems", json={"name": "before"}).status_code == 201
+        subprocess.run(["mount", "-o", "remount,abort", broken_disk], check=True)
+        for _ in range(2):
+            answer = client.post("/v1/storage-systems", json={"name": "after"})
+            assert (answer.status_code, answer.json()["code"]) == (503, "database-unavailable")
+            assert answer.headers["retry-after"]
+        listed = client.get("/v1/storage-systems").json()["items"]
+        assert [system["name"] for system in listed] == ["before"]
+        assert client.post("/v1/sizings", json={"model": {"preset": "gpt2"}}).status_code == 200
+        assert client.get("/healthz").status_code == 200
     assert "Traceback" not in (tmp_path / "log").read_text()
