@@ -29,11 +29,11 @@ await show();
 async function show() {
   const turn = ++shown;
   byId("answer").setAttribute("aria-busy", "true");
+  byId("problems").replaceChildren();
   try {
     const content = await page.content(decodeURIComponent(location.hash.slice(1)), { again: show, said, attempt, visiting });
     if (turn !== shown) return;
     byId("answer").replaceChildren(...content.filter(Boolean));
-    byId("problems").replaceChildren();
   } catch (error) {
     if (turn === shown) tell(error);
   }
