@@ -29,6 +29,9 @@ MAX_VALUE_CHARACTERS = 60
 MAX_NAMES_SHOWN = 8
 """Of a catalog, in one sentence that can still be read."""
 
+MAX_NAMES_LISTED = 20
+"""Of a catalog, where none is like the one that was given."""
+
 EXIT_BAD_INPUT = 2
 """Exit code of every command line for input that breaks a rule."""
 
@@ -134,8 +137,13 @@ def unknown_name(field: str, name: str, *, known: Iterable[str], otherwise: str 
         remedy = f"choose one of {', '.join(fits[:MAX_NAMES_SHOWN])}{more}"
         return InvalidInput.of(field, f"fits {len(fits)} names of the catalog", value=name, remedy=remedy)
     close = list(dict.fromkeys([*fits, *nearest(name, names, max_names=3)]))[:3]
-    alike = f"the nearest of the {len(names)} names are {', '.join(close)}"
-    remedy = "; ".join(filter(None, (alike if close else f"none of the {len(names)} names is like it", otherwise)))
+    if close:
+        alike = f"the nearest of the {len(names)} names are {', '.join(close)}"
+    elif len(names) <= MAX_NAMES_LISTED:
+        alike = f"choose one of {', '.join(names)}"
+    else:
+        alike = f"none of the {len(names)} names is like it"
+    remedy = "; ".join(filter(None, (alike, otherwise)))
     return InvalidInput.of(field, "must be a name of the catalog", value=name, remedy=remedy)
 
 
@@ -203,6 +211,10 @@ _RULES = {
     "datetime_parsing": ("must be a date and time", "write it as in 2026-11-21T12:00:00Z"),
     "datetime_from_date_parsing": ("must be a date and time", "write it as in 2026-11-21T12:00:00Z"),
     "uuid_parsing": ("must be an id", "copy the id as it was given"),
+    "invalid_key": (
+        "must be the name of a field",
+        "correct what stands before it; inside braces a comma ends a value: write 1024, not 1,024",
+    ),
     "json_invalid": ("must be valid JSON", "check quotes, commas and brackets"),
 }
 """Rule and remedy by the type of a pydantic error, with what its context names."""

@@ -231,6 +231,10 @@ def test_check_exits_with_1_where_a_target_is_missed() -> None:
         (["/dev/zero"], "/dev/zero is larger than 64.00 MiB"),
         (["surrogate.json"], "model.preset must be"),
         (["nan.json"], "targets.max_overhead_fraction must be a finite number, got nan"),
+        (
+            ["comma.yaml"],
+            "cluster.24 must be the name of a field, got 24: correct what stands before it; inside braces a",
+        ),
         (["unknown.yaml"], "modle is not a known field, got 'gpt2': did you mean model."),
         (["--model", "gpt2", "--tensor", "0"], "--tensor must be at least 1, got '0'"),
         (["--model", "gpt2", "--tensor", "-8"], "--tensor must be at least 1, got '-8'"),
@@ -255,6 +259,7 @@ def test_bad_input_ends_with_one_sentence_and_exit_code_2(tmp_path: Path, argume
         "twice.yaml": "model: {preset: gpt2}\nmodel: {preset: gpt3-175b}\n",
         "surrogate.json": '{"model": {"preset": "\\ud800"}}',
         "nan.json": '{"model": {"preset": "gpt2"}, "targets": {"max_overhead_fraction": NaN}}',
+        "comma.yaml": "{model: {preset: gpt2}, cluster: {num_gpus: 1,24}}",
         "unknown.yaml": "modle: gpt2\nmodel: {preset: gpt2}\n",
         "empty.json": "{}",
     }
