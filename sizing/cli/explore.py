@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
+import yaml
 
 from sizing.charts.comparisons import comparison_chart
 from sizing.charts.decisions import decision_chart
@@ -20,8 +22,10 @@ from sizing.cli.sweep_output import varied_value, write_csv, write_sweep_csv
 from sizing.cli.tables import summary_text
 from sizing.cli.terminal import EXIT_MISSED, WIDE_WITHOUT_TERMINAL, console, progress_bar
 from sizing.errors import InvalidInput
+from sizing.explore.clusters.cluster_scenario import REFERENCE_CLUSTER
 from sizing.explore.comparisons.comparison import compare
 from sizing.explore.decisions.decision import decide
+from sizing.explore.decisions.decision_request import REFERENCE_DECISION
 from sizing.explore.requirements.solver import requirements_of
 from sizing.explore.sweeps.figures import OBJECTIVES
 from sizing.explore.sweeps.sweep import sweep
@@ -39,6 +43,20 @@ from sizing.summary.sweeps import sweep_summary
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON")]
 ChartFile = Annotated[Path | None, typer.Option("--chart", help="Draw into FILE.html, .png, .svg or .json")]
+
+
+def _example_flag(example: Mapping[str, Any]) -> Any:
+    """The option that prints an example of a verb's file instead of reading one."""
+
+    def printed(*, wanted: bool) -> None:
+        if wanted:
+            print(yaml.safe_dump(dict(example), sort_keys=False, allow_unicode=True), end="")
+            raise typer.Exit
+
+    return typer.Option(
+        "--example", help="Print an example of the file, to begin with", callback=printed, is_eager=True
+    )
+
 
 SWEEP_OPTIONS: dict[str, tuple[Any, Any]] = {
     "objective": (
@@ -160,6 +178,7 @@ def _print_sweep(request: dict[str, Any], options: SweepOptions) -> None:
 def cluster_verb(
     jobs: Annotated[Path, typer.Argument(help="Groups of jobs and the storage they share, JSON or YAML")],
     *,
+    example: Annotated[bool, _example_flag(REFERENCE_CLUSTER)] = False,  # noqa: ARG001 - answered by its callback
     chart: ChartFile = None,
     report_file: ReportFile = None,
     as_json: AsJson = False,
@@ -220,6 +239,7 @@ def compare_verb(
 def decide_verb(
     offers: Annotated[Path, typer.Argument(help="Workloads, offers and prices, JSON or YAML")],
     *,
+    example: Annotated[bool, _example_flag(REFERENCE_DECISION)] = False,  # noqa: ARG001 - answered by its callback
     odds: Annotated[
         int | None, typer.Option("--odds", metavar="N", help="Draw the inputs that are ranges N times, as 100000")
     ] = None,

@@ -45,6 +45,13 @@ def test_json_is_the_document_of_the_library_with_scenarios_in_files_too(folder:
     assert json.loads(decide_verb("--json", cwd=folder).stdout) == expected
 
 
+@pytest.mark.parametrize("verb", ["decide", "cluster"])
+def test_an_example_to_begin_with_is_answered(verb: str, tmp_path: Path) -> None:
+    printed = ckpt_size(verb, "--example")
+    (tmp_path / "example.yaml").write_text(printed.stdout)
+    assert (printed.stderr, ckpt_size(verb, "example.yaml", cwd=tmp_path).returncode) == ("", 0)
+
+
 def test_where_no_offer_is_enough_check_says_so(folder: Path) -> None:
     small = [offer | {"capacity_bytes": "1TB"} for offer in REFERENCE_DECISION["offers"]]
     (folder / FILE).write_text(json.dumps(REFERENCE_DECISION | {"offers": small}))
