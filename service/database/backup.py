@@ -65,7 +65,7 @@ def restore(database_url: str, backup: Path) -> Path | None:
         _check_version(theirs, backup)
         before = None
         if target.exists():
-            before = target.with_name(f"{target.name}.before-restore-{datetime.now(UTC):%Y%m%dT%H%M%S}")
+            before = target.with_name(f"{target.name}.before-restore-{datetime.now(UTC):%Y%m%dT%H%M%S.%f}")
             back_up(database_url, before)
         migrated_database(database_url).close()  # makes it where it is missing
         with _explained(target, "cannot be written"), _opened(target) as ours:
