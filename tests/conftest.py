@@ -6,7 +6,7 @@ import contextlib
 import gc
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -36,8 +36,24 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes the most minutes begins first: no process of several is left alone with it at the end."""
-    items.sort(key=_minutes, reverse=True)
+    """What takes the most minutes begins first: no process of several is left alone with it at the end.
+
+    Then the rooms in turn: tests that wait for ranks and servers run beside those that compute, and not before them.
+    """
+    turns = _turns(dict.fromkeys(item.path for item in items))
+    items.sort(key=lambda item: (-_minutes(item), turns[item.path]))
+
+
+def _turns(files: Iterable[Path]) -> dict[Path, tuple[float, int]]:
+    """When the tests of each file have their turn, if those of each folder are spread evenly over all of the time."""
+    rooms: dict[Path, list[Path]] = {}
+    for file in files:
+        rooms.setdefault(file.parent, []).append(file)
+    return {
+        file: ((place + 0.5) / len(room), number)
+        for number, room in enumerate(rooms.values())
+        for place, file in enumerate(room)
+    }
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
