@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pydantic import JsonValue
 
 from sizing.explore.decisions.decision_report import (
+    Change,
     DecisionReport,
     Need,
     OfferDecision,
@@ -107,7 +108,7 @@ def _grids(report: DecisionReport) -> Iterator[Grid]:
             Grid("Needed, and offered", ("offer", "workload", *_NEEDS.values()), tuple(_needs(report)), leads=True),
             Grid("Offers that break rules", ("offer", "what is wrong", "told of it"), tuple(_refused(report))),
             Grid("What is missing", ("offer", "what it lacks"), tuple(_missing(report))),
-            Grid("Settings that cost less", _SETTINGS, tuple(_changes(report))),
+            Grid("Proposed settings", _SETTINGS, tuple(_changes(report))),
             Grid("Way back from a failure", _WAY_BACK, tuple(_ways_back(report))),
             Grid("Settings without an answer", ("offer", "workload", "settings", "why"), tuple(_unanswered(report))),
             Grid("Ledger", ("offer", "for", "quantity", "price of one", "times", money), tuple(_ledgers(report))),
@@ -203,9 +204,18 @@ def _changes(report: DecisionReport) -> Iterator[tuple[str, ...]]:
                     _field_words(change.field),
                     _setting(change.field, change.before) + (" (default)" if change.before_is_default else ""),
                     _setting(change.field, change.after),
-                    UNKNOWN if change.saves is None else amount_text(change.saves),
+                    _saved(change, offer),
                     f"{change.rests_on.kind} ({source_text(change.rests_on.source)})",
                 )
+
+
+def _saved(change: Change, offer: OfferDecision) -> str:
+    """Money; where lost GPU time has no price, that time too."""
+    money = UNKNOWN if change.saves is None else amount_text(change.saves)
+    if change.gpu_hours_saved is None or any(line.name == LOST for line in offer.ledger):
+        return money
+    hours = f"{amount_text(change.gpu_hours_saved)} GPU-hours"
+    return f"{hours}, {money}" if change.saves else hours
 
 
 def _ways_back(report: DecisionReport) -> Iterator[tuple[str, ...]]:

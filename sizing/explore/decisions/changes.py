@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sizing.errors import InvalidInput
-from sizing.explore.decisions.choices import TIERS, Chosen, CostOf, choose
+from sizing.explore.decisions.choices import TIERS, Chosen, choose
 from sizing.explore.decisions.decision_report import Change, Unanswered, WayBack
+from sizing.explore.decisions.ledger import CostsOf
 from sizing.provenance import Origin, Provenance
 from sizing.report import answer
 from sizing.run.requirements.asked import INTERVAL
@@ -34,7 +35,7 @@ class Tried:
 
 
 def changes_of(
-    document: Mapping[str, Any], scenario: Scenario, tried: Tried, cost: CostOf, origins: Sequence[Provenance]
+    document: Mapping[str, Any], scenario: Scenario, tried: Tried, costs: CostsOf, origins: Sequence[Provenance]
 ) -> Iterator[Change]:
     """From the workload's own settings to the best, one after the other, the interval last.
 
@@ -47,13 +48,14 @@ def changes_of(
         if at_start.value == after:
             continue
         settings[field] = after
-        now = _with(document, settings, cost)
+        now = _with(document, settings, costs)
         is_interval = field.endswith("interval_seconds")
         yield Change(
             field=field,
             before=at_start.value,
             after=after,
             saves=_saved(before, now),
+            gpu_hours_saved=_gpu_hours_saved(before, now),
             before_is_default=at_start.is_default,
             way_back_before=_way_back(before) if is_interval else None,
             way_back_after=_way_back(now) if is_interval else None,
@@ -62,18 +64,24 @@ def changes_of(
         before = now or before
 
 
-def _with(document: Mapping[str, Any], settings: Mapping[str, Any], cost: CostOf) -> Chosen | None:
+def _with(document: Mapping[str, Any], settings: Mapping[str, Any], costs: CostsOf) -> Chosen | None:
     """None where the settings go with a later one alone."""
     try:
-        return choose(document, settings, cost=cost, is_free=False)
+        return choose(document, settings, costs=costs, is_free=False)
     except InvalidInput:
         return None
 
 
 def _saved(before: Chosen | None, now: Chosen | None) -> float | None:
-    if before is None or now is None or not (math.isfinite(before.cost) and math.isfinite(now.cost)):
+    if before is None or now is None or not (math.isfinite(before.money) and math.isfinite(now.money)):
         return None
-    return before.cost - now.cost
+    return before.money - now.money
+
+
+def _gpu_hours_saved(before: Chosen | None, now: Chosen | None) -> float | None:
+    if before is None or now is None or before.lost_gpu_hours is None or now.lost_gpu_hours is None:
+        return None
+    return before.lost_gpu_hours - now.lost_gpu_hours
 
 
 def _way_back(chosen: Chosen | None) -> WayBack | None:

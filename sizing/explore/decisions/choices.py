@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import math
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,11 +16,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from sizing.errors import InvalidInput
 from sizing.explore.decisions.decision_request import MAX_SETTINGS
+from sizing.explore.decisions.ledger import CostsOf
 from sizing.guesses.fields import with_field
 from sizing.run.checkpoint import Checkpoint
-from sizing.run.demands.demands import Demands
 from sizing.run.demands.readings import RestoreStrategy
-from sizing.run.evaluation import RunReport
 from sizing.run.figures import with_arrays
 from sizing.run.requirements.asked import INTERVAL, Asked, interval_bounds
 from sizing.run.tier import ARCHIVE, Tier, is_whole
@@ -50,23 +49,56 @@ _DEFAULT_SECONDS = Checkpoint.model_fields["interval_seconds"].default
 _SECONDS: TypeAdapter[float] = TypeAdapter(PositiveSeconds)
 _TIERS: TypeAdapter[tuple[Tier, ...]] = TypeAdapter(tuple[Tier, ...])
 
-CostOf = Callable[[Demands, RunReport], Numbers]
-"""What a workload costs with some figures; infinite where that is not known."""
+
+class Score(NamedTuple):
+    """How settings do under an offer: numbers, or arrays of many intervals.
+
+    `money` is infinite and `lost_gpu_hours` None where they are not known; `change` is how far the interval is from the
+    one asked for, which counts where nobody knows what is lost.
+    """
+
+    num_missed: Numbers
+    money: Numbers
+    lost_gpu_hours: Numbers | None
+    change: Numbers
+    is_time_priced: bool
+
+    @property
+    def rank(self) -> tuple[Any, ...]:
+        """What is less for better settings: targets that they miss, then money and lost time, what is priced first."""
+        lost = np.zeros_like(self.money) if self.lost_gpu_hours is None else self.lost_gpu_hours
+        costs = (self.money, lost) if self.is_time_priced else (lost, self.money)
+        return self.num_missed, *costs, self.change
+
+    def best(self) -> int:
+        """The place of the best of an array; of equals the longest interval, as short ones wait alike."""
+        last_first = [key[::-1] for key in reversed(self.rank)]
+        return len(last_first[0]) - 1 - int(np.lexsort(last_first)[0])
+
+    def at(self, index: int) -> Score:
+        """That of one interval of an array."""
+        lost = None if self.lost_gpu_hours is None else _number(self.lost_gpu_hours, index)
+        missed, money, change = (_number(each, index) for each in (self.num_missed, self.money, self.change))
+        return Score(missed, money, lost, change, self.is_time_priced)
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """A workload under an offer with its settings, the interval included, and what that costs."""
+    """A workload under an offer with its settings, the interval included, and how these do."""
 
     settings: dict[str, Any]
     scenario: Scenario
-    num_missed: float
-    cost: float
+    score: Score
 
     @property
-    def rank(self) -> tuple[float, float]:
-        """What is less for better settings: targets that they miss, then money."""
-        return self.num_missed, self.cost
+    def money(self) -> float:
+        """What it costs; infinite where that is not known."""
+        return float(self.score.money)
+
+    @property
+    def lost_gpu_hours(self) -> float | None:
+        """None where it is not known."""
+        return None if self.score.lost_gpu_hours is None else float(self.score.lost_gpu_hours)
 
 
 def free_settings(
@@ -104,7 +136,7 @@ def alternatives(free: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
     return (dict(zip(free, values, strict=True)) for values in itertools.product(*free.values()))
 
 
-def choose(document: Mapping[str, Any], settings: Mapping[str, Any], *, cost: CostOf, is_free: bool) -> Chosen:
+def choose(document: Mapping[str, Any], settings: Mapping[str, Any], *, costs: CostsOf, is_free: bool) -> Chosen:
     """A scenario's document with some settings, at the intervals that miss least and cost least.
 
     At the intervals as given where they are not free. Those of the tiers in front change together.
@@ -112,14 +144,16 @@ def choose(document: Mapping[str, Any], settings: Mapping[str, Any], *, cost: Co
     """
     changed = _with_fields(document, settings)
     if not is_free:
-        return _chosen_at(changed, settings, cost=cost, is_free=False)
-    given = _chosen_at(changed, settings, cost=cost, is_free=True)
-    others = _better_tiers(given.scenario, cost)
+        return _chosen_at(changed, settings, costs=costs, is_free=False)
+    given = _chosen_at(changed, settings, costs=costs, is_free=True)
+    others = _better_tiers(given.scenario, costs)
     if not others:
         return given
     with_others = _with_fields(changed, others)
     return min(
-        given, _chosen_at(with_others, {**settings, **others}, cost=cost, is_free=True), key=lambda one: one.rank
+        given,
+        _chosen_at(with_others, {**settings, **others}, costs=costs, is_free=True),
+        key=lambda one: one.score.rank,
     )
 
 
@@ -130,16 +164,16 @@ def _with_fields(document: Mapping[str, Any], values: Mapping[str, Any]) -> dict
     return changed
 
 
-def _chosen_at(document: Mapping[str, Any], settings: Mapping[str, Any], *, cost: CostOf, is_free: bool) -> Chosen:
+def _chosen_at(document: Mapping[str, Any], settings: Mapping[str, Any], *, costs: CostsOf, is_free: bool) -> Chosen:
     scenario = scenario_from(_in_step(document) if is_free else document)
     asked = Asked(sized(scenario).demands, scenario.run_inputs)
     given = float(scenario.checkpoint.interval_seconds)
-    best = _Scored(given, *_score(asked, cost, given))
+    best = _Scored(given, _score(asked, costs, np.array([given, given])).at(0))
     if is_free:
-        best = min(best, _cheapest(asked, cost), key=lambda one: (one.num_missed, one.cost))
+        best = min(best, _best(asked, costs), key=lambda one: one.score.rank)
     if best.interval != given:
         scenario = scenario_from(with_field(document, INTERVAL, best.interval))
-    return Chosen({**settings, INTERVAL: best.interval}, scenario, best.num_missed, best.cost)
+    return Chosen({**settings, INTERVAL: best.interval}, scenario, best.score)
 
 
 def _in_step(document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -161,7 +195,7 @@ def _in_step(document: Mapping[str, Any]) -> Mapping[str, Any]:
     return with_field(document, INTERVAL, max(math.floor(given / front[-1]), 2) * front[-1])
 
 
-def _better_tiers(scenario: Scenario, cost: CostOf) -> dict[str, float]:
+def _better_tiers(scenario: Scenario, costs: CostsOf) -> dict[str, float]:
     """By path, intervals of the tiers in front with which fewest targets are missed, and of these the cheapest.
 
     They keep their ratios; all are tried shorter and longer, each with many intervals of the main storage. Empty
@@ -176,7 +210,8 @@ def _better_tiers(scenario: Scenario, cost: CostOf) -> dict[str, float]:
     for _ in range(_ROUNDS):
         tried, intervals = (each.ravel() for each in np.meshgrid(scales, np.geomspace(low, high, _SCALES)))
         step = tried * front[-1]
-        best = tried[_least(*_scores(_with_scaled_tiers(asked, tried), cost, np.clip(intervals, 2 * step, None)))]
+        score = _score(_with_scaled_tiers(asked, tried), costs, np.clip(intervals, 2 * step, None))
+        best = tried[score.best()]
         index = int(np.searchsorted(scales, best))
         scales = np.geomspace(scales[max(index - 1, 0)], scales[min(index + 1, _SCALES - 1)], _SCALES)
     return {f"{TIERS}.{index}.interval_seconds": seconds for index, seconds in enumerate(_whole(front, best))}
@@ -201,21 +236,20 @@ def _whole(front: Sequence[float], scale: float) -> Iterator[float]:
 
 class _Scored(NamedTuple):
     interval: float
-    num_missed: float
-    cost: float
+    score: Score
 
 
-def _cheapest(asked: Asked, cost: CostOf) -> _Scored:
-    """The interval with which fewest targets are missed, and of these the cheapest."""
+def _best(asked: Asked, costs: CostsOf) -> _Scored:
+    """The interval with the best score."""
     low, high = interval_bounds(asked)
     tried = np.geomspace(max(low, _MIN_INTERVAL_SECONDS), high, _SECTIONS + 1)
     for _ in range(_ROUNDS):
-        best = _least(*_scores(asked, cost, tried))
+        best = _score(asked, costs, tried).best()
         tried = np.geomspace(tried[max(best - 1, 0)], tried[min(best + 1, _SECTIONS)], _SECTIONS + 1)
-    missed, money = _scores(asked, cost, tried)
-    best = _least(missed, money)
+    score = _score(asked, costs, tried)
+    best = score.best()
     interval = float(np.asarray(asked.whole_interval_seconds(tried[best])))
-    return _Scored(_as_it_is(asked, interval), float(missed[best]), float(money[best]))
+    return _Scored(_as_it_is(asked, interval), score.at(best))
 
 
 def _as_it_is(asked: Asked, interval: float) -> float:
@@ -225,23 +259,21 @@ def _as_it_is(asked: Asked, interval: float) -> float:
     return interval if effective is None or not is_free else max(interval, float(np.asarray(effective)))
 
 
-def _least(missed: _Array, money: _Array) -> int:
-    """Where fewest targets are missed, and of these the cheapest; of equals the longest, as short ones wait alike."""
-    return len(money) - 1 - int(np.lexsort((money[::-1], missed[::-1]))[0])
-
-
-def _score(asked: Asked, cost: CostOf, interval: float) -> tuple[float, float]:
-    missed, money = _scores(asked, cost, np.array([interval, interval]))
-    return float(missed[0]), float(money[0])
-
-
-def _scores(asked: Asked, cost: CostOf, intervals: _Array) -> tuple[_Array, _Array]:
-    """Of each interval how many targets are missed or unknown, and what it costs."""
-    figures = asked.at({INTERVAL: intervals})
-    missed = np.zeros(len(intervals))
+def _score(asked: Asked, costs: CostsOf, intervals: _Array) -> Score:
+    figures, num = asked.at({INTERVAL: intervals}), len(intervals)
+    missed = np.zeros(num)
     for check in figures.targets:
         missed += np.not_equal(np.asarray(check.met if check.met is not None else np.nan, dtype=np.float64), 1.0)
-    money = np.nan_to_num(
-        np.broadcast_to(np.asarray(cost(asked.demands, figures), dtype=np.float64), len(intervals)), nan=np.inf
-    )
-    return missed, money
+    found = costs(asked.demands, figures)
+    lost = None if found.lost_gpu_hours is None else _known(found.lost_gpu_hours, num)
+    given = float(np.ravel(asked.inputs.checkpoint.interval_seconds)[0])
+    change = np.abs(np.log(intervals / given)) if lost is None else np.zeros(num)
+    return Score(missed, _known(found.money, num), lost, change, found.is_time_priced)
+
+
+def _known(numbers: Numbers, num: int) -> _Array:
+    return np.nan_to_num(np.broadcast_to(np.asarray(numbers, dtype=np.float64), num), nan=np.inf, posinf=np.inf)
+
+
+def _number(array: Numbers, index: int) -> float:
+    return float(np.asarray(array)[index])

@@ -10,7 +10,7 @@ from sizing.cluster.cluster import num_storage_nics
 from sizing.errors import InvalidInput
 from sizing.explore.decisions.bandwidth import break_even
 from sizing.explore.decisions.changes import Tried, changes_of
-from sizing.explore.decisions.choices import TIERS, Chosen, CostOf, alternatives, choose, free_settings
+from sizing.explore.decisions.choices import TIERS, Chosen, alternatives, choose, free_settings
 from sizing.explore.decisions.decision_report import (
     Change,
     DecisionReport,
@@ -27,7 +27,7 @@ from sizing.explore.decisions.decision_request import (
     Workload,
     decision_request_from,
 )
-from sizing.explore.decisions.ledger import LOST, Bill, bill_of, ledger, total
+from sizing.explore.decisions.ledger import LOST, Bill, CostsOf, bill_of, costs_of, ledger, total
 from sizing.explore.decisions.needs import needs_of
 from sizing.explore.decisions.odds import odds_of
 from sizing.explore.decisions.ranking import is_dominated, ranked, ranking_changes
@@ -37,13 +37,10 @@ from sizing.explore.decisions.worth import worths_of
 from sizing.guesses.fields import with_field
 from sizing.report import SizingReport, answer, laid_out
 from sizing.run.capacity_over_time import Held, held_over_time
-from sizing.run.demands.demands import Demands
-from sizing.run.evaluation import RunReport
 from sizing.run.requirements.asked import READ_RATE, WRITE_RATE
 from sizing.run.tier import Tier
 from sizing.sized import sized
 from sizing.storage.storage import resolve_storage
-from sizing.storage.transfer import Numbers
 from sizing.units import decimal_bytes_text, figure_text, rate_text
 
 RUN_SECONDS = "retention.run_seconds"
@@ -95,7 +92,10 @@ def _laid_out(request: DecisionRequest) -> tuple[DecisionRequest, list[str]]:
 
 def _warnings(request: DecisionRequest) -> Iterator[str]:
     if request.per_lost_gpu_hour is None:
-        yield "Lost GPU time is not priced: the cheapest offer may be the slowest. Give per_lost_gpu_hour"
+        yield (
+            "Lost GPU time is not priced: settings are those that lose least of it, and the cheapest offer may be the "
+            "slowest. Give per_lost_gpu_hour"
+        )
     unpriced = [offer.name for offer in request.offers if not offer.prices]
     if unpriced:
         yield f"Offers without prices: {', '.join(unpriced)}. What they cost is not known; give prices"
@@ -260,28 +260,27 @@ def _held(request: DecisionRequest, offer: Offer, workload: Workload) -> _Held:
         taken = _workload_decision(request, offer, workload, None, None, [], [])
         return _Held(workload, None, None, str(error), True, taken)
 
-    def cost(demands: Demands, figures: RunReport) -> Numbers:
-        return bill_of(request, workload, offer, demands, figures).cost(request, offer)
+    costs = costs_of(request, workload, offer)
 
     def answered(chosen: Chosen) -> _Answered:
         report, layout = answer(chosen.scenario), sized(chosen.scenario)
         return _Answered(workload, chosen, report, bill_of(request, workload, offer, layout.demands, report))
 
-    tried = _tried(request, offer, document, cost)
+    tried = _tried(request, offer, document, costs)
     as_asked, proposed = (answered(one) if one is not None else None for one in (tried.own, tried.best))
     origins = proposed.report.provenance if proposed else []
-    changes = list(changes_of(document, workload.scenario, tried, cost, origins))
+    changes = list(changes_of(document, workload.scenario, tried, costs, origins))
     why_none = tried.unanswered[-1].why if tried.unanswered else ""
     found = _workload_decision(request, offer, workload, as_asked, proposed, changes, tried.unanswered)
     return _Held(workload, as_asked, proposed, why_none, False, found)
 
 
-def _tried(request: DecisionRequest, offer: Offer, document: Mapping[str, Any], cost: CostOf) -> Tried:
+def _tried(request: DecisionRequest, offer: Offer, document: Mapping[str, Any], costs: CostsOf) -> Tried:
     why: dict[str, list[dict[str, Any]]] = {}
 
     def chosen(settings: dict[str, Any], *, is_free: bool) -> Chosen | None:
         try:
-            return choose(document, settings, cost=cost, is_free=is_free)
+            return choose(document, settings, costs=costs, is_free=is_free)
         except InvalidInput as error:
             why.setdefault(str(error), []).append(settings)
             return None
@@ -289,7 +288,7 @@ def _tried(request: DecisionRequest, offer: Offer, document: Mapping[str, Any], 
     own = chosen({}, is_free=False)
     free = free_settings(request.settings, document, drops_tiers=offer.tiers_are_optional)
     found = [own, *(chosen(settings, is_free=request.chooses_interval) for settings in alternatives(free))]
-    best = min(filter(None, found), key=lambda one: one.rank, default=None)
+    best = min(filter(None, found), key=lambda one: one.score.rank, default=None)
     return Tried(own, best, [Unanswered(settings=settings, why=because) for because, settings in why.items()])
 
 

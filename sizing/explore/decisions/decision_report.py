@@ -59,16 +59,21 @@ class WayBack(BaseModel):
 
 
 class Change(BaseModel):
-    """A setting that costs less than the one asked for."""
+    """A setting that costs less than the one asked for, or, where lost GPU time has no price, loses less of it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     field: str = Field(description="Dotted path in the scenario.")
     before: JsonValue = Field(description="Value as asked for, or its default; null where the scenario leaves it open.")
-    after: JsonValue = Field(description="Value that costs less, as it may be put into the scenario.")
+    after: JsonValue = Field(description="Value that is better, as it may be put into the scenario.")
     saves: float | None = Field(
         description="Money that it saves over the horizon, with the changes before it. "
         "Null when a cost is unknown, and where it has an answer with the next change alone."
+    )
+    gpu_hours_saved: float | None = Field(
+        None,
+        description="GPU-hours that it keeps from being lost over the horizon, with the changes before it. "
+        "Null when what is lost is unknown, and where it has an answer with the next change alone.",
     )
     before_is_default: bool = Field(
         description="Whether nobody asked for the value before: it is the default of the field."

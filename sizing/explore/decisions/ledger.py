@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -50,13 +50,36 @@ class Bill:
         """What this workload alone would cost under the offer; infinite where a part is unknown."""
         costs = [_times(self.quantity(price), price, request) for price in offer.prices]
         costs += [cost for _, cost in self.tier_costs]
-        hours = self.lost_gpu_hours
         if request.per_lost_gpu_hour is not None:
+            hours = self.lost_gpu_hours
             costs.append(None if hours is None else np.multiply(hours, request.per_lost_gpu_hour))
-        elif not costs:  # nothing is priced: the less GPU time is lost, the better
-            costs.append(hours)
         known = [cost for cost in costs if cost is not None]
         return sum(known, start=0.0) if len(known) == len(costs) else np.inf
+
+
+class Costs(NamedTuple):
+    """What settings of a workload are judged by: money, infinite where a part is unknown, and what is lost.
+
+    Where lost GPU time has no price, money would have a run that never saves: then what is lost comes first.
+    """
+
+    money: Numbers
+    lost_gpu_hours: Numbers | None
+    is_time_priced: bool
+
+
+CostsOf = Callable[[Demands, RunReport], Costs]
+"""The costs of a workload under an offer, of some figures."""
+
+
+def costs_of(request: DecisionRequest, workload: Workload, offer: Offer) -> CostsOf:
+    """By which the settings of a workload under an offer are chosen."""
+
+    def costs(demands: Demands, figures: RunReport) -> Costs:
+        bill = bill_of(request, workload, offer, demands, figures)
+        return Costs(bill.cost(request, offer), bill.lost_gpu_hours, request.per_lost_gpu_hour is not None)
+
+    return costs
 
 
 def bill_of(request: DecisionRequest, workload: Workload, offer: Offer, demands: Demands, figures: RunReport) -> Bill:

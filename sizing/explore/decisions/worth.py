@@ -10,13 +10,10 @@ from sizing.errors import InvalidInput
 from sizing.explore.decisions.choices import TIERS, choose
 from sizing.explore.decisions.decision_report import Worth
 from sizing.explore.decisions.decision_request import DecisionRequest, Offer
-from sizing.explore.decisions.ledger import bill_of
+from sizing.explore.decisions.ledger import costs_of
 from sizing.explore.decisions.standing import Settled
 from sizing.guesses.fields import with_field
-from sizing.run.demands.demands import Demands
-from sizing.run.evaluation import RunReport
 from sizing.scenario import Scenario
-from sizing.storage.transfer import Numbers
 from sizing.units import rate_text
 
 _Document = dict[str, Any]
@@ -64,11 +61,10 @@ def _saves(
     if changed is None:
         return None
 
-    def cost(demands: Demands, figures: RunReport) -> Numbers:
-        return bill_of(request, settled.workload, offer, demands, figures).cost(request, offer)
+    costs = costs_of(request, settled.workload, offer)
 
     def at_best(document: Mapping[str, Any]) -> float:
-        return choose(document, {}, cost=cost, is_free=request.chooses_interval).cost
+        return choose(document, {}, costs=costs, is_free=request.chooses_interval).money
 
     try:
         saves = at_best(_document_of(settled.scenario)) - at_best(changed)

@@ -32,6 +32,8 @@ RUN: dict[str, Any] = {
 FLASH = {"profile": {"write_bytes_per_second": "20 GB/s", "read_bytes_per_second": "40 GB/s"}}
 SLOW = {"profile": {"write_bytes_per_second": "2 GB/s", "read_bytes_per_second": "2 GB/s"}}
 
+REQUESTS = {"amount": 5, "per": "million-requests", "request_bytes": "8MiB"}
+
 
 def question(*offers: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {
@@ -455,6 +457,37 @@ def test_what_cannot_be_said_is_unknown_and_the_rest_is_said() -> None:
         "Lost GPU time is not priced",
         "Offers without prices",
     ]
+
+
+@pytest.mark.parametrize("prices", [[{"amount": 3e5, "per": "offer", "every": "once"}], [REQUESTS]])
+def test_without_a_price_of_gpu_time_settings_are_those_that_lose_least_of_it(prices: list[dict[str, Any]]) -> None:
+    """Money alone would have a run that never saves."""
+    (found,) = decide(question(offer("slow", SLOW, *prices), settings={}, per_lost_gpu_hour=None)).offers
+    (workload,) = found.workloads
+    assert workload.proposed is not None
+    assert workload.as_asked is not None
+    (change,) = workload.changes
+    loses = lost(answered(SLOW, {"checkpoint.interval_seconds": change.after}))
+    others = [lost(answered(SLOW, {"checkpoint.interval_seconds": each})) for each in np.geomspace(60, DAY, 99)]
+    assert loses <= min(others) * (1 + 1e-6)
+    assert change.gpu_hours_saved == pytest.approx(lost(answered(SLOW, {})) - loses)
+
+
+@pytest.mark.parametrize(("max_overhead", "interval"), [(0.5, "1h"), (0.01, None)])
+def test_where_nobody_knows_what_is_lost_the_interval_stays_as_near_as_targets_let_it(
+    max_overhead: float, interval: str | None
+) -> None:
+    asked = question(offer("slow", SLOW), settings={})
+    scenario = asked["workloads"][0]["scenario"]
+    del scenario["reliability"]
+    scenario["targets"] = {"max_overhead_fraction": max_overhead}
+    (found,) = decide(asked).offers
+    (workload,) = found.workloads
+    write = answered(SLOW, {}).write
+    assert write is not None
+    meets = write.seconds / max_overhead
+    assert [change.after for change in workload.changes] == ([] if interval else [pytest.approx(meets, rel=0.01)])
+    assert [change.saves for change in workload.changes] == ([] if interval else [None])
 
 
 def test_a_workload_that_leaves_its_layout_open_runs_in_the_best_one() -> None:
