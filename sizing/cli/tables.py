@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -25,8 +26,49 @@ def summary_text(summary: Summary, words: Callable[[str], str] = str) -> Rendera
     )
 
 
-def table_of(grid: Grid, words: Callable[[str], str] = str) -> Table:
-    """A table with headings, or with none; rows that stand out are bold."""
+def table_of(grid: Grid, words: Callable[[str], str] = str) -> RenderableType:
+    """A table with headings, or with none; rows that stand out are bold.
+
+    Figures are never cut: headings above them wrap, and columns that are too many for the terminal go on below.
+    """
+    return _Figures(grid, words) if grid.is_figures else _table(grid, words)
+
+
+class _Figures(NamedTuple):
+    """Tables of as many columns as fit beside each other, each with those by which rows are known."""
+
+    grid: Grid
+    words: Callable[[str], str]
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        keys, others = range(self.grid.num_keys), range(self.grid.num_keys, len(self.grid.columns))
+        shown = list(keys)
+        for place in others:
+            if len(shown) > len(keys) and sum(map(self._width, [*shown, place])) > options.max_width:
+                yield self._part(shown)
+                shown = list(keys)
+            shown.append(place)
+        yield self._part(shown)
+
+    def _part(self, places: Sequence[int]) -> Table:
+        rows = tuple(tuple(row[place] for place in places) for row in self.grid.rows)
+        return _table(
+            self.grid._replace(columns=tuple(self.grid.columns[place] for place in places), rows=rows), self.words
+        )
+
+    def _width(self, place: int) -> int:
+        return _BETWEEN_COLUMNS + max(map(len, [*self.grid.columns[place].split(), *_cells(self.grid, place)]))
+
+
+_BETWEEN_COLUMNS = 3
+"""Characters: padding on either side and the line between, which box.SIMPLE_HEAD leaves blank."""
+
+
+def _cells(grid: Grid, place: int) -> Iterator[str]:
+    return (row[place] for row in grid.rows)
+
+
+def _table(grid: Grid, words: Callable[[str], str]) -> Table:
     table = Table(
         title=grid.title or None,
         title_justify="left",
@@ -34,8 +76,9 @@ def table_of(grid: Grid, words: Callable[[str], str] = str) -> Table:
         box=box.SIMPLE_HEAD if grid.columns else None,
         show_header=bool(grid.columns),
     )
-    for column in grid.columns:
-        table.add_column(column, justify="right" if grid.is_figures else "left", no_wrap=grid.is_figures)
+    for place, column in enumerate(grid.columns):
+        widest = max(map(len, _cells(grid, place)), default=0) if grid.is_figures else None
+        table.add_column(column, justify="right" if grid.is_figures else "left", min_width=widest)
     for place, row in enumerate(grid.rows):
         table.add_row(*(Text(words(cell)) for cell in row), style="bold" if place in grid.stressed else "")
     return table

@@ -33,6 +33,8 @@ class Grid(NamedTuple):
     """The rows that stand out, counted from 0."""
     is_figures: bool = False
     """Whether all cells are figures: they stand to the right, and are not wrapped."""
+    num_keys: int = 1
+    """The first columns by which a row is known: they stand again where the others go on below."""
     leads: bool = False
     """Whether it is part of the answer: on a page it stands before what a reader must know, and before charts."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from sizing.explore.sweeps.figures import FIGURES, OBJECTIVES
 from sizing.explore.sweeps.sweep_report import SweepReport
 from sizing.summary.figure_names import figure_name
 from sizing.summary.rows import Grid, Summary
@@ -35,7 +36,14 @@ def _grids(columns: Sequence[str], shown: Sequence[Sequence[Any]], differing: Se
         yield Grid("", (), tuple(_known(columns, shown, range(len(columns)))))
     elif differing:
         rows = tuple(tuple(figure_text(columns[place], row[place]) for place in differing) for row in shown)
-        yield Grid("", tuple(_heading(columns[place]) for place in differing), rows, is_figures=True)
+        num_varied = sum(_is_field(columns[place]) for place in differing)
+        headings = tuple(_heading(columns[place]) for place in differing)
+        yield Grid("", headings, rows, is_figures=True, num_keys=max(num_varied, 1))
+
+
+def _is_field(column: str) -> bool:
+    """Whether a column may be one of those that vary. The bandwidth is a field of the scenario and a figure."""
+    return column not in FIGURES or column == OBJECTIVES["bandwidth"][0]
 
 
 def _heading(column: str) -> str:
