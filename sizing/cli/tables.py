@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from rich import box
@@ -51,21 +51,20 @@ class _Figures(NamedTuple):
         yield self._part(shown)
 
     def _part(self, places: Sequence[int]) -> Table:
-        rows = tuple(tuple(row[place] for place in places) for row in self.grid.rows)
-        return _table(
-            self.grid._replace(columns=tuple(self.grid.columns[place] for place in places), rows=rows), self.words
-        )
+        columns, *rows = (tuple(row[place] for place in places) for row in (self.grid.columns, *self.grid.rows))
+        return _table(self.grid._replace(columns=columns, rows=tuple(rows)), self.words)
 
     def _width(self, place: int) -> int:
-        return _BETWEEN_COLUMNS + max(map(len, [*self.grid.columns[place].split(), *_cells(self.grid, place)]))
+        return _BETWEEN_COLUMNS + _uncut(self.grid, place)
 
 
 _BETWEEN_COLUMNS = 3
 """Characters: padding on either side and the line between, which box.SIMPLE_HEAD leaves blank."""
 
 
-def _cells(grid: Grid, place: int) -> Iterator[str]:
-    return (row[place] for row in grid.rows)
+def _uncut(grid: Grid, place: int) -> int:
+    """Characters of a column of figures and of the longest word above them."""
+    return max(map(len, [*grid.columns[place].split(), *(row[place] for row in grid.rows)]), default=0)
 
 
 def _table(grid: Grid, words: Callable[[str], str]) -> Table:
@@ -77,8 +76,10 @@ def _table(grid: Grid, words: Callable[[str], str]) -> Table:
         show_header=bool(grid.columns),
     )
     for place, column in enumerate(grid.columns):
-        widest = max(map(len, _cells(grid, place)), default=0) if grid.is_figures else None
-        table.add_column(column, justify="right" if grid.is_figures else "left", min_width=widest)
+        if grid.is_figures:
+            table.add_column(column, justify="right", min_width=_uncut(grid, place))
+        else:
+            table.add_column(column)
     for place, row in enumerate(grid.rows):
         table.add_row(*(Text(words(cell)) for cell in row), style="bold" if place in grid.stressed else "")
     return table

@@ -22,10 +22,10 @@ def layouts_summary(report: LayoutsReport) -> Summary:
     """The layouts as a table; what is the same in all of them below it."""
     rows = [dict(_cells(layout, report)) for layout in report.layouts]
     names = _differing(rows)
-    cells = tuple(tuple(row[name] for name in names) for row in rows)
+    cells = tuple((str(place), *(row[name] for name in names)) for place, row in enumerate(rows, 1))
     return Summary(
         headline=_title(report),
-        grids=(Grid("", tuple(names), cells, is_figures=True),) if rows else (),
+        grids=(Grid("", ("#", *names), cells, is_figures=True),) if rows else (),
         remarks=tuple(_notes(report, rows, names)),
         warnings=tuple(report.warnings),
         misses=not rows,

@@ -114,7 +114,7 @@ def test_a_simulation_is_that_of_the_library(client: httpx.Client) -> None:
             REFERENCE_SENSITIVITY | {"ranges": {"a": {"low": 1, "high": 2}}},
             "ranges must name fields of a scenario",
         ),
-        ("/v1/simulations", {"scenario": {"model": {"preset": "gpt2"}}}, "must have a write bandwidth and reliability"),
+        ("/v1/simulations", {"scenario": {"model": {"preset": "gpt2"}}}, "must have a write bandwidth"),
         ("/v1/simulations", REFERENCE_SIMULATION | {"num_runs": 99}, "num_runs must be at least 100"),
         (
             "/v1/simulations",

@@ -158,7 +158,7 @@ def test_what_takes_too_long_to_wait_for_becomes_a_job_by_itself(tmp_path: Path)
             assert client.get(f"{job}/result").headers["content-type"].startswith("text/csv")
         assert waiting.sweep(REFERENCE_SWEEP) == sweep(REFERENCE_SWEEP)
         assert waiting.sweep_csv(REFERENCE_SWEEP).startswith("checkpoint.interval_seconds,")
-        with pytest.raises(Refused, match="must have a write bandwidth and reliability"):
+        with pytest.raises(Refused, match="must have a write bandwidth"):
             waiting.simulation({"scenario": {"model": {"preset": "gpt2"}}})
 
 

@@ -143,11 +143,12 @@ def with_whole_multiples(levels: Sequence[Level]) -> list[Level]:
 def _course(run: RunFigures) -> Course:
     """The course of the run, with intervals that are whole multiples."""
     if run.course is None:
+        known = run.report.write is not None
         raise InvalidInput.of(
             "the scenario",
-            "must have a write bandwidth and reliability to be simulated",
+            f"must have a {'failure rate' if known else 'write bandwidth'} to be simulated",
             value=None,
-            remedy="give storage and reliability",
+            remedy="give --mtbf or --failures-per-node-day" if known else "give --write-bandwidth or a storage",
         )
     return replace(run.course, levels=with_whole_multiples(run.course.levels))
 

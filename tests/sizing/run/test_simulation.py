@@ -94,9 +94,12 @@ def test_a_run_without_failures_loses_its_stalls_alone() -> None:
     assert np.all(runs.num_failures == 1)
 
 
-@pytest.mark.parametrize("missing", ["storage", "reliability"])
-def test_what_cannot_be_simulated_is_refused(missing: str) -> None:
-    with pytest.raises(InvalidInput, match="must have a write bandwidth and reliability"):
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [("storage", "a write bandwidth .*--write-bandwidth"), ("reliability", "a failure rate .*--mtbf")],
+)
+def test_what_cannot_be_simulated_is_refused_with_what_lacks(missing: str, said: str) -> None:
+    with pytest.raises(InvalidInput, match=f"must have {said}"):
         simulated(document(REFERENCE_SCENARIO, **{missing: None}))
 
 
