@@ -41,25 +41,25 @@ class _Figures(NamedTuple):
     words: Callable[[str], str]
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
-        keys, others = range(self.grid.num_keys), range(self.grid.num_keys, len(self.grid.columns))
-        shown = list(keys)
-        for place in others:
-            if len(shown) > len(keys) and sum(map(self._width, [*shown, place])) > options.max_width:
-                yield self._part(shown)
-                shown = list(keys)
+        keys, title = list(range(self.grid.num_keys)), self.grid.title
+        shown = keys.copy()
+        for place in range(len(keys), len(self.grid.columns)):
+            if len(shown) > len(keys) and self._width([*shown, place]) > options.max_width:
+                yield self._part(shown, title)
+                shown, title = keys.copy(), ""
             shown.append(place)
-        yield self._part(shown)
+        yield self._part(shown, title)
 
-    def _part(self, places: Sequence[int]) -> Table:
+    def _part(self, places: Sequence[int], title: str) -> Table:
         columns, *rows = (tuple(row[place] for place in places) for row in (self.grid.columns, *self.grid.rows))
-        return _table(self.grid._replace(columns=columns, rows=tuple(rows)), self.words)
+        return _table(self.grid._replace(title=title, columns=columns, rows=tuple(rows)), self.words)
 
-    def _width(self, place: int) -> int:
-        return _BETWEEN_COLUMNS + _uncut(self.grid, place)
+    def _width(self, places: Sequence[int]) -> int:
+        return sum(_BESIDE_A_COLUMN + _uncut(self.grid, place) for place in places) + 1
 
 
-_BETWEEN_COLUMNS = 3
-"""Characters: padding on either side and the line between, which box.SIMPLE_HEAD leaves blank."""
+_BESIDE_A_COLUMN = 3
+"""Characters: padding on either side and a line, which box.SIMPLE_HEAD leaves blank; one more line is at the end."""
 
 
 def _uncut(grid: Grid, place: int) -> int:
@@ -77,7 +77,7 @@ def _table(grid: Grid, words: Callable[[str], str]) -> Table:
     )
     for place, column in enumerate(grid.columns):
         if grid.is_figures:
-            table.add_column(column, justify="right", min_width=_uncut(grid, place))
+            table.add_column(column, justify="right", width=_uncut(grid, place))
         else:
             table.add_column(column)
     for place, row in enumerate(grid.rows):

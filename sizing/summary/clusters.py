@@ -29,6 +29,7 @@ def _jobs(report: ClusterReport) -> Grid:
             *("collisions, formula", "simulated", "goodput alone", "simulated"),
         ),
         tuple((job.name, f"{job.count:,}", *_stall_cells(job), *_share_cells(job)) for job in report.jobs),
+        is_figures=True,
     )
 
 
