@@ -28,6 +28,7 @@ from sizing.run.requirements.remedies import with_remedies
 from sizing.run.retention import priced
 from sizing.scenario import Scenario
 from sizing.sized import SizedLayout, sized, with_rate_of_link
+from sizing.state.training import Adapters
 from sizing.storage.storage import ResolvedStorage, resolve_storage
 from sizing.training import GpuMemory
 from sizing.training.compression.compressed import CompressedGradients, compressed_gradients, compression_warnings
@@ -35,6 +36,7 @@ from sizing.training.execution import execution_assumptions
 from sizing.training.large_batch.run_length import RunLength, run_length
 from sizing.training.memory.nearest import CannotRun
 from sizing.training.offload.offloaded import Offloaded, offload_warnings, offloaded
+from sizing.units import decimal_bytes_text
 
 if TYPE_CHECKING:
     from sizing.explore.layouts.best import LaidOutScenario
@@ -286,12 +288,24 @@ def _assumptions(found: _Found) -> Iterator[Assumption]:
     yield from run_assumptions(asked.demands, found.inputs)
 
 
+def _base_warnings(adapters: Adapters | None, asked: SizedLayout) -> Iterator[str]:
+    """That a checkpoint of adapters alone needs the weights of the model beside it."""
+    if adapters is not None and not adapters.save_base:
+        base = decimal_bytes_text(weights_bytes(asked.model.inventory, "bf16"))
+        yield (
+            f"The checkpoint holds the adapters alone. A restart reads the frozen weights too, {base} in bf16 for each "
+            "replica, which no restore time here counts: add that to reliability.relaunch_seconds, or save them with "
+            "training.adapters.save_base"
+        )
+
+
 def _warnings(found: _Found, cannot_run: CannotRun | None) -> Iterator[str]:
     """What a reader must know before believing the figures, in the order of the steps."""
     scenario, storage, run = found.scenario, found.storage, found.run
     asked, demands, layout = found.asked, found.asked.demands, found.asked.laid_out.layout
     yield from scenario.version_warnings
     yield from size_warnings(asked.laid_out.size)
+    yield from _base_warnings(scenario.training.adapters, asked)
     yield from [cannot_run.sentence] if cannot_run else []
     yield from asked.memory_warnings
     yield from offload_warnings(found.offload, mode=scenario.checkpoint.mode)

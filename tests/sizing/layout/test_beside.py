@@ -41,6 +41,8 @@ def test_only_the_adapters_are_saved_unless_the_base_is_asked_for() -> None:
     assert report.checkpoint.logical_bytes == 14 * adapter_parameters
     with_base = report_of({"adapters": adapters | {"save_base": True}})
     assert with_base.checkpoint.logical_bytes == 14 * adapter_parameters + 2 * 6_738_415_616
+    said = "A restart reads the frozen weights too, 13.48 GB in bf16 for each replica"
+    assert [any(said in warning for warning in each.warnings) for each in (report, with_base)] == [True, False]
 
 
 def test_adapters_are_cut_with_their_matrix() -> None:
