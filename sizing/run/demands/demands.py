@@ -107,7 +107,7 @@ def demands_of(
     defaults: SaveDefaults = AS_SHIPPED,
 ) -> Demands:
     """What saving the layout on those nodes, and restoring it into the same or another one, asks of the storage."""
-    layout = laid_out.layout
+    layout = laid_out.on_nodes
     more = amplification(laid_out.saved_as, parallelism, restored[1])
     demands = Demands(
         write=_write_demand(laid_out, defaults),
@@ -137,7 +137,7 @@ def _weights_bytes(size: CheckpointSize) -> int:
 
 def _write_demand(laid_out: LaidOut, defaults: SaveDefaults) -> Demand:
     """Every writer writes its files at once; where there is a `.metadata`, all ranks plan for it."""
-    size, layout = laid_out.size, laid_out.layout
+    size, layout = laid_out.size, laid_out.on_nodes
     metadata_bytes, planning = size.small_state_bytes.get(METADATA, 0), laid_out.saved_as.planning
     return Demand(
         size.written_bytes,

@@ -113,7 +113,7 @@ def _part_readings(restoring: _Restoring, strategy: RestoreStrategy) -> Iterator
 
 
 def _read_by_format(restoring: _Restoring, name: PartName, readers: Readers) -> _PartReading:
-    reading, layout = _read(restoring, name, readers.copies), restoring.laid_out.layout
+    reading, layout = _read(restoring, name, readers.copies), restoring.laid_out.on_nodes
     busiest = _largest(restoring, name, readers.sharers)
     match readers.ranks:
         case "everyone":
@@ -138,7 +138,7 @@ def _read_once(
     laid_out = restoring.laid_out
     reading = _read(restoring, name, Ranks())
     held = laid_out.dense_bytes[name] * copies.dense + laid_out.expert_bytes[name] * copies.expert
-    num_nodes = laid_out.layout.num_nodes
+    num_nodes = laid_out.on_nodes.num_nodes
     received = _scaled(laid_out, held) / num_nodes if num_nodes > 1 else 0.0
     if strategy == "read-once-broadcast":
         return _PartReading(name, "one-replica", *reading, _largest(restoring, name, Ranks()), received)
@@ -191,7 +191,7 @@ def _read_together(parts: list[_PartReading]) -> Iterator[tuple[str, ...]]:
 
 
 def _streams_and_nodes(laid_out: LaidOut, parallelism: Parallelism, group: Group) -> tuple[int, float]:
-    layout = laid_out.layout
+    layout = laid_out.on_nodes
     match group:
         case "rank-0":
             return 1, 1.0
@@ -207,7 +207,7 @@ def _one_replica(laid_out: LaidOut, parallelism: Parallelism) -> tuple[int, floa
     """The ranks that hold one copy of everything, and the nodes as full as their fullest that they stand on."""
     per_stage = ranks_of_a_copy(parallelism, shard_group=laid_out.sharding.shard_group)
     ranks = per_stage * parallelism.pipeline
-    if ranks == laid_out.layout.num_writers:
-        return ranks, ranks / laid_out.layout.max_writers_per_node
-    placed = place_writers(parallelism, writers_per_stage=per_stage, gpus_per_node=laid_out.layout.gpus_per_node)
+    if ranks == laid_out.on_nodes.num_writers:
+        return ranks, ranks / laid_out.on_nodes.max_writers_per_node
+    placed = place_writers(parallelism, writers_per_stage=per_stage, gpus_per_node=laid_out.on_nodes.gpus_per_node)
     return ranks, ranks / placed.max_per_node
