@@ -36,15 +36,17 @@ class Alternative:
 
 
 def alternatives_of(
-    scenario: Scenario, asked: SizedLayout, field: str, values: Iterable[JsonValue]
+    scenario: Scenario, asked: SizedLayout, others: Iterable[tuple[str, JsonValue]]
 ) -> Iterator[Alternative]:
-    """Other values of a field, those with which the scenario has an answer."""
+    """The scenario with each field at another value, those with which it has an answer."""
     document = scenario.model_dump(exclude_unset=True, exclude=_AFTER_LAYOUT)
-    before = scenario_from(document)
-    for value in values:
+    as_it_stands = _of_layout(scenario)
+    for field, value in others:
+        # A model may be a list of thousands of tensors, which are valid already.
+        kept = document if field.startswith("model.") else document | {"model": scenario.model}
         try:
-            changed = scenario_from(with_field(document, field, value))
-            demands = asked.demands if _of_layout(changed) == _of_layout(before) else demands_anew(changed)
+            changed = scenario_from(with_field(kept, field, value))
+            demands = asked.demands if _of_layout(changed) == as_it_stands else demands_anew(changed)
         except InvalidInput:
             continue
         yield Alternative(field, value, changed.checkpoint.mode, changed.checkpoint.restore, demands)
