@@ -154,7 +154,7 @@ def _guess(assumed: JsonValue, rows: Sequence[Answered], headline: Headline, fig
         low, high = rows[0], rows[-1]
     else:
         low, high = extremes(Answered(name, assumed, headline.value), rows)
-    return Guess.model_construct(  # of what is already valid, in every answer
+    return Guess(
         field=name,
         assumed=assumed,
         low=low.value,
