@@ -113,6 +113,11 @@ class WriterClass:
         return (rank + self.tensor * shard for shard in self.inner for rank in self.tensor_ranks)
 
     @property
+    def last_number(self) -> int:
+        """The number in the stage of its last rank."""
+        return self.tensor_ranks[-1] + self.tensor * self.inner[-1] + self.inner_size * self.outer[-1]
+
+    @property
     def ranks_per_stage(self) -> int:
         """Ranks of the class in one of its stages."""
         return len(self.inner) * len(self.tensor_ranks) * len(self.outer)

@@ -131,10 +131,10 @@ def _placement(parallelism: Parallelism, writers: Iterable[WriterClass], *, gpus
     return place_uneven_writers(parallelism, writers_of_stages=numbers, gpus_per_node=gpus_per_node)
 
 
-def _is_without_gap(writers: Iterable[WriterClass]) -> bool:
-    """Whether the writers of a stage are its first ranks."""
-    numbers = np.concatenate([numbers_in_stage(writer) for writer in writers])
-    return int(numbers.max()) == len(numbers) - 1
+def _is_without_gap(writers: Sequence[WriterClass]) -> bool:
+    """Whether the writers of a stage are its first ranks: the last has the number of the others."""
+    last = max(writer.last_number for writer in writers)
+    return last == sum(writer.ranks_per_stage for writer in writers) - 1
 
 
 def numbers_in_stage(writer: WriterClass) -> npt.NDArray[np.int64]:

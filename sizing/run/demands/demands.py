@@ -109,9 +109,10 @@ def demands_of(
     """What saving the layout on those nodes, and restoring it into the same or another one, asks of the storage."""
     layout = laid_out.on_nodes
     more = amplification(laid_out.saved_as, parallelism, restored[1])
+    restores = {name: restore_plan(*restored, strategy=name, amplification=more) for name in STRATEGIES}
     demands = Demands(
         write=_write_demand(laid_out, defaults),
-        restores={name: restore_plan(*restored, strategy=name, amplification=more) for name in STRATEGIES},
+        restores=restores,
         written_bytes=laid_out.size.written_bytes,
         weights_bytes=_weights_bytes(laid_out.size),
         num_gpus=layout.num_gpus,
@@ -121,9 +122,8 @@ def demands_of(
         node=node.spec,
         defaults=defaults,
         num_state_copies=num_state_copies(laid_out.sharding, parallelism, gpus_per_node=node.spec.gpus_per_node),
+        node_state_bytes=restores["every-replica"].max_rank_read_bytes * node.spec.gpus_per_node,
     )
-    state = demands.restores["every-replica"].max_rank_read_bytes * node.spec.gpus_per_node
-    demands = replace(demands, node_state_bytes=state)
     nics = node.storage_nics
     return demands.through(nics.node_bytes_per_second) if nics else demands
 
