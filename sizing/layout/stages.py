@@ -11,7 +11,6 @@ from sizing.layout.chunks import LayerSplit
 from sizing.layout.parallelism import Parallelism
 from sizing.model.inventory import Inventory, TensorGroup, layers_between
 
-
 SPANS_KEPT = 8
 """Of the last models and splits: a few, as those of a thousand unlike stages are large."""
 
