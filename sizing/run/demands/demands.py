@@ -12,7 +12,7 @@ from sizing.layout.size import METADATA
 from sizing.provenance import Assumption
 from sizing.run.demands.chain import Chain
 from sizing.run.demands.copies import num_state_copies
-from sizing.run.demands.readings import STRATEGIES, RestorePlan, RestoreStrategy, restore_plan
+from sizing.run.demands.readings import RestorePlan, RestoreStrategy, restore_plans
 from sizing.run.demands.resharding import amplification
 from sizing.run.demands.save_defaults import AS_SHIPPED, SaveDefaults
 from sizing.run.demands.universal import Universal
@@ -109,7 +109,7 @@ def demands_of(
     """What saving the layout on those nodes, and restoring it into the same or another one, asks of the storage."""
     layout = laid_out.on_nodes
     more = amplification(laid_out.saved_as, parallelism, restored[1])
-    restores = {name: restore_plan(*restored, strategy=name, amplification=more) for name in STRATEGIES}
+    restores = restore_plans(*restored, amplification=more)
     demands = Demands(
         write=_write_demand(laid_out, defaults),
         restores=restores,

@@ -60,11 +60,12 @@ class RestorePlan:
 
 @dataclass(frozen=True, slots=True)
 class _Restoring:
-    """The layout that restores, and what it reads over what it needs."""
+    """The layout that restores, who reads each part where each replica reads for itself, and what more than needed."""
 
     laid_out: LaidOut
     parallelism: Parallelism
     amplification: Amplification
+    readers: dict[PartName, Readers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +80,26 @@ class _PartReading:
     exchanged_bytes_per_node: float
 
 
-def restore_plan(
-    laid_out: LaidOut, parallelism: Parallelism, *, strategy: RestoreStrategy, amplification: Amplification
-) -> RestorePlan:
-    """What the layout reads with a strategy, in the proportion of an observed size if there is one.
+def restore_plans(
+    laid_out: LaidOut, parallelism: Parallelism, *, amplification: Amplification
+) -> dict[RestoreStrategy, RestorePlan]:
+    """What the layout reads with each strategy, in the proportion of an observed size if there is one.
 
     Groups read one after the other: `.metadata` first, which every rank reads, then the parts.
     """
-    restoring = _Restoring(laid_out, parallelism, amplification)
+    readers = {name: _readers(laid_out, parallelism, name) for name in laid_out.size.parts}
+    restoring = _Restoring(laid_out, parallelism, amplification, readers)
+    if all(max(each.copies) == 1 for each in readers.values()):
+        return dict.fromkeys(STRATEGIES, _plan(restoring, "every-replica"))  # nobody else holds what a rank reads
+    return {strategy: _plan(restoring, strategy) for strategy in STRATEGIES}
+
+
+def _readers(laid_out: LaidOut, parallelism: Parallelism, name: PartName) -> Readers:
+    return OWN if name == RANK_PART else laid_out.saved_as.readers(name, parallelism, laid_out.sharding)
+
+
+def _plan(restoring: _Restoring, strategy: RestoreStrategy) -> RestorePlan:
+    laid_out, parallelism = restoring.laid_out, restoring.parallelism
     parts = list(_part_readings(restoring, strategy))
     return RestorePlan(
         readings={part.name: Reading(part.read_bytes, part.num_readings) for part in parts},
@@ -103,9 +116,7 @@ def _part_readings(restoring: _Restoring, strategy: RestoreStrategy) -> Iterator
     metadata_bytes = laid_out.size.small_state_bytes.get(METADATA, 0)
     if metadata_bytes:
         yield _PartReading(METADATA, "everyone", metadata_bytes * ranks, ranks, metadata_bytes, 0.0)
-    for name in laid_out.size.parts:
-        is_own = name == RANK_PART
-        readers = OWN if is_own else laid_out.saved_as.readers(name, restoring.parallelism, laid_out.sharding)
+    for name, readers in restoring.readers.items():
         if max(readers.copies) == 1 or strategy == "every-replica":
             yield _read_by_format(restoring, name, readers)
         else:
