@@ -39,13 +39,15 @@ def alternatives_of(
     scenario: Scenario, asked: SizedLayout, others: Iterable[tuple[str, JsonValue]]
 ) -> Iterator[Alternative]:
     """The scenario with each field at another value, those with which it has an answer."""
-    document = scenario.model_dump(exclude_unset=True, exclude=_AFTER_LAYOUT)
+    given = scenario.model_dump(exclude_unset=True, exclude=_AFTER_LAYOUT)
+    document = {name: block for name, block in given.items() if name != "model"}
     as_it_stands = _of_layout(scenario)
     for field, value in others:
-        # A model may be a list of thousands of tensors, which are valid already.
-        kept = document if field.startswith("model.") else document | {"model": scenario.model}
         try:
-            changed = scenario_from(with_field(kept, field, value))
+            if field.startswith("model."):
+                changed = scenario_from(with_field(given, field, value))
+            else:  # a model may be a list of thousands of tensors, which are valid already
+                changed = scenario_from(with_field(document, field, value) | {"model": scenario.model})
             demands = asked.demands if _of_layout(changed) == as_it_stands else demands_anew(changed)
         except InvalidInput:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import typing
 from collections.abc import Mapping
 from typing import Any
@@ -44,18 +45,13 @@ def choices_of(annotation: Any) -> list[str]:
 def with_field(document: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
     """A copy of a scenario's document with one field set; blocks on its path that are missing are made.
 
-    Blocks beside the path are those of the document itself, not copies.
-
     >>> with_field({"model": {"preset": "gpt2"}}, "checkpoint.mode", "async")["checkpoint"]
     {'mode': 'async'}
     """
-    changed: dict[str, Any] = dict(document)
+    changed: dict[str, Any] = copy.deepcopy(dict(document))
     *blocks, name = path.split(".")
     block: Any = changed
     for part in blocks:
-        place: Any = int(part) if isinstance(block, list) else part
-        inner = block[place] if isinstance(block, list) else block.get(place, {})
-        block[place] = list(inner) if isinstance(inner, list | tuple) else dict(inner)
-        block = block[place]
+        block = block[int(part)] if isinstance(block, list | tuple) else block.setdefault(part, {})
     block[name] = value
     return changed
