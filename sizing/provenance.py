@@ -84,9 +84,7 @@ def grouped(origins: Mapping[str, Origin]) -> list[Provenance]:
             paths = known[id(origin)] = figures.setdefault(origin, [])
         paths.append(path)
     return [
-        Provenance.model_construct(  # of what is already valid, in every answer
-            figures=tuple(paths), kind=origin.kind, source=origin.source, runs=origin.runs
-        )
+        Provenance(figures=tuple(paths), kind=origin.kind, source=origin.source, runs=origin.runs)
         for origin, paths in figures.items()
     ]
 

@@ -302,7 +302,7 @@ def _base_warnings(adapters: Adapters | None, asked: SizedLayout) -> Iterator[st
 def _warnings(found: _Found, cannot_run: CannotRun | None) -> Iterator[str]:
     """What a reader must know before believing the figures, in the order of the steps."""
     scenario, storage, run = found.scenario, found.storage, found.run
-    asked, demands, layout = found.asked, found.asked.demands, found.asked.laid_out.layout
+    asked, demands, layout = found.asked, found.asked.demands, found.asked.laid_out.on_nodes
     yield from scenario.version_warnings
     yield from size_warnings(asked.laid_out.size)
     yield from _base_warnings(scenario.training.adapters, asked)

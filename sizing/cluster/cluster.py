@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, Self
@@ -78,7 +79,7 @@ class NetworkLimit:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ResolvedNode:
     """The node type that the calculation uses.
 
@@ -91,7 +92,7 @@ class ResolvedNode:
     storage_nics: StorageNics | None = None
     assumptions: tuple[Assumption, ...] = ()
 
-    @property
+    @functools.cached_property
     def network_limit(self) -> NetworkLimit | None:
         """The adapters given for storage, else those published; None where nothing is known.
 

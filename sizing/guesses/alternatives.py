@@ -36,15 +36,19 @@ class Alternative:
 
 
 def alternatives_of(
-    scenario: Scenario, asked: SizedLayout, field: str, values: Iterable[JsonValue]
+    scenario: Scenario, asked: SizedLayout, others: Iterable[tuple[str, JsonValue]]
 ) -> Iterator[Alternative]:
-    """Other values of a field, those with which the scenario has an answer."""
-    document = scenario.model_dump(exclude_unset=True, exclude=_AFTER_LAYOUT)
-    before = scenario_from(document)
-    for value in values:
+    """The scenario with each field at another value, those with which it has an answer."""
+    given = scenario.model_dump(exclude_unset=True, exclude=_AFTER_LAYOUT)
+    document = {name: block for name, block in given.items() if name != "model"}
+    as_it_stands = _of_layout(scenario)
+    for field, value in others:
         try:
-            changed = scenario_from(with_field(document, field, value))
-            demands = asked.demands if _of_layout(changed) == _of_layout(before) else demands_anew(changed)
+            if field.startswith("model."):
+                changed = scenario_from(with_field(given, field, value))
+            else:  # a model may be a list of thousands of tensors, which are valid already
+                changed = scenario_from(with_field(document, field, value) | {"model": scenario.model})
+            demands = asked.demands if _of_layout(changed) == as_it_stands else demands_anew(changed)
         except InvalidInput:
             continue
         yield Alternative(field, value, changed.checkpoint.mode, changed.checkpoint.restore, demands)

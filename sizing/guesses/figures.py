@@ -78,7 +78,7 @@ def headline_of(figures: Mapping[str, float], run: RunReport) -> Headline:
     """The first of the headlines that is known of a run that these figures are of."""
     path = next(path for path in HEADLINES if path in figures)
     is_bound = path == LOST and run.interval.leaves_out_restore
-    return Headline.model_construct(figure=path, value=figures[path], leaves_out_restore=is_bound)
+    return Headline(figure=path, value=figures[path], leaves_out_restore=is_bound)
 
 
 def headline_words(headline: Headline) -> str:

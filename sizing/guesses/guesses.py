@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from sizing.errors import InvalidInput
-from sizing.guesses.alternatives import MAX_KINDS_OF_RANKS, Alternative, alternatives_of, choices_among, values_of
+from sizing.guesses.alternatives import MAX_KINDS_OF_RANKS, alternatives_of, choices_among, values_of
 from sizing.guesses.fields import with_field
 from sizing.guesses.figures import figures_as_reported, headline_of
 from sizing.guesses.guess import Guess, Headline
@@ -112,10 +112,13 @@ def _groups(question: _Question) -> tuple[Group, ...]:
     """The rows to answer; kept for the last layouts, as each alternative is laid out."""
     scenario, asked = question.scenario, question.asked
     choices = choices_among(question.choices) if len(asked.laid_out.cells) <= MAX_KINDS_OF_RANKS else []
-    found: list[Alternative] = []
-    for choice in choices:
-        others = [value for value in values_of(choice) if value != question.assumed[choice.field]]
-        found.extend(alternatives_of(scenario, asked, choice.field, others))
+    others = (
+        (choice.field, value)
+        for choice in choices
+        for value in values_of(choice)
+        if value != question.assumed[choice.field]
+    )
+    found = alternatives_of(scenario, asked, others)
     return tuple(groups_of(scenario.checkpoint, asked.demands, question.numbers, found))
 
 
@@ -151,7 +154,7 @@ def _guess(assumed: JsonValue, rows: Sequence[Answered], headline: Headline, fig
         low, high = rows[0], rows[-1]
     else:
         low, high = extremes(Answered(name, assumed, headline.value), rows)
-    return Guess.model_construct(  # of what is already valid, in every answer
+    return Guess(
         field=name,
         assumed=assumed,
         low=low.value,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, Self
 
 from sizing.layout.cells import Cell
 from sizing.layout.parallelism import Parallelism
@@ -14,7 +14,7 @@ from sizing.layout.stages import StageSpan, share
 from sizing.model.inventory import Inventory
 from sizing.state import StatePart
 from sizing.state.optimizers import Moment
-from sizing.state.saved_state import PartName
+from sizing.state.saved_state import RANK_PART, PartName
 from sizing.state.training import Precision
 
 WEIGHTS: tuple[PartName, ...] = ("weights",)
@@ -113,6 +113,11 @@ class WriterClass:
         return (rank + self.tensor * shard for shard in self.inner for rank in self.tensor_ranks)
 
     @property
+    def last_number(self) -> int:
+        """The number in the stage of its last rank."""
+        return self.tensor_ranks[-1] + self.tensor * self.inner[-1] + self.inner_size * self.outer[-1]
+
+    @property
     def ranks_per_stage(self) -> int:
         """Ranks of the class in one of its stages."""
         return len(self.inner) * len(self.tensor_ranks) * len(self.outer)
@@ -127,6 +132,41 @@ def flat_file(name: str, dense: PartBytes, expert: PartBytes, parts: Iterable[St
     """A file of flat buffers: one tensor per statistic of each part that it holds."""
     num_tensors = sum(part.num_statistics for part in parts if dense.get(part.name) or expert.get(part.name))
     return File(name, dense, expert, num_tensors, holds="flat-buffers")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """All files of some writers together; of each part the bytes of dense tensors and of routed experts.
+
+    `num_shards`: tensors in files of tensors that the format plans for, which are all but those of a rank's own.
+    """
+
+    num_writers: int
+    num_files: int
+    num_tensors: int
+    num_shards: int
+    dense_bytes: PartBytes
+    expert_bytes: PartBytes
+    repeated_bytes: int
+
+    @classmethod
+    def of(cls, writers: Sequence[WriterClass], parts: Iterable[StatePart]) -> Self:
+        """Those of the classes, of which the parts are what their files hold."""
+        files = written_files(writers)
+        names = [part.name for part in parts]
+        return cls(
+            num_writers=sum(writer.num_ranks for writer in writers),
+            num_files=sum(n * file.count for n, file in files),
+            num_tensors=sum(n * file.num_tensors for n, file in files),
+            num_shards=sum(n * file.num_tensors for n, file in files if RANK_PART not in file.dense),
+            dense_bytes={name: sum(n * file.dense.get(name, 0) for n, file in files) for name in names},
+            expert_bytes={name: sum(n * file.expert.get(name, 0) for n, file in files) for name in names},
+            repeated_bytes=sum(n * file.repeated_bytes for n, file in files),
+        )
+
+    def bytes_of(self, part: PartName) -> int:
+        """Bytes of a part in all files."""
+        return self.dense_bytes[part] + self.expert_bytes[part]
 
 
 def written_files(writers: Iterable[WriterClass]) -> list[tuple[int, File]]:

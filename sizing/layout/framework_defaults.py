@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from sizing.provenance import Assumption
 from sizing.spelling import known_spelling
@@ -135,7 +135,7 @@ def defaults_of_framework(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def shipped(framework: object) -> tuple[Shipped, ...]:
     """What a framework ships, by any spelling of its name; nothing of one that ships what is the default of all."""
-    found = known_spelling(framework, SHIPPED) if isinstance(framework, str) else None
+    found = known_spelling(framework, get_args(Framework)) if isinstance(framework, str) else None
     return next((rows for name, rows in SHIPPED.items() if name == found), ())
 
 

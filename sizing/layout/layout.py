@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -12,17 +12,17 @@ from sizing.errors import InvalidInput
 from sizing.layout.cells import Cell, cells_of
 from sizing.layout.chunks import split_assumptions
 from sizing.layout.file_settings import CheckpointFiles
-from sizing.layout.files import PartBytes, Plan, WriterClass, written_files
+from sizing.layout.files import Plan, WriterClass, Written
 from sizing.layout.fit import check_fit
 from sizing.layout.formats import CheckpointFormat, check_format, format_of
 from sizing.layout.gradient_errors import GradientErrors, check_compression, errors_part, with_errors
 from sizing.layout.optimizer_sharding import optimizer_sharding_of
-from sizing.layout.parallelism import Parallelism
-from sizing.layout.ranks import Layout, layout_of
+from sizing.layout.parallelism import DEFAULT_RANK_ORDER, Parallelism
+from sizing.layout.ranks import Layout, WritersOnNodes, layout_of, writers_on_nodes
 from sizing.layout.sharding import Sharding, has_distributed_optimizer, zero_stage_of
 from sizing.layout.shards import Content
 from sizing.layout.size import CheckpointSize, size_of
-from sizing.layout.stages import stage_spans
+from sizing.layout.stages import StageSpan, stage_spans
 from sizing.model import ResolvedModel
 from sizing.model.inventory import Inventory, with_counts, with_ends_on_one_stage
 from sizing.model.trained import with_adapters, with_frozen
@@ -36,27 +36,38 @@ PLANS_KEPT = 32
 """Of the last layouts: one and its alternatives share a few."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaidOut:
-    """Sizes and layout for the report, and what later steps need.
+@dataclass(frozen=True, kw_only=True)
+class Saved:
+    """Who writes what, wherever the ranks stand.
 
     `dense_bytes` and `expert_bytes` are those of each part in the files; `max_dense` and `max_expert` are what the
     rank with the max of parameters holds.
     """
 
     size: CheckpointSize
-    layout: Layout
-    saved_as: CheckpointFormat
-    sharding: Sharding
     dense_bytes: dict[PartName, int]
     expert_bytes: dict[PartName, int]
     max_dense: Content
     max_expert: Content
     num_trained_parameters: int
-    assumptions: tuple[Assumption, ...]
     writers: tuple[WriterClass, ...]
     parts: tuple[StatePart, ...]
     cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaidOut(Saved):
+    """Who writes what, on which nodes, and what later steps need of how that was asked."""
+
+    on_nodes: WritersOnNodes
+    saved_as: CheckpointFormat
+    sharding: Sharding
+    assumptions: tuple[Assumption, ...]
+
+    @functools.cached_property
+    def layout(self) -> Layout:
+        """The block of the report, with every class of ranks, which few need who ask what a layout demands."""
+        return layout_of(self.on_nodes, size=self.size, writers=self.writers, container=self.saved_as.container)
 
 
 def lay_out(
@@ -76,20 +87,34 @@ def lay_out(
     """
     saved_as = _format(model, training, parallelism, cluster=cluster, checkpoint=checkpoint)
     inventory = trained_inventory(model.inventory, training)
-    has_frozen = not all(group.is_trained for group in inventory)
-    asked = _Question(
-        saved_as,
-        inventory,
-        model.num_layers,
-        parallelism,
-        _parts(saved_as, training, parallelism, has_frozen=has_frozen),
-        training.precision,
-        files_per_rank=checkpoint.files_per_rank or 1,
-        experts_per_rank=(model.num_experts or 0) // parallelism.expert,
-        deals_whole=deals_whole,
-        is_folded=training.folds_pipeline,
+    sharding = saved_as.sharding(training, parallelism)
+    _check_compression(training, sharding, inventory)
+    saved = _saved(
+        _Question(
+            saved_as,
+            inventory,
+            model.num_layers,
+            _numbered_by_default(parallelism),
+            _parts(saved_as, training, parallelism, sharding, inventory),
+            training.precision,
+            files_per_rank=checkpoint.files_per_rank or 1,
+            experts_per_rank=(model.num_experts or 0) // parallelism.expert,
+            deals_whole=deals_whole or not saved_as.deals_shards,
+            is_folded=training.folds_pipeline,
+            errors=_saved_errors(training, parallelism),
+            observed_bytes=checkpoint.observed_bytes,
+        )
     )
-    return _laid_out(asked, training, node=node, checkpoint=checkpoint)
+    return LaidOut(
+        **vars(saved),
+        on_nodes=writers_on_nodes(parallelism, node=node, size=saved.size, writers=saved.writers),
+        saved_as=saved_as,
+        sharding=sharding,
+        assumptions=(
+            *_assumptions(saved_as, training, parallelism, checkpoint),
+            *split_assumptions(parallelism, model.num_layers),
+        ),
+    )
 
 
 def _format(
@@ -116,55 +141,37 @@ def _format(
 
 
 def _parts(
-    saved_as: CheckpointFormat, training: Training, parallelism: Parallelism, *, has_frozen: bool
+    saved_as: CheckpointFormat,
+    training: Training,
+    parallelism: Parallelism,
+    sharding: Sharding,
+    inventory: Inventory,
 ) -> tuple[StatePart, ...]:
     return saved_parts(
         training,
         has_weights_beside_master=saved_as.has_weights_beside_master(parallelism),
-        copies_fp32_weights=saved_as.sharding(training, parallelism).copies_fp32_weights,
-        has_frozen=has_frozen,
+        copies_fp32_weights=sharding.copies_fp32_weights,
+        has_frozen=not all(group.is_trained for group in inventory),
     )
 
 
-def _laid_out(asked: _Question, training: Training, *, node: ResolvedNode, checkpoint: CheckpointFiles) -> LaidOut:
-    """The answer: who writes what, and the sizes that follow."""
-    saved_as, inventory, num_layers, parallelism, parts, *_ = asked
-    plan, writers = _planned(asked)
-    cells = plan.cells
-    sharding = saved_as.sharding(training, parallelism)
+def _check_compression(training: Training, sharding: Sharding, inventory: Inventory) -> None:
     has_bare_counts = any(group.placement == "spread" and group.is_trained for group in inventory)
     check_compression(training, sharding, has_bare_counts=has_bare_counts)
-    errors = _saved_errors(training, parallelism, cells)
-    if errors is not None:
-        writers = with_errors(writers, cells, errors, format_name=saved_as.name)
-        parts = (*parts, errors_part(errors))
-    size = size_of(inventory, parts, parallelism, saved_as=saved_as, checkpoint=checkpoint, writers=writers)
-    files = written_files(writers)
-    return LaidOut(
-        size=size,
-        layout=layout_of(parallelism, node=node, size=size, writers=writers, container=saved_as.container),
-        saved_as=saved_as,
-        sharding=sharding,
-        dense_bytes=_bytes_by_part(parts, [(n, file.dense) for n, file in files]),
-        expert_bytes=_bytes_by_part(parts, [(n, file.expert) for n, file in files]),
-        max_dense=_max_dense(cells, errors),
-        max_expert=max((cell.expert for cell in cells), key=lambda content: content.parameters),
-        num_trained_parameters=sum(group.num_parameters for group in inventory if group.is_trained),
-        assumptions=(
-            *_assumptions(saved_as, training, parallelism, checkpoint),
-            *split_assumptions(parallelism, num_layers),
-        ),
-        writers=writers,
-        parts=parts,
-        cells=cells,
-    )
 
 
-def _saved_errors(training: Training, parallelism: Parallelism, cells: Sequence[Cell]) -> GradientErrors | None:
-    """What ranks keep of their own, where each saves it and there is something."""
-    given, errors = training.gradient_compression, GradientErrors.of(training, parallelism)
+def _numbered_by_default(parallelism: Parallelism) -> Parallelism:
+    """The same degrees with ranks in the default order, which decides where they stand and not what they write."""
+    if parallelism.rank_order == DEFAULT_RANK_ORDER:
+        return parallelism
+    return parallelism.model_copy(update={"rank_order": DEFAULT_RANK_ORDER})
+
+
+def _saved_errors(training: Training, parallelism: Parallelism) -> GradientErrors | None:
+    """What ranks keep of their own, where each saves it."""
+    given = training.gradient_compression
     is_saved = given is not None and given.saves_errors
-    return errors if errors is not None and is_saved and any(map(errors.kept_bytes, cells)) else None
+    return GradientErrors.of(training, _numbered_by_default(parallelism)) if is_saved else None
 
 
 def _max_dense(cells: Sequence[Cell], errors: GradientErrors | None) -> Content:
@@ -173,11 +180,6 @@ def _max_dense(cells: Sequence[Cell], errors: GradientErrors | None) -> Content:
     if errors is None:
         return found
     return replace(found, part_bytes=found.part_bytes | {RANK_PART: max(map(errors.kept_bytes, cells))})
-
-
-def _bytes_by_part(parts: Iterable[StatePart], held: Sequence[tuple[int, PartBytes]]) -> dict[PartName, int]:
-    """The bytes of each part that so many ranks hold each."""
-    return {part.name: sum(n * num_bytes.get(part.name, 0) for n, num_bytes in held) for part in parts}
 
 
 class _Question(NamedTuple):
@@ -193,16 +195,46 @@ class _Question(NamedTuple):
     experts_per_rank: int
     deals_whole: bool
     is_folded: bool
+    errors: GradientErrors | None
+    observed_bytes: int | None
 
 
 @functools.lru_cache(maxsize=PLANS_KEPT)
-def _planned(asked: _Question) -> tuple[Plan, tuple[WriterClass, ...]]:
+def _saved(asked: _Question) -> Saved:
     """Who writes what; kept for the last questions, as alternatives on other nodes ask the same."""
     spans = stage_spans(asked.inventory, asked.parallelism, num_layers=asked.num_layers, is_folded=asked.is_folded)
-    plan = Plan(
+    cells, parts = cells_of(spans, asked.parallelism, asked.parts), asked.parts
+    writers = tuple(asked.saved_as.writer_classes(_plan(asked, spans, cells)))
+    errors = asked.errors if asked.errors is not None and any(map(asked.errors.kept_bytes, cells)) else None
+    if errors is not None:
+        writers = with_errors(writers, cells, errors, format_name=asked.saved_as.name)
+        parts = (*parts, errors_part(errors))
+    written = Written.of(writers, parts)
+    return Saved(
+        size=size_of(
+            asked.inventory,
+            parts,
+            asked.parallelism,
+            saved_as=asked.saved_as,
+            written=written,
+            observed_bytes=asked.observed_bytes,
+        ),
+        dense_bytes=written.dense_bytes,
+        expert_bytes=written.expert_bytes,
+        max_dense=_max_dense(cells, errors),
+        max_expert=max((cell.expert for cell in cells), key=lambda content: content.parameters),
+        num_trained_parameters=sum(group.num_parameters for group in asked.inventory if group.is_trained),
+        writers=writers,
+        parts=parts,
+        cells=cells,
+    )
+
+
+def _plan(asked: _Question, spans: tuple[StageSpan, ...], cells: tuple[Cell, ...]) -> Plan:
+    return Plan(
         inventory=asked.inventory,
         spans=spans,
-        cells=cells_of(spans, asked.parallelism, asked.parts),
+        cells=cells,
         parallelism=asked.parallelism,
         parts=asked.parts,
         precision=asked.precision,
@@ -210,7 +242,6 @@ def _planned(asked: _Question) -> tuple[Plan, tuple[WriterClass, ...]]:
         experts_per_rank=asked.experts_per_rank,
         deals_whole=asked.deals_whole,
     )
-    return plan, tuple(asked.saved_as.writer_classes(plan))
 
 
 def trained_inventory(inventory: Inventory, training: Training) -> Inventory:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -47,8 +47,8 @@ class RankClass(BaseModel):
     files: list[RankFile] = Field(description="What each of these ranks writes, one entry per pattern of names.")
 
 
-class Layout(BaseModel):
-    """The `layout` block of the report: who holds and who writes."""
+class WritersOnNodes(BaseModel):
+    """How many ranks on how many nodes hold and write, and how much the fullest of them writes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -67,25 +67,32 @@ class Layout(BaseModel):
     largest_over_mean: float = Field(
         description="Imbalance of the writers: max_rank_bytes / mean_rank_bytes, 1 when all write the same."
     )
+
+
+class Layout(WritersOnNodes):
+    """The `layout` block of the report: who holds and who writes."""
+
     rank_classes: list[RankClass] = Field(description="Writers grouped by the sizes of their files.")
 
 
 def layout_of(
-    parallelism: Parallelism,
-    *,
-    node: ResolvedNode,
-    size: CheckpointSize,
-    writers: tuple[WriterClass, ...],
-    container: Container,
+    on_nodes: WritersOnNodes, *, size: CheckpointSize, writers: Iterable[WriterClass], container: Container
 ) -> Layout:
-    """The block of these writers, placed on nodes."""
+    """The block of writers that stand so."""
+    scale = _scale(size)
+    return Layout(**dict(on_nodes), rank_classes=[_rank_class(writer, scale, container) for writer in writers])
+
+
+def writers_on_nodes(
+    parallelism: Parallelism, *, node: ResolvedNode, size: CheckpointSize, writers: Sequence[WriterClass]
+) -> WritersOnNodes:
+    """These writers, placed on nodes."""
     gpus_per_node = node.spec.gpus_per_node
     num_writers = sum(writer.num_ranks for writer in writers)
     placement = _placement(parallelism, writers, gpus_per_node=gpus_per_node)
-    scale = size.written_bytes / size.total_bytes if size.observed_bytes is not None else None
-    classes = [_rank_class(writer, scale, container) for writer in writers]
-    largest = max(c.bytes_per_rank for c in classes)
-    return Layout(
+    scale = _scale(size)
+    largest = max(sum(_scaled(file, scale) for file in writer.files) for writer in writers)
+    return WritersOnNodes(
         node=node.name,
         gpus_per_node=gpus_per_node,
         num_gpus=parallelism.num_gpus,
@@ -97,8 +104,12 @@ def layout_of(
         max_rank_bytes=largest,
         mean_rank_bytes=round(size.written_bytes / num_writers),
         largest_over_mean=largest * num_writers / size.written_bytes,
-        rank_classes=classes,
     )
+
+
+def _scale(size: CheckpointSize) -> float | None:
+    """Measured bytes over predicted ones, where there are any."""
+    return None if size.observed_bytes is None else size.written_bytes / size.total_bytes
 
 
 def _placement(parallelism: Parallelism, writers: Iterable[WriterClass], *, gpus_per_node: int) -> WriterPlacement:
@@ -120,10 +131,10 @@ def _placement(parallelism: Parallelism, writers: Iterable[WriterClass], *, gpus
     return place_uneven_writers(parallelism, writers_of_stages=numbers, gpus_per_node=gpus_per_node)
 
 
-def _is_without_gap(writers: Iterable[WriterClass]) -> bool:
-    """Whether the writers of a stage are its first ranks."""
-    numbers = np.concatenate([numbers_in_stage(writer) for writer in writers])
-    return int(numbers.max()) == len(numbers) - 1
+def _is_without_gap(writers: Sequence[WriterClass]) -> bool:
+    """Whether the writers of a stage are its first ranks: the last has the number of the others."""
+    last = max(writer.last_number for writer in writers)
+    return last == sum(writer.ranks_per_stage for writer in writers) - 1
 
 
 def numbers_in_stage(writer: WriterClass) -> npt.NDArray[np.int64]:

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from sizing.layout.containers import (
     GENERATOR_STATE_BYTES,
     SCHEDULER_AND_DATA_BYTES,
-    Container,
     Metadata,
     container_bytes,
     metadata_bytes,
 )
-from sizing.layout.file_settings import CheckpointFiles
-from sizing.layout.files import File, WriterClass, written_files
+from sizing.layout.files import Written
 from sizing.layout.formats import CheckpointFormat, FormatName
 from sizing.layout.formats.megatron_shards import fused_name
 from sizing.layout.parallelism import Parallelism
 from sizing.model import TensorGroup
 from sizing.model.inventory import Inventory
 from sizing.state import StatePart
-from sizing.state.saved_state import RANK_PART, PartName, SavedDtype
+from sizing.state.saved_state import PartName, SavedDtype
 from sizing.units import decimal_bytes_text
 
 METADATA = ".metadata"
@@ -100,31 +98,33 @@ def size_of(
     parallelism: Parallelism,
     *,
     saved_as: CheckpointFormat,
-    checkpoint: CheckpointFiles,
-    writers: tuple[WriterClass, ...],
+    written: Written,
+    observed_bytes: int | None,
 ) -> CheckpointSize:
-    """The block of an inventory and those who write it."""
+    """The block of an inventory and the files of those who write it."""
     num_parameters = sum(group.num_parameters for group in inventory)
-    files = written_files(writers)
-    written = {part.name: sum(n * file.bytes_of((part.name,)) for n, file in files) for part in parts}
     # Statistics of whole matrices are fewer where ranks keep those of their shards.
-    logical = {part.name: _logical_bytes(inventory, part, written[part.name]) for part in parts}
-    total, logical_total = sum(written.values()), sum(logical.values())
-    observed = checkpoint.observed_bytes
+    logical = {part.name: _logical_bytes(inventory, part, written.bytes_of(part.name)) for part in parts}
+    total, logical_total = sum(written.bytes_of(part.name) for part in parts), sum(logical.values())
     return CheckpointSize(
         format=saved_as.name,
         logical_bytes=logical_total,
         replicated_bytes=total - logical_total,
         total_bytes=total,
-        observed_bytes=observed,
-        observed_over_logical=observed / logical_total if observed else None,
-        written_bytes=observed or total,
+        observed_bytes=observed_bytes,
+        observed_over_logical=observed_bytes / logical_total if observed_bytes else None,
+        written_bytes=observed_bytes or total,
         bytes_per_parameter=logical_total / num_parameters,
-        num_files=sum(n * file.count for n, file in files),
-        container_bytes=sum(n * _container_bytes(saved_as.container, file) for n, file in files),
-        small_state_bytes=_small_state(inventory, parts, saved_as=saved_as, writers=writers),
-        parts={part.name: _part_size(part, logical, written, num_parameters=num_parameters) for part in parts},
-        replicated=_replicated(inventory, parts, parallelism, saved_as=saved_as, files=files),
+        num_files=written.num_files,
+        container_bytes=container_bytes(
+            saved_as.container, num_files=written.num_files, num_tensors=written.num_tensors
+        ),
+        small_state_bytes=_small_state(inventory, parts, saved_as=saved_as, written=written),
+        parts={
+            part.name: _part_size(part, logical[part.name], written.bytes_of(part.name), num_parameters=num_parameters)
+            for part in parts
+        },
+        replicated=_replicated(inventory, parts, parallelism, saved_as=saved_as, repeated_bytes=written.repeated_bytes),
     )
 
 
@@ -185,32 +185,28 @@ def _logical_bytes(inventory: Inventory, part: StatePart, written_bytes: int) ->
     return min(sum(group_bytes(group, part) for group in inventory), written_bytes)
 
 
-def _part_size(
-    part: StatePart, logical: Mapping[PartName, int], written: Mapping[PartName, int], *, num_parameters: int
-) -> PartSize:
+def _part_size(part: StatePart, logical_bytes: int, written_bytes: int, *, num_parameters: int) -> PartSize:
     return PartSize(
         dtype=part.dtype,
-        bytes_per_parameter=logical[part.name] / num_parameters,
-        logical_bytes=logical[part.name],
-        replicated_bytes=written[part.name] - logical[part.name],
+        bytes_per_parameter=logical_bytes / num_parameters,
+        logical_bytes=logical_bytes,
+        replicated_bytes=written_bytes - logical_bytes,
     )
 
 
 def _small_state(
-    inventory: Inventory, parts: tuple[StatePart, ...], *, saved_as: CheckpointFormat, writers: tuple[WriterClass, ...]
+    inventory: Inventory, parts: tuple[StatePart, ...], *, saved_as: CheckpointFormat, written: Written
 ) -> dict[str, int]:
     """Non-tensor data in the files."""
-    num_writers = sum(writer.num_ranks for writer in writers)
     small = {
-        "random-number generators": num_writers * GENERATOR_STATE_BYTES,
-        "scheduler and data position": num_writers * SCHEDULER_AND_DATA_BYTES,
+        "random-number generators": written.num_writers * GENERATOR_STATE_BYTES,
+        "scheduler and data position": written.num_writers * SCHEDULER_AND_DATA_BYTES,
     }
     if saved_as.planning is not None:
         metadata = saved_as.planning.metadata
         planned = [part for part in parts if not part.is_of_rank]
-        num_shards = sum(n * file.num_tensors for n, file in written_files(writers) if RANK_PART not in file.dense)
         num_tensors = sum(part.num_statistics * _num_names(kept_by(inventory, part), metadata) for part in planned)
-        small[METADATA] = metadata_bytes(metadata, num_tensors=num_tensors, num_shards=num_shards)
+        small[METADATA] = metadata_bytes(metadata, num_tensors=num_tensors, num_shards=written.num_shards)
     return small
 
 
@@ -226,23 +222,18 @@ def _num_names(inventory: Inventory, metadata: Metadata) -> int:
     return sum(len(group.layers) if is_unlike and group.placement == "layers" else 1 for group in inventory)
 
 
-def _container_bytes(container: Container, file: File) -> int:
-    return container_bytes(container, num_files=file.count, num_tensors=file.num_tensors)
-
-
 def _replicated(
     inventory: Inventory,
     parts: tuple[StatePart, ...],
     parallelism: Parallelism,
     *,
     saved_as: CheckpointFormat,
-    files: Iterable[tuple[int, File]],
+    repeated_bytes: int,
 ) -> list[ReplicatedTensors]:
     rows = []
-    repeated = sum(n * file.repeated_bytes for n, file in files)
-    if repeated:
+    if repeated_bytes:
         num_files = saved_as.num_files_with_optimizer(parallelism)
-        rows.append(ReplicatedTensors(tensors="optimizer", copies=num_files, replicated_bytes=repeated))
+        rows.append(ReplicatedTensors(tensors="optimizer", copies=num_files, replicated_bytes=repeated_bytes))
     parts = tuple(part for part in parts if not part.is_of_rank)
     for group in inventory:
         copies = [saved_as.num_copies(group, part.name, parallelism) for part in parts]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -9,6 +10,9 @@ from itertools import pairwise
 from sizing.layout.chunks import LayerSplit
 from sizing.layout.parallelism import Parallelism
 from sizing.model.inventory import Inventory, TensorGroup, layers_between
+
+SPANS_KEPT = 8
+"""Of the last models and splits: a few, as those of a thousand unlike stages are large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +69,13 @@ def stage_spans(
 
     `num_layers` is 0 where only a parameter count is known; `is_folded` as LayerSplit has it.
     """
-    stages = LayerSplit.of(parallelism, num_layers, is_folded=is_folded)
-    return tuple(_span(inventory, stages, first, past) for first, past in pairwise(_edges(inventory, stages)))
+    return _spans(inventory, LayerSplit.of(parallelism, num_layers, is_folded=is_folded))
+
+
+@functools.lru_cache(maxsize=SPANS_KEPT)
+def _spans(inventory: Inventory, split: LayerSplit) -> tuple[StageSpan, ...]:
+    """Whatever the other degrees: alternatives of a layout hardly ever split it otherwise."""
+    return tuple(_span(inventory, split, first, past) for first, past in pairwise(_edges(inventory, split)))
 
 
 def num_unlike_stages(inventory: Inventory, parallelism: Parallelism, *, num_layers: int) -> int:

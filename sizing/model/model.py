@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Self
@@ -27,6 +28,8 @@ from sizing.provenance import Assumption
 from sizing.units import count_text, counted_text, min_count_text, parse_count
 
 _WAYS = ("preset", "architecture", "huggingface_config", "tensors", "num_parameters")
+PRESETS_KEPT = 64
+"""Of the catalog, each with the multiples to which its vocabulary was last padded."""
 PREDICTION_MODULES = "model.architecture.num_mtp_layers"
 """Where the report says whether modules for multi-token prediction are counted, unless a config counts some."""
 
@@ -176,7 +179,21 @@ def resolve(model: Model, *, vocabulary_multiple: int | None = None) -> Resolved
         return _of_mixture(model) if model.num_experts else _of_count(model.num_parameters)
     if model.tensors is not None:
         return _of_tensors(model, model.tensors, vocabulary_multiple)
-    name, described, config = _described(model)
+    if model.preset is not None:
+        return _of_preset(str(model.preset), vocabulary_multiple)
+    return _of_description(*_described(model), vocabulary_multiple)
+
+
+@functools.lru_cache(maxsize=PRESETS_KEPT)
+def _of_preset(preset: str, vocabulary_multiple: int | None) -> ResolvedModel:
+    """A model of the catalog, which is asked for by every alternative of a layout."""
+    entry = model_named(preset)
+    return _of_description(entry.name, entry.described, entry.huggingface_config, vocabulary_multiple)
+
+
+def _of_description(
+    name: str, described: Architecture | Composition, config: Config | None, vocabulary_multiple: int | None
+) -> ResolvedModel:
     if isinstance(described, Architecture):
         resolved = _of_architecture(name, described, vocabulary_multiple)
     else:
@@ -192,12 +209,9 @@ def _described(model: Model) -> tuple[str, Architecture | Composition, Config | 
     """The model's name, what it is, and the config that says so, if one does."""
     if model.architecture is not None:
         return "architecture", model.architecture, None
-    if model.huggingface_config is not None:
-        config = model.huggingface_config
-        name = str(config.get("_name_or_path") or config.get("model_type") or "huggingface_config")
-        return printable(name[:100]), model_from(config), config
-    entry = model_named(str(model.preset))
-    return entry.name, entry.described, entry.huggingface_config
+    config = model.huggingface_config or {}
+    name = str(config.get("_name_or_path") or config.get("model_type") or "huggingface_config")
+    return printable(name[:100]), model_from(config), config
 
 
 def _of_architecture(name: str, architecture: Architecture, multiple: int | None) -> ResolvedModel:

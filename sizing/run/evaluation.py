@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sizing.layout import Layout
+from sizing.layout import WritersOnNodes
 from sizing.provenance import Assumption
 from sizing.run.capacity_over_time import CapacityAt, capacity_over_time
 from sizing.run.checkpoint import Checkpoint
@@ -197,7 +197,7 @@ def run_assumptions(demands: Demands, inputs: RunInputs) -> Iterator[Assumption]
     yield from demands.assumptions
 
 
-def run_warnings(run: RunReport, inputs: RunInputs, *, demands: Demands, layout: Layout) -> Iterator[str]:
+def run_warnings(run: RunReport, inputs: RunInputs, *, demands: Demands, layout: WritersOnNodes) -> Iterator[str]:
     """What a reader must know before believing the figures of one answer."""
     yield from write_warnings(run.write, layout=layout)
     if run.write is not None:

@@ -67,9 +67,9 @@ def host_memory(
     Source: the formats' own, `layout/formats`; a node holds the budget once per local process, marin-community/marin
     pull request 8469; an upper estimate where the writers' files differ.
     """
-    max_writers = laid_out.layout.max_writers_per_node
+    max_writers = laid_out.on_nodes.max_writers_per_node
     gathered, capacity = _gathered_bytes(laid_out), node.spec.host_memory_bytes
-    written = max_writers * laid_out.layout.max_rank_bytes
+    written = max_writers * laid_out.on_nodes.max_rank_bytes
     kept = sum(written * tier.num_copies * (tier.keep + 1) for tier in checkpoint.tiers if tier.kind in MEMORY_KINDS)
     staged = _staged_bytes(laid_out, checkpoint) if checkpoint.mode == "async" and not kept else 0
     base = written if checkpoint.reduction is not None and checkpoint.reduction.delta is not None else 0
@@ -85,7 +85,7 @@ def host_memory(
 
 
 def _gathered_bytes(laid_out: LaidOut) -> int:
-    layout, parts = laid_out.layout, laid_out.saved_as.gathered_parts
+    layout, parts = laid_out.on_nodes, laid_out.saved_as.gathered_parts
     if laid_out.saved_as.gathers_on_every_rank:
         held = sum(sum(content.of(parts).values()) for content in (laid_out.max_dense, laid_out.max_expert))
         return held * min(layout.gpus_per_node, layout.num_gpus)
@@ -94,9 +94,9 @@ def _gathered_bytes(laid_out: LaidOut) -> int:
 
 
 def _staged_bytes(laid_out: LaidOut, checkpoint: Checkpoint) -> int:
-    share = laid_out.layout.max_rank_bytes
+    share = laid_out.on_nodes.max_rank_bytes
     budget = share if checkpoint.staging_bytes is None else checkpoint.staging_bytes
-    return laid_out.layout.max_writers_per_node * min(share, budget)
+    return laid_out.on_nodes.max_writers_per_node * min(share, budget)
 
 
 def host_memory_warnings(memory: HostMemory) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from sizing.layout import Layout
+from sizing.layout import WritersOnNodes
 from sizing.run.demands.demands import Demands
 from sizing.run.demands.readings import RestoreStrategy
 from sizing.storage.calibration import Calibration, Prediction, predicted
@@ -18,7 +18,7 @@ from sizing.units import rate_text, seconds_text
 _TIMES: dict[Direction, str] = {"write": "write time", "read": "restore time"}
 
 
-def measurement_warnings(storage: ResolvedStorage | None, *, layout: Layout) -> Iterator[str]:
+def measurement_warnings(storage: ResolvedStorage | None, *, layout: WritersOnNodes) -> Iterator[str]:
     """Where the benchmark's ranks and nodes are not those of the layout, and what the benchmark itself warned of."""
     published = storage.published if storage else None
     if published and published.basis == "achieved" and published.num_nodes != layout.num_writing_nodes:

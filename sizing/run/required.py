@@ -26,6 +26,7 @@ from sizing.run.write import copied_last
 from sizing.storage.joint_rates import FILE_SYSTEM_RATES, joint_rates
 from sizing.storage.limits import Demand, Direction, name_of_max, serial_steps, transfer
 from sizing.storage.profile import StorageProfile
+from sizing.storage.rates import Rates
 from sizing.storage.transfer import Numbers
 from sizing.units import seconds_text
 
@@ -132,8 +133,11 @@ def _others(
 
 
 def _stalled_by_planning_seconds(writing: StorageProfile | None, demands: Demands) -> Numbers:
-    known = writing or StorageProfile.model_construct()
-    return stalling_planning_seconds(serial_steps(known, [demands.write], direction="write"), demands)
+    return stalling_planning_seconds(serial_steps(_write_rates(writing), [demands.write]), demands)
+
+
+def _write_rates(writing: StorageProfile | None) -> Rates:
+    return writing.rates("write") if writing else Rates()
 
 
 def _allowed_drains(
@@ -151,7 +155,7 @@ def _allowed_drains(
     if checkpoint.staging_bytes is None or checkpoint.front_tiers:
         return allowed
     joint = joint_rates(writing, [demands.write], direction="write")
-    serial = serial_steps(writing or StorageProfile.model_construct(), [demands.write], direction="write")
+    serial = serial_steps(_write_rates(writing), [demands.write])
     waits = stalling_planning_seconds(serial, demands) + serial.get("device-to-host", 0.0)
     waiting = staging_wait_seconds(1.0, staging_bytes=checkpoint.staging_bytes, demands=demands)
     for target, limit in stalls.items():

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from sizing.errors import InvalidInput
-from sizing.layout import Layout
+from sizing.layout import WritersOnNodes
 from sizing.run.checkpoint import Checkpoint
 from sizing.run.demands.demands import Demands
 from sizing.run.figures import Figures
@@ -152,7 +152,7 @@ def copied_last(profile: StorageProfile | None, rate: Numbers | None, demands: D
     return known.model_copy(update={"device_to_host_bytes_per_second": of_mean})
 
 
-def write_warnings(write: Write | None, *, layout: Layout) -> Iterator[str]:
+def write_warnings(write: Write | None, *, layout: WritersOnNodes) -> Iterator[str]:
     """What a reader must know together with the time to write."""
     if write is None:
         yield "No write bandwidth given: write time, overhead and goodput not computed. Pass --write-bandwidth"

@@ -18,7 +18,7 @@ import numpy as np
 
 from sizing.storage.limits import Demand, Direction, serial_steps
 from sizing.storage.profile import StorageProfile
-from sizing.storage.rates import RateField
+from sizing.storage.rates import RateField, Rates
 from sizing.storage.terms import drained_seconds, file_system_bytes
 from sizing.storage.transfer import Numbers
 
@@ -81,7 +81,6 @@ class JointRates:
 
 def joint_rates(profile: StorageProfile | None, demands: Sequence[Demand], *, direction: Direction) -> JointRates:
     """The limits that a profile gives for a direction, and that of the file system, which every storage has."""
-    known = profile or StorageProfile.model_construct()
     stream = _stream_rate(profile, direction)
     fields = [
         FILE_SYSTEM_RATES[direction],
@@ -90,7 +89,7 @@ def joint_rates(profile: StorageProfile | None, demands: Sequence[Demand], *, di
     ]
     parts = {field: [_unit_bytes(field, demand) for demand in demands] for field in fields}
     file_system = FILE_SYSTEM_RATES[direction]
-    rates = known.rates(direction)
+    rates = profile.rates(direction) if profile else Rates()
     parts[file_system] = [np.float64(file_system_bytes(rates, demand)) for demand in demands]
     unit_bytes = {field: sum(sizes, start=np.float64(0.0)) for field, sizes in parts.items()}
     held = tuple(np.maximum(demand.network_seconds, drained_seconds(rates, demand)) for demand in demands)
@@ -108,7 +107,7 @@ def joint_rates(profile: StorageProfile | None, demands: Sequence[Demand], *, di
         steps=steps,
         held_seconds=(0.0,) * len(demands) if has_knee else held,
         stream_seconds=alone / unit_bytes[stream] if stream else 0.0,
-        serial_seconds=_serial_seconds(known, demands, direction=direction) + (sum(held) if has_knee else 0.0),
+        serial_seconds=_serial_seconds(rates, demands) + (sum(held) if has_knee else 0.0),
     )
 
 
@@ -146,7 +145,7 @@ def _max_rate(field: RateField, demands: Sequence[Demand]) -> Numbers:
     return functools.reduce(np.maximum, carried)
 
 
-def _serial_seconds(known: StorageProfile, demands: Sequence[Demand], *, direction: Direction) -> Numbers:
+def _serial_seconds(rates: Rates, demands: Sequence[Demand]) -> Numbers:
     """What nothing overlaps and no rate of the joint ones shortens, planning included where no storage is given."""
-    without_stream = known.model_copy(update=dict.fromkeys(_STREAM_RATES[direction]))
-    return sum(serial_steps(without_stream, demands, direction=direction).values(), start=np.float64(0.0))
+    without_stream = rates._replace(writer_bytes_per_second=None, writer_buffered_bytes_per_second=None)
+    return sum(serial_steps(without_stream, demands).values(), start=np.float64(0.0))

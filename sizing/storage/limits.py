@@ -55,7 +55,7 @@ class Limit(BaseModel):
     binds: bool = Field(description="Whether it takes longer than every other resource.")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Transfer:
     """How long demands take on a storage profile, and why. Its numbers are arrays where the profile's rates are.
 
@@ -68,12 +68,12 @@ class Transfer:
     steps: tuple[Terms, ...]
     serial: Terms
 
-    @property
+    @functools.cached_property
     def seconds(self) -> Numbers:
         """From start to end."""
         return transfer_seconds(self.serial_seconds, self.shared_seconds)
 
-    @property
+    @functools.cached_property
     def bottleneck(self) -> Resource:
         """The resource that decides for the longest time; for arrays an array of names."""
         return name_of_max(self.serial | (self.steps[0] if len(self.steps) == 1 else _decided(self.steps)))
@@ -105,7 +105,7 @@ def transfer(profile: StorageProfile, demands: Sequence[Demand], *, direction: D
     steps = tuple(shared_terms(rates, demand) for demand in demands)
     if not steps[0].keys() - {NETWORK}:
         return None
-    serial = _serial_steps(rates, demands)
+    serial = serial_steps(rates, demands)
     serial_seconds = sum(serial.values(), start=0.0)
     slowest = sum(combined_seconds(*step.values(), knee_power=rates.knee_power) for step in steps)
     total_bytes = sum(demand.total_bytes for demand in demands)
@@ -124,7 +124,7 @@ def limit_text(resource: Resource) -> str:
 def name_of_max(seconds: Mapping[_Name, Numbers]) -> _Name:
     """The name of the largest value; for arrays an array of names."""
     names = list(seconds)
-    if not any(map(np.ndim, seconds.values())):
+    if not any(isinstance(value, np.ndarray) and value.ndim for value in seconds.values()):
         return max(names, key=lambda name: seconds[name])
     greatest, index = seconds[names[0]], np.zeros((), np.int8)
     for number, name in enumerate(names[1:], start=1):
@@ -133,12 +133,8 @@ def name_of_max(seconds: Mapping[_Name, Numbers]) -> _Name:
     return cast("_Name", np.array(names, dtype=object)[index])
 
 
-def serial_steps(profile: StorageProfile, demands: Sequence[Demand], *, direction: Direction) -> Terms:
+def serial_steps(rates: Rates, demands: Sequence[Demand]) -> Terms:
     """Seconds of each step that nothing overlaps, whatever rates are known."""
-    return _serial_steps(profile.rates(direction), demands)
-
-
-def _serial_steps(rates: Rates, demands: Sequence[Demand]) -> Terms:
     seconds = once_terms(rates)
     for demand in demands:
         for resource, step in serial_terms(rates, demand).items():

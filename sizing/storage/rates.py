@@ -7,8 +7,7 @@ everything after it asks for `node_bytes_per_second`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from sizing.storage.transfer import Numbers
 
@@ -54,8 +53,7 @@ RateField = Literal[
 """The fields of a StorageProfile that hold a figure of the transfer model."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(NamedTuple):
     """The figures of a StorageProfile in one direction, numbers or arrays. What is None does not limit.
 
     `node_buffered` and `writer_buffered` hold where streams go through the page cache. Only saves copy from device to

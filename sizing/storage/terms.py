@@ -251,7 +251,7 @@ def _metadata_seconds(rates: Rates, demand: Demand) -> Numbers | None:
     """To create or open the files, and to move what the plans left to one stream."""
     files, stream = rates.files_per_second, rates.stream_bytes_per_second
     seconds = None if files is None else files_seconds(demand.num_files, files_per_second=files)
-    if stream is None or not np.any(demand.metadata_bytes):
+    if stream is None or not _is_any(demand.metadata_bytes):
         return seconds
     moved = shared_seconds(demand.metadata_bytes, num_units=1, unit_bytes_per_second=stream)
     return moved if seconds is None else seconds + moved

@@ -7,9 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
 import sizing
 from sizing import answer
@@ -80,6 +78,9 @@ def test_a_chart_is_still_plain_data() -> None:
 
 
 def test_the_notebook_of_the_documents_runs_as_it_stands() -> None:
+    import nbformat  # noqa: PLC0415 - a second, which every process that collects tests would take
+    from nbclient import NotebookClient  # noqa: PLC0415 - as above
+
     notebook = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]  # nbformat has no types
     codes = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert not any(cell.outputs for cell in codes), "keep outputs out of it: they grow stale"

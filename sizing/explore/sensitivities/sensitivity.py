@@ -15,7 +15,7 @@ from sizing.explore.sensitivities.varied import (
     varied_numbers,
     with_rates_in_profile,
 )
-from sizing.guesses.alternatives import Alternative, alternatives_of
+from sizing.guesses.alternatives import alternatives_of
 from sizing.guesses.figures import figures_as_reported, headline_of
 from sizing.guesses.guess import Headline, InputSwing
 from sizing.guesses.rows import Answered, answered, extremes, groups_of
@@ -70,21 +70,19 @@ def _answered(
 ) -> Iterator[Answered]:
     ends = {number.field: number.ends for number in numbers}
     arrays = tuple(number.field for number in numbers if number.is_array)
-    laid_out = list(_laid_out(scenario, asked, numbers, choices))
+    laid_out = list(alternatives_of(scenario, asked, _laid_out(numbers, choices)))
     inputs = scenario.run_inputs
     for group in groups_of(scenario.checkpoint, asked.demands, arrays, laid_out):
         yield from answered(inputs, group, ends, figures=figures, headline=headline.figure)
 
 
-def _laid_out(
-    scenario: Scenario, asked: SizedLayout, numbers: Sequence[VariedNumber], choices: Sequence[VariedChoice]
-) -> Iterator[Alternative]:
+def _laid_out(numbers: Sequence[VariedNumber], choices: Sequence[VariedChoice]) -> Iterator[tuple[str, JsonValue]]:
     """What needs a layout of its own."""
     for number in numbers:
         if not number.is_array:
-            yield from alternatives_of(scenario, asked, number.field, number.ends)
+            yield from ((number.field, end) for end in number.ends)
     for choice in choices:
-        yield from alternatives_of(scenario, asked, choice.field, choice.others)
+        yield from ((choice.field, other) for other in choice.others)
 
 
 def _of_numbers(

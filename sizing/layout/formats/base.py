@@ -119,6 +119,11 @@ class CheckpointFormat(ABC):
         """Whether each rank gathers the parts of all that it holds with its replicas, whatever of it it writes."""
         return self.gathers == "optimizer on every rank"
 
+    @property
+    def deals_shards(self) -> bool:
+        """Whether it deals whole shards to ranks one by one, which a `Plan` may leave open."""
+        return False
+
     def saving(self, sharding: OptimizerSharding | None) -> CheckpointFormat:
         """The format as it saves an optimizer that is distributed so: most save all alike."""
         return self

@@ -33,6 +33,11 @@ class TorchDist(CheckpointFormat):
 
     variants: Mapping[OptimizerSharding, CheckpointFormat]
 
+    @property
+    def deals_shards(self) -> bool:
+        """It does."""
+        return True
+
     def saving(self, sharding: OptimizerSharding | None) -> CheckpointFormat:
         """An optimizer that is not distributed is saved tensor by tensor, as one that was gathered."""
         return self if sharding is None else self.variants[sharding]

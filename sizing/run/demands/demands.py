@@ -12,7 +12,7 @@ from sizing.layout.size import METADATA
 from sizing.provenance import Assumption
 from sizing.run.demands.chain import Chain
 from sizing.run.demands.copies import num_state_copies
-from sizing.run.demands.readings import STRATEGIES, RestorePlan, RestoreStrategy, restore_plan
+from sizing.run.demands.readings import RestorePlan, RestoreStrategy, restore_plans
 from sizing.run.demands.resharding import amplification
 from sizing.run.demands.save_defaults import AS_SHIPPED, SaveDefaults
 from sizing.run.demands.universal import Universal
@@ -107,11 +107,12 @@ def demands_of(
     defaults: SaveDefaults = AS_SHIPPED,
 ) -> Demands:
     """What saving the layout on those nodes, and restoring it into the same or another one, asks of the storage."""
-    layout = laid_out.layout
+    layout = laid_out.on_nodes
     more = amplification(laid_out.saved_as, parallelism, restored[1])
+    restores = restore_plans(*restored, amplification=more)
     demands = Demands(
         write=_write_demand(laid_out, defaults),
-        restores={name: restore_plan(*restored, strategy=name, amplification=more) for name in STRATEGIES},
+        restores=restores,
         written_bytes=laid_out.size.written_bytes,
         weights_bytes=_weights_bytes(laid_out.size),
         num_gpus=layout.num_gpus,
@@ -121,9 +122,8 @@ def demands_of(
         node=node.spec,
         defaults=defaults,
         num_state_copies=num_state_copies(laid_out.sharding, parallelism, gpus_per_node=node.spec.gpus_per_node),
+        node_state_bytes=restores["every-replica"].max_rank_read_bytes * node.spec.gpus_per_node,
     )
-    state = demands.restores["every-replica"].max_rank_read_bytes * node.spec.gpus_per_node
-    demands = replace(demands, node_state_bytes=state)
     nics = node.storage_nics
     return demands.through(nics.node_bytes_per_second) if nics else demands
 
@@ -137,7 +137,7 @@ def _weights_bytes(size: CheckpointSize) -> int:
 
 def _write_demand(laid_out: LaidOut, defaults: SaveDefaults) -> Demand:
     """Every writer writes its files at once; where there is a `.metadata`, all ranks plan for it."""
-    size, layout = laid_out.size, laid_out.layout
+    size, layout = laid_out.size, laid_out.on_nodes
     metadata_bytes, planning = size.small_state_bytes.get(METADATA, 0), laid_out.saved_as.planning
     return Demand(
         size.written_bytes,

@@ -60,11 +60,12 @@ class RestorePlan:
 
 @dataclass(frozen=True, slots=True)
 class _Restoring:
-    """The layout that restores, and what it reads over what it needs."""
+    """The layout that restores, who reads each part where each replica reads for itself, and what more than needed."""
 
     laid_out: LaidOut
     parallelism: Parallelism
     amplification: Amplification
+    readers: dict[PartName, Readers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +80,26 @@ class _PartReading:
     exchanged_bytes_per_node: float
 
 
-def restore_plan(
-    laid_out: LaidOut, parallelism: Parallelism, *, strategy: RestoreStrategy, amplification: Amplification
-) -> RestorePlan:
-    """What the layout reads with a strategy, in the proportion of an observed size if there is one.
+def restore_plans(
+    laid_out: LaidOut, parallelism: Parallelism, *, amplification: Amplification
+) -> dict[RestoreStrategy, RestorePlan]:
+    """What the layout reads with each strategy, in the proportion of an observed size if there is one.
 
     Groups read one after the other: `.metadata` first, which every rank reads, then the parts.
     """
-    restoring = _Restoring(laid_out, parallelism, amplification)
+    readers = {name: _readers(laid_out, parallelism, name) for name in laid_out.size.parts}
+    restoring = _Restoring(laid_out, parallelism, amplification, readers)
+    if all(max(each.copies) == 1 for each in readers.values()):
+        return dict.fromkeys(STRATEGIES, _plan(restoring, "every-replica"))  # nobody else holds what a rank reads
+    return {strategy: _plan(restoring, strategy) for strategy in STRATEGIES}
+
+
+def _readers(laid_out: LaidOut, parallelism: Parallelism, name: PartName) -> Readers:
+    return OWN if name == RANK_PART else laid_out.saved_as.readers(name, parallelism, laid_out.sharding)
+
+
+def _plan(restoring: _Restoring, strategy: RestoreStrategy) -> RestorePlan:
+    laid_out, parallelism = restoring.laid_out, restoring.parallelism
     parts = list(_part_readings(restoring, strategy))
     return RestorePlan(
         readings={part.name: Reading(part.read_bytes, part.num_readings) for part in parts},
@@ -103,9 +116,7 @@ def _part_readings(restoring: _Restoring, strategy: RestoreStrategy) -> Iterator
     metadata_bytes = laid_out.size.small_state_bytes.get(METADATA, 0)
     if metadata_bytes:
         yield _PartReading(METADATA, "everyone", metadata_bytes * ranks, ranks, metadata_bytes, 0.0)
-    for name in laid_out.size.parts:
-        is_own = name == RANK_PART
-        readers = OWN if is_own else laid_out.saved_as.readers(name, restoring.parallelism, laid_out.sharding)
+    for name, readers in restoring.readers.items():
         if max(readers.copies) == 1 or strategy == "every-replica":
             yield _read_by_format(restoring, name, readers)
         else:
@@ -113,7 +124,7 @@ def _part_readings(restoring: _Restoring, strategy: RestoreStrategy) -> Iterator
 
 
 def _read_by_format(restoring: _Restoring, name: PartName, readers: Readers) -> _PartReading:
-    reading, layout = _read(restoring, name, readers.copies), restoring.laid_out.layout
+    reading, layout = _read(restoring, name, readers.copies), restoring.laid_out.on_nodes
     busiest = _largest(restoring, name, readers.sharers)
     match readers.ranks:
         case "everyone":
@@ -138,7 +149,7 @@ def _read_once(
     laid_out = restoring.laid_out
     reading = _read(restoring, name, Ranks())
     held = laid_out.dense_bytes[name] * copies.dense + laid_out.expert_bytes[name] * copies.expert
-    num_nodes = laid_out.layout.num_nodes
+    num_nodes = laid_out.on_nodes.num_nodes
     received = _scaled(laid_out, held) / num_nodes if num_nodes > 1 else 0.0
     if strategy == "read-once-broadcast":
         return _PartReading(name, "one-replica", *reading, _largest(restoring, name, Ranks()), received)
@@ -191,7 +202,7 @@ def _read_together(parts: list[_PartReading]) -> Iterator[tuple[str, ...]]:
 
 
 def _streams_and_nodes(laid_out: LaidOut, parallelism: Parallelism, group: Group) -> tuple[int, float]:
-    layout = laid_out.layout
+    layout = laid_out.on_nodes
     match group:
         case "rank-0":
             return 1, 1.0
@@ -207,7 +218,7 @@ def _one_replica(laid_out: LaidOut, parallelism: Parallelism) -> tuple[int, floa
     """The ranks that hold one copy of everything, and the nodes as full as their fullest that they stand on."""
     per_stage = ranks_of_a_copy(parallelism, shard_group=laid_out.sharding.shard_group)
     ranks = per_stage * parallelism.pipeline
-    if ranks == laid_out.layout.num_writers:
-        return ranks, ranks / laid_out.layout.max_writers_per_node
-    placed = place_writers(parallelism, writers_per_stage=per_stage, gpus_per_node=laid_out.layout.gpus_per_node)
+    if ranks == laid_out.on_nodes.num_writers:
+        return ranks, ranks / laid_out.on_nodes.max_writers_per_node
+    placed = place_writers(parallelism, writers_per_stage=per_stage, gpus_per_node=laid_out.on_nodes.gpus_per_node)
     return ranks, ranks / placed.max_per_node

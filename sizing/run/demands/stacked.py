@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -18,6 +19,22 @@ _NOTHING = Demand(0, 1, 1.0, 0)
 """A step of a restore that takes no time, for rows with fewer steps than others."""
 
 _Array = npt.NDArray[np.float64]
+
+_COUNTS = (
+    "written_bytes",
+    "weights_bytes",
+    "num_gpus",
+    "num_nodes",
+    "num_writing_nodes",
+    "max_node_bytes",
+    "exported_bytes",
+    "num_state_copies",
+    "node_state_bytes",
+)
+"""Of Demands, the numbers of its own that every layout has."""
+
+_counts_of: Callable[[Demands], Sequence[float]] = operator.attrgetter(*_COUNTS)
+_fields_of: Callable[[Demand], Sequence[float | None]] = operator.attrgetter(*(field.name for field in fields(Demand)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,29 +64,17 @@ class StackedDemands(Demands):
 def stacked(rows: Sequence[tuple[Demands, RestoreStrategy]]) -> StackedDemands:
     """The demands of each row, and the plan of its restore, whichever strategy is then asked for."""
     layouts = [demands for demands, _ in rows]
-
-    def column(of: Callable[[Demands], float | None], *, unknown: float = np.nan) -> Any:
-        return _array([unknown if (value := of(row)) is None else value for row in layouts])
-
     plan = _plan([demands.restores[strategy] for demands, strategy in rows])
     return StackedDemands(
         write=_demand([row.write for row in layouts]),
         restores=dict.fromkeys(STRATEGIES, plan),
-        written_bytes=column(lambda row: row.written_bytes),
-        weights_bytes=column(lambda row: row.weights_bytes),
-        num_gpus=column(lambda row: row.num_gpus),
-        num_nodes=column(lambda row: row.num_nodes),
-        num_writing_nodes=column(lambda row: row.num_writing_nodes),
-        max_node_bytes=column(lambda row: row.max_node_bytes),
+        **dict(zip(_COUNTS, _columns(map(_counts_of, layouts)), strict=True)),
         node=layouts[0].node,
         defaults=layouts[0].defaults,
-        exported_bytes=column(lambda row: row.exported_bytes),
         universal=_universal([row.universal for row in layouts]),
         whole=stacked([(row.unreduced, strategy) for row, strategy in rows]) if any(r.whole for r in layouts) else None,
-        num_state_copies=column(lambda row: row.num_state_copies),
-        node_state_bytes=column(lambda row: row.node_state_bytes),
-        gpu_links=column(lambda row: row.gpu_link_bytes_per_second),
-        networks=column(lambda row: row.network_bytes_per_second, unknown=np.inf),
+        gpu_links=_array(_known([row.gpu_link_bytes_per_second for row in layouts], unknown=np.nan)),
+        networks=_array(_known([row.network_bytes_per_second for row in layouts], unknown=np.inf)),
         own=_plan([row.own_restore for row in layouts]),
     )
 
@@ -93,15 +98,20 @@ def _plan(plans: Sequence[RestorePlan]) -> RestorePlan:
     )
 
 
-def _demand(demands: Sequence[Demand]) -> Demand:
-    return Demand(*(_limit([getattr(demand, field.name) for demand in demands]) for field in fields(Demand)))
+def _demand(demands: Iterable[Demand]) -> Demand:
+    return Demand(*_columns(map(_fields_of, demands)))
 
 
-def _limit(values: Sequence[float | None]) -> Any:
-    """A column of what each demand has; what only some of them have does not limit the others."""
-    if all(value is None for value in values):
-        return None
-    return _array([np.inf if value is None else value for value in values])
+def _columns(rows: Iterable[Sequence[float | None]]) -> Iterator[Any]:
+    """A column of each figure of some rows; what only some of them have does not limit the others."""
+    columns = list(zip(*rows, strict=True))
+    table = _array([_known(column, unknown=np.inf) for column in columns])
+    for column, numbers in zip(columns, table, strict=True):
+        yield None if column.count(None) == len(column) else numbers
+
+
+def _known(column: Sequence[float | None], *, unknown: float) -> Sequence[float]:
+    return [unknown if value is None else value for value in column]
 
 
 def _array(values: Sequence[object]) -> Any:

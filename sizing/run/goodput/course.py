@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -41,7 +42,7 @@ class Groups:
     pause_seconds: Numbers
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Course:
     """What a recovery strategy and preemptions make of the levels of saving.
 
@@ -64,8 +65,12 @@ class Course:
 
         Source: renewal reward theorem; nothing strikes while nodes lack, so that time only adds to the rest.
         """
-        goodput = goodput_of_levels_fraction(self.levels, mtbf_seconds=self.mtbf_seconds)
-        return goodput * self.available_fraction
+        return self._goodput_with_nodes * self.available_fraction
+
+    @functools.cached_property
+    def _goodput_with_nodes(self) -> Numbers:
+        """The same of the time in which there are nodes."""
+        return goodput_of_levels_fraction(self.levels, mtbf_seconds=self.mtbf_seconds)
 
     @property
     def recovery_seconds(self) -> Numbers:
@@ -83,8 +88,7 @@ class Course:
     @property
     def shares(self) -> Shares:
         """Where all of the wall time goes; what lacks of the nodes is recovery."""
-        goodput = goodput_of_levels_fraction(self.levels, mtbf_seconds=self.mtbf_seconds)
-        shares = shares_of(self.levels, goodput=goodput, mtbf_seconds=self.mtbf_seconds)
+        shares = shares_of(self.levels, goodput=self._goodput_with_nodes, mtbf_seconds=self.mtbf_seconds)
         return with_waits(shares, available_fraction=self.available_fraction)
 
 
@@ -97,6 +101,8 @@ def with_waits(shares: Shares, *, available_fraction: Numbers) -> Shares:
     >>> round(with_waits(of_nodes, available_fraction=0.9).recovering_fraction, 3)
     0.145
     """
+    if isinstance(available_fraction, float) and available_fraction == 1.0:
+        return shares
     named = {name: _times(value, available_fraction) for name, value in vars(shares).items()}
     recovering = named["recovering_fraction"]
     lacking = None if recovering is None else recovering + (1.0 - available_fraction)
