@@ -239,6 +239,42 @@ def test_cost_over_bandwidth_has_the_rule_of_thumb_marked(visit: Visit) -> None:
     assert "costs least at " in drawn
 
 
+WORDS_ASIDE = """() => [...document.querySelectorAll(".drawn")].flatMap((drawn) => {
+    const { left, right } = drawn.getBoundingClientRect();
+    return [...drawn.querySelectorAll("text")].filter((text) => {
+        const box = text.getBoundingClientRect();
+        return text.textContent && (box.left < left || box.right > right);
+    }).map((text) => text.textContent);
+})"""
+
+
+@pytest.mark.parametrize("question", ["answer", "offers"])
+def test_a_chart_is_whole_on_a_phone(visit: Visit, question: str) -> None:
+    page = visit(width=390)
+    if question != "answer":
+        asked_for(page, question)
+    charts = page.locator(".drawn").all()
+    assert len(charts) > 1
+    for chart in charts:
+        chart.scroll_into_view_if_needed()
+        chart.locator("svg").wait_for()
+        assert chart.evaluate("drawn => drawn.scrollWidth <= drawn.clientWidth")
+    page.wait_for_function("() => document.querySelectorAll('.drawn:not(.ready)').length === 0")
+    assert page.evaluate(WORDS_ASIDE) == []
+
+
+def test_a_chart_of_several_layers_has_its_data_as_a_table_and_as_a_file(visit: Visit, tmp_path: Path) -> None:
+    page = visit()
+    asked_for(page, "offers")
+    figure = page.locator("figure", has=page.get_by_role("heading", name="Cost over bandwidth"))
+    figure.get_by_text("As a table").click()
+    assert "costs least at" in words(figure.locator("table"))
+    with page.expect_download() as kept:
+        figure.get_by_role("button", name="CSV").click()
+    kept.value.save_as(tmp_path / "costs.csv")
+    assert (tmp_path / "costs.csv").read_text().startswith("offer,rate,cost")
+
+
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
 def test_the_limit_that_decides_and_the_guesses_are_drawn(
     visit: Visit, service: Service, width: int, scheme: Scheme
@@ -246,7 +282,9 @@ def test_the_limit_that_decides_and_the_guesses_are_drawn(
     profile = REFERENCE_SCENARIO["storage"]["profile"] | {"node_write_bytes_per_second": "10 GB/s"}
     known = {"storage": {"profile": profile}, "reliability": {"failures_per_node_day": 0.0065}}
     page = visit(linked(service, REFERENCE_SCENARIO | known), width=width, scheme=scheme)
-    assert "bottleneck: " in (chart_named(page, "What limits the write").text_content() or "")
+    chart_named(page, "What limits the write")
+    limits = page.locator("figure", has=page.get_by_role("heading", name="What limits the write"))
+    assert "bottleneck: " in limits.inner_text()
     assert "detection" in (chart_named(page, "Guesses by how far they move").text_content() or "")
     found = Axe().run(page)
     assert found.violations_count == 0, found.generate_report()
