@@ -27,7 +27,7 @@ from sizing.units import bytes_text, percent_text, seconds_text, short_seconds_t
 
 _NUM_POINTS = 201
 """A smooth line at the width of a chart, whose points a handle below the axis goes through."""
-_HALO = {"stroke": "white", "strokeWidth": 4}
+_HALO = {"stroke": "white", "strokeWidth": 4, "strokeJoin": "round"}
 """Below words that may lie on a color."""
 _LABEL_FRACTION = 0.3
 """Of the width of a chart, which the words of a point take at most."""

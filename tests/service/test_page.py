@@ -239,6 +239,45 @@ def test_cost_over_bandwidth_has_the_rule_of_thumb_marked(visit: Visit) -> None:
     assert "costs least at " in drawn
 
 
+COUNT_SPOKEN = """() => {
+    window.spoken = [];
+    const region = document.querySelector("#spoken[role=status]");
+    new MutationObserver(() => window.spoken.push(region.textContent)).observe(region, { childList: true });
+}"""
+
+
+def test_the_verdict_is_spoken_once_to_those_who_do_not_see_it(visit: Visit) -> None:
+    page = visit()
+    page.evaluate(COUNT_SPOKEN)
+    typed(page, "checkpoint.interval_seconds", "30min")
+    typed(page, "cluster.num_gpus", "3072")
+    typed(page, "reliability.failures_per_node_day", "0.0065")
+    said: list[str] = page.evaluate("window.spoken")
+    assert said == [page.locator(".verdict").inner_text().replace("\N{NO-BREAK SPACE}", " ")]
+    assert "Meets the target" in said[0]
+    asked_for(page, "layouts")
+    assert page.locator("#spoken").text_content() == page.locator("h2.title").inner_text()
+
+
+def test_every_table_is_named_and_its_rows_have_heads(visit: Visit) -> None:
+    page = visit()
+    tables = page.locator("#shown > section table")
+    assert tables.count() > 10
+    for table in tables.all():
+        assert table.get_attribute("aria-label")
+        assert table.locator("tbody tr > :first-child:not(th[scope=row])").count() == 0
+
+
+def test_figures_stand_above_what_they_mean_on_a_phone(visit: Visit) -> None:
+    page = visit(width=390)
+    assert page.get_by_role("row").get_by_role("rowheader", name="fastest restore").count() == 1
+    for table in page.locator("table.figures").all():
+        assert table.evaluate("table => table.parentElement.scrollWidth <= table.parentElement.clientWidth")
+        assert table.evaluate("table => table.getBoundingClientRect().height / table.rows.length") < MAX_ROW_PIXELS
+
+
+MAX_ROW_PIXELS = 120
+"""Of a figure with its meaning, on average: four lines."""
 WORDS_ASIDE = """() => [...document.querySelectorAll(".drawn")].flatMap((drawn) => {
     const { left, right } = drawn.getBoundingClientRect();
     return [...drawn.querySelectorAll("text")].filter((text) => {

@@ -5,7 +5,7 @@ import { visitor } from "./holder.js";
 import * as form from "./form.js";
 import * as offers from "./offers.js";
 import { packed, unpacked } from "./link.js";
-import { presented } from "./presentation.js";
+import { presented, spoken } from "./presentation.js";
 import { QUESTIONS } from "./questions.js";
 import { Problems, ask, constant, file } from "./rest.js";
 import { showProblems } from "./row.js";
@@ -119,6 +119,7 @@ function showAnswer(answer) {
   exchange(byId("shown"), [keep(), ...presented(answer)]);
   showSliders(byId("scenario"), answer.sliders);
   show(handle, handleOf(charts));
+  speak(spoken(answer));
   ended("");
 }
 
@@ -155,7 +156,13 @@ function keepHeights(shown, fresh) {
   });
 }
 
+/** Say something to those who do not see it change, once. */
+function speak(text) {
+  if (byId("spoken").textContent !== text) byId("spoken").textContent = text;
+}
+
 function showProblem(error) {
+  speak("");
   const left = showProblems(error instanceof Problems ? error.errors : []);
   const texts = error instanceof Problems ? left.map((each) => each.sentence) : [`No answer: ${error.message}`];
   byId("problems").replaceChildren(...texts.map((text) => element("p", { class: "problem" }, text)));
