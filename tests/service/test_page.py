@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
@@ -328,3 +329,10 @@ def test_the_limit_that_decides_and_the_guesses_are_drawn(
     found = Axe().run(page)
     assert found.violations_count == 0, found.generate_report()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_browser_keeps_the_icon_which_it_asks_for_at_each_change_of_the_address(service: Service) -> None:
+    kept = {
+        name: httpx.get(f"{service.address}/page/{name}").headers["cache-control"] for name in ("icon.svg", "app.js")
+    }
+    assert kept == {"icon.svg": "max-age=86400", "app.js": "no-cache"}
