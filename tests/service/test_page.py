@@ -336,3 +336,10 @@ def test_a_browser_keeps_the_icon_which_it_asks_for_at_each_change_of_the_addres
         name: httpx.get(f"{service.address}/page/{name}").headers["cache-control"] for name in ("icon.svg", "app.js")
     }
     assert kept == {"icon.svg": "max-age=86400", "app.js": "no-cache"}
+
+
+def test_the_runs_of_a_simulation_are_drawn_and_not_spelled_in_characters(visit: Visit) -> None:
+    page = visit()
+    asked_for(page, "simulation")
+    chart_named(page, "How many runs had which goodput")
+    assert "##" not in page.locator("#shown").inner_text()
