@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
     from tests.conftest import Testbed
 
+MAX_PIXELS_AWAY = 200
+"""Of what belongs together: it is seen at once."""
+
 
 @pytest.fixture(scope="module")
 def browser(testbed_of_module: Testbed) -> Browser:
@@ -317,3 +320,11 @@ def test_everybody_can_use_every_page(browser: Browser, rest: httpx.Client, widt
         page.close()
     context.close()
     assert said == []
+
+
+def test_where_to_enter_a_token_follows_what_asks_for_one(opened: BrowserContext, rest: httpx.Client) -> None:
+    page = visited(opened, rest, "/login")
+    asked, place = page.get_by_text("enter a token below").bounding_box(), page.locator("#token").bounding_box()
+    assert asked is not None
+    assert place is not None
+    assert place["y"] - asked["y"] < MAX_PIXELS_AWAY
