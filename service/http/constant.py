@@ -29,6 +29,8 @@ class Constant:
     media_type: str = "application/json"
     content_security_policy: str = ""
     """Of a page; empty for what no browser shows."""
+    max_age_seconds: int = 0
+    """For which a browser keeps it without asking again."""
 
     @functools.cached_property
     def etag(self) -> str:
@@ -42,7 +44,8 @@ class Constant:
 
     def response(self, if_none_match: str | None, accept_encoding: str | None = None) -> Response:
         """The content, or 304 where the client has it."""
-        headers = {"ETag": self.etag, "Cache-Control": "no-cache", "Vary": "Accept, Accept-Encoding"}
+        freshness = f"max-age={self.max_age_seconds}" if self.max_age_seconds else "no-cache"
+        headers = {"ETag": self.etag, "Cache-Control": freshness, "Vary": "Accept, Accept-Encoding"}
         if self.content_security_policy:
             headers["Content-Security-Policy"] = self.content_security_policy
         if is_among(self.etag, if_none_match):

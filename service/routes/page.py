@@ -14,6 +14,7 @@ from service.answers import heavy
 from service.compute.pool import Compute
 from service.errors import NotFound
 from service.http.constant import Constant, Sender
+from sizing.units import SECONDS_PER_DAY
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
@@ -29,6 +30,9 @@ FURTHER = (
 """The pages beside `/`, by their addresses."""
 
 _MEDIA_TYPES = {".css": "text/css", ".html": "text/html", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+_ICON_SECONDS = SECONDS_PER_DAY
+"""Browsers ask for the icon at each change of the address, and the page changes it with every answer."""
 
 router = APIRouter(include_in_schema=False)
 _charts: list[Constant] = []
@@ -74,5 +78,6 @@ def _names() -> frozenset[str]:
 @functools.cache
 def _file(name: str) -> Constant:
     content = resources.files("service").joinpath("pages", "page", name).read_bytes()
-    is_page = name.endswith(".html")
-    return Constant(content, _MEDIA_TYPES[PurePath(name).suffix], CONTENT_SECURITY_POLICY if is_page else "")
+    kind = PurePath(name).suffix
+    policy = CONTENT_SECURITY_POLICY if kind == ".html" else ""
+    return Constant(content, _MEDIA_TYPES[kind], policy, _ICON_SECONDS if kind == ".svg" else 0)

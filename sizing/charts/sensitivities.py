@@ -18,6 +18,8 @@ from sizing.units import figure_text
 MAX_BARS = 20
 """As many as a page holds at the height of a bar; the others move the headline less."""
 
+_LABEL_LIMIT = {"expr": "width / 3"}
+"""Pixels of a label, so that on a phone it does not lie on the names beside the axis."""
 _BAR_STEP = {"step": 26}
 """Pixels per bar that has a text at each end."""
 _LABEL_PIXELS = 70
@@ -67,7 +69,7 @@ def _tornado(title: str, headline: Headline, swings: Sequence[InputSwing | Guess
                             if end.is_left is is_left
                         ]
                     },
-                    "mark": {"type": "text", "baseline": "middle", "align": align, "dx": offset},
+                    "mark": {"type": "text", "baseline": "middle", "align": align, "dx": offset, "limit": _LABEL_LIMIT},
                     "encoding": {"y": y, "x": x, "text": {"field": "label"}},
                 }
                 for is_left, align, offset in ((True, "right", -4), (False, "left", 4))

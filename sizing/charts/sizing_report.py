@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,14 +23,11 @@ from sizing.sized import sized
 from sizing.storage.limits import Limit
 from sizing.storage.transfer import Numbers
 from sizing.summary.guesses import visible_guesses
-from sizing.units import bytes_text, percent_text, seconds_text
+from sizing.units import bytes_text, percent_text, seconds_text, short_seconds_text
 
-_SPAN = 10.0
-"""The chart goes from a tenth of the shorter to ten times the longer of the interval asked for and the best one: far
-enough to see both sides rise."""
-_NUM_POINTS = 200
-"""A smooth line at the width of a chart."""
-_HALO = {"stroke": "white", "strokeWidth": 4}
+_NUM_POINTS = 201
+"""A smooth line at the width of a chart, whose points a handle below the axis goes through."""
+_HALO = {"stroke": "white", "strokeWidth": 4, "strokeJoin": "round"}
 """Below words that may lie on a color."""
 _LABEL_FRACTION = 0.3
 """Of the width of a chart, which the words of a point take at most."""
@@ -43,6 +42,8 @@ _TIME_AXIS = {
 }
 """Ticks where people count time, from a minute to a week; a logarithmic axis of its own would put them at 10^k
 seconds."""
+_INTERVALS = (60.0, 604_800.0)
+"""Seconds that the axis goes through whatever is asked: it stays where it is while somebody drags the interval."""
 _STRESSED = COLORS[1]
 """Of a bar that stands out, such as the limit that decides."""
 _BAR_STEP = {"step": 34}
@@ -86,14 +87,13 @@ def lost_time_chart(scenario: Scenario, asked: SizingReport) -> Chart:
     `asked` holds an optimum. Raises InvalidInput as `answer` does.
     """
     best, period = asked.interval.optimal_period_seconds or 0.0, asked.interval.interval_seconds
-    around = np.geomspace(min(best, period) / _SPAN, max(best, period) * _SPAN, _NUM_POINTS)
+    around = np.geomspace(*_reach(best, period), _NUM_POINTS)
     intervals = np.unique([*around, best, period])
     inputs = with_arrays(scenario, {"checkpoint.interval_seconds": intervals}).run_inputs
     shares = evaluate(sized(scenario).demands, inputs).report.shares.by_name
     lost = [name for name in shares if name != "goodput"]
     total = np.sum([np.broadcast_to(shares[name], intervals.shape) for name in lost], axis=0)
     points = sorted(_points(intervals, total, asked=period, best=best), key=lambda point: point["interval_seconds"])
-    known = intervals[~np.isnan(total)]
     height = quantity("lost_fraction", "share of wall time lost")
     return chart(
         "Share of wall time lost, by checkpoint interval",
@@ -102,8 +102,9 @@ def lost_time_chart(scenario: Scenario, asked: SizingReport) -> Chart:
         rows=list(_lost_rows(intervals, {name: shares[name] for name in lost})),
         encoding={
             "x": quantity("interval_seconds", "checkpoint interval, start to start", axis=_TIME_AXIS)
-            | {"scale": {"type": "log", "nice": False}},
+            | {"scale": {"type": "log", "nice": False, "domainMin": float(around[0]), "domainMax": float(around[-1])}},
         },
+        usermeta={"handle": _handle(around, period)},
         layer=[
             {
                 "mark": {"type": "area", "opacity": _AREA_OPACITY},
@@ -124,7 +125,7 @@ def lost_time_chart(scenario: Scenario, asked: SizingReport) -> Chart:
                 "encoding": {"y": height, "tooltip": {"field": "label"}},
             },
             *(
-                _label(height, point, is_last=point is points[-1], is_first=_is_at_left(point, known), drawn=drawn)
+                _label(height, point, is_last=point is points[-1], at=_place(point, around), drawn=drawn)
                 for point in points
                 for drawn in (_HALO, {})
             ),
@@ -132,28 +133,45 @@ def lost_time_chart(scenario: Scenario, asked: SizingReport) -> Chart:
     )
 
 
+def _reach(best: float, period: float) -> tuple[float, float]:
+    """From the shortest to the longest interval that is drawn, in seconds; 0 stands for a best one that is not known.
+
+    >>> _reach(1890, 14_400), _reach(30, 14_400)
+    ((60.0, 604800.0), (30, 604800.0))
+    """
+    asked = [interval for interval in (best, period) if interval]
+    return min(_INTERVALS[0], *asked), max(_INTERVALS[1], *asked)
+
+
+def _handle(intervals: npt.NDArray[np.float64], period: float) -> dict[str, object]:
+    """What a page needs to drag the interval along the axis: equal steps of its length, as they are typed."""
+    half_a_step = 1 - math.sqrt(intervals[0] / intervals[1])
+    return {
+        "field": "checkpoint.interval_seconds",
+        "label": "Try another interval",
+        "steps": [short_seconds_text(each, within=half_a_step) for each in intervals],
+        "position": int(np.argmin(np.abs(np.log(intervals / period)))),
+    }
+
+
 def _label(
-    height: Mapping[str, Any],
-    point: Mapping[str, Any],
-    *,
-    is_last: bool,
-    is_first: bool,
-    drawn: Mapping[str, object],
+    height: Mapping[str, Any], point: Mapping[str, Any], *, is_last: bool, at: float, drawn: Mapping[str, object]
 ) -> dict[str, object]:
-    """The words of a point, away from the other one however near that is, and within the axes."""
-    side = {"align": "left", "dx": 6} if is_last or is_first else {"align": "right", "dx": -6}
-    beside = 16 if is_first and not is_last else -12
+    """The words of a point at a fraction of the axis: away from the other point however near it is, within the axes."""
+    is_right = at <= 1 - _LABEL_FRACTION if is_last else at < _LABEL_FRACTION
+    side = {"align": "left", "dx": 6} if is_right else {"align": "right", "dx": -6}
+    beside = {"dy": -12, "baseline": "bottom"} if is_right == is_last else {"dy": 16}
     return {
         "data": {"values": [point]},
-        "mark": {"type": "text", "dy": beside, **side, **drawn},
+        "mark": {"type": "text", "lineBreak": ", ", **beside, **side, **drawn},
         "encoding": {"y": height, "text": {"field": "label"}},
     }
 
 
-def _is_at_left(point: Mapping[str, Any], intervals: npt.NDArray[np.float64]) -> bool:
-    """Whether the words of a point would not find room between it and the axis on its left."""
-    width = np.log(intervals[-1] / intervals[0])
-    return bool(np.log(point["interval_seconds"] / intervals[0]) < _LABEL_FRACTION * width)
+def _place(point: Mapping[str, Any], intervals: npt.NDArray[np.float64]) -> float:
+    """Where a point stands between both ends of the axis, as a fraction."""
+    first, last, own = np.log([intervals[0], intervals[-1], point["interval_seconds"]])
+    return float((own - first) / (last - first))
 
 
 def _points(
@@ -214,7 +232,8 @@ def _bars(
 ) -> Chart:
     """A bar for each row, its text beside it; the one of the name `stressed` has a color of its own."""
     names = {"field": label, "type": "nominal", "title": None, "sort": None}
-    text = {"mark": {"type": "text", "align": "left", "dx": 5}, "encoding": {"text": {"field": "label"}}}
+    end = _at_the_end_of_its_bar(rows, label, length["field"], stressed)
+    text = {"mark": {"type": "text", **end}, "encoding": {"text": {"field": "label"}}}
     shown = [{name: row[name] for name in (label, length["field"])} for row in rows if row[label] == stressed]
     over = [{"data": {"values": shown}, "mark": {"type": "bar", "color": _STRESSED}}] if shown else []
     return chart(
@@ -225,3 +244,14 @@ def _bars(
         encoding={"y": names, "x": length},
         layer=[{"mark": {"type": "bar", "color": COLORS[0]}}, *over, text],
     )
+
+
+def _at_the_end_of_its_bar(rows: Sequence[Mapping[str, Any]], label: str, length: str, stressed: str) -> Spec:
+    """Where words stand: within a long bar at its end, beside a short one, in which they would not find room."""
+    is_long = f"datum['{length}'] > {max(row[length] for row in rows) / 2}"
+    on_a_bar = f"datum['{label}'] === {json.dumps(stressed)} ? '{INK}' : 'white'"
+    return {
+        "align": {"expr": f"{is_long} ? 'right' : 'left'"},
+        "dx": {"expr": f"{is_long} ? -5 : 5"},
+        "color": {"expr": f"{is_long} ? ({on_a_bar}) : '{INK}'"},
+    }

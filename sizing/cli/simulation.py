@@ -17,7 +17,7 @@ from sizing.errors import explain
 from sizing.explore.scenario_simulation import ScenarioSimulation, simulated
 from sizing.reports.document import simulation_document
 from sizing.scenario import Scenario
-from sizing.summary.simulation import simulation_summary
+from sizing.summary.simulation import goodput_bars, simulation_summary
 
 SIMULATE_OPTIONS: dict[str, tuple[Any, Any]] = {
     "runs": (str, typer.Option("10000", "--runs", help="Runs to simulate, 100 to 1,000,000", metavar="N")),
@@ -57,7 +57,9 @@ def simulate_verb(
     if as_json:
         print(report.model_dump_json(indent=2))
     else:
-        console().print(summary_text(simulation_summary(report), flag_words(scenario, given)))
+        summary = simulation_summary(report)
+        with_bars = summary._replace(grids=(*summary.grids, goodput_bars(report)))
+        console().print(summary_text(with_bars, flag_words(scenario, given)))
 
 
 def _question(scenario: Scenario, runs: dict[str, str]) -> ScenarioSimulation:

@@ -17,6 +17,7 @@ from sizing.charts.decisions import decision_charts
 from sizing.charts.layouts import layouts_chart
 from sizing.charts.rates_over_time import rates_chart
 from sizing.charts.sensitivities import sensitivity_chart
+from sizing.charts.simulation import simulation_chart
 from sizing.charts.sizing_report import report_charts
 from sizing.charts.stages import stages_chart
 from sizing.charts.sweeps import sweep_chart
@@ -164,7 +165,7 @@ def inspection_document(contents: CheckpointContents, *, name: str) -> Document:
 
 def simulation_document(report: SimulationReport) -> Document:
     """A run with random failures, many times."""
-    return _document("Simulation of a run", simulation_summary(report))
+    return _document("Simulation of a run", simulation_summary(report), simulation_chart(report))
 
 
 def sensitivity_document(report: SensitivityReport) -> Document:

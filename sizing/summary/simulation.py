@@ -1,4 +1,4 @@
-"""Simulated runs in words: goodput beside the formula's, where the time goes, and how many runs had which goodput."""
+"""Simulated runs in words: goodput beside the formula's, where the time goes, and bars of the runs for a terminal."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ BAR_WIDTH = 40
 
 
 def simulation_summary(report: SimulationReport) -> Summary:
-    """Simulated and computed goodput, where the time goes, and how many runs had which goodput."""
+    """Simulated and computed goodput, and where the time goes."""
     return Summary(
         headline=f"{report.num_runs:,} runs of {seconds_text(report.run_seconds)}, MTBF "
         f"{seconds_text(report.mtbf_seconds)}, {report.mean_failures:.1f} failures per run (seed {report.seed})",
-        grids=(_goodput(report), _shares(report), _histogram(report)),
+        grids=(_goodput(report), _shares(report)),
         remarks=tuple(f"note: {note}" for note in report.notes),
     )
 
@@ -39,7 +39,8 @@ def _shares(report: SimulationReport) -> Grid:
     return Grid("Where the time goes", ("share of the wall time", "simulated", "formula"), tuple(rows))
 
 
-def _histogram(report: SimulationReport) -> Grid:
+def goodput_bars(report: SimulationReport) -> Grid:
+    """How many runs had which goodput, as bars of characters for a terminal."""
     highest = max(one.num_runs for one in report.histogram)
     rows = (
         (

@@ -36,6 +36,7 @@ from sizing.units.writing import (
     rate_text,
     seconds_text,
     share_of_interval_text,
+    short_seconds_text,
 )
 
 __all__ = [
@@ -73,4 +74,5 @@ __all__ = [
     "rate_text",
     "seconds_text",
     "share_of_interval_text",
+    "short_seconds_text",
 ]

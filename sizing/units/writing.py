@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 from sizing.units.scale import BINARY, DECIMAL, SECONDS_PER_DAY, SECONDS_PER_HOUR, Prefixes
@@ -23,6 +24,8 @@ _STEPS = (
     (math.inf, SECONDS_PER_DAY),
 )
 """Up to which seconds a duration is written in which steps."""
+_MAX_TYPED = 100
+"""From which number on people take the next longer unit, as in 2 h for 120 min."""
 _COUNT_UNITS = ("", "k", "M", "B", "T")
 _MIN_PERCENT = 1e-4
 """Below, digits of a share say nothing."""
@@ -115,6 +118,24 @@ def seconds_text(seconds: float) -> str:
         return f"{seconds / SECONDS_PER_HOUR:.2f} h"
     days = seconds / SECONDS_PER_DAY
     return f"{days:.1f} days" if round(days, 1) < _MAX_TENTHS_OF_DAYS_SHOWN else f"{days:,.0f} days"
+
+
+def short_seconds_text(seconds: float, *, within: float) -> str:
+    """A duration as people type it, in as few digits as miss it by a fraction `within` at most.
+
+    >>> [short_seconds_text(seconds, within=0.02) for seconds in (0.00123, 63, 1850, 14_300, 604_800, 1e9)]
+    ['0.00123s', '63s', '31min', '4h', '7d', '11600d']
+    """
+    units = {"d": SECONDS_PER_DAY, "h": SECONDS_PER_HOUR, "min": 60, "s": 1}
+    rounded = (
+        (float(f"{seconds / unit:.{digits}g}"), name)
+        for digits in itertools.count(1)
+        for name, unit in units.items()
+        if (name == "s" or unit <= seconds * (1 + within)) and (name == "d" or seconds < _MAX_TYPED * unit)
+    )
+    return next(
+        f"{number:g}{name}" for number, name in rounded if math.isclose(number * units[name], seconds, rel_tol=within)
+    )
 
 
 def _milliseconds(number: float) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
@@ -239,6 +240,81 @@ def test_cost_over_bandwidth_has_the_rule_of_thumb_marked(visit: Visit) -> None:
     assert "costs least at " in drawn
 
 
+COUNT_SPOKEN = """() => {
+    window.spoken = [];
+    const region = document.querySelector("#spoken[role=status]");
+    new MutationObserver(() => window.spoken.push(region.textContent)).observe(region, { childList: true });
+}"""
+
+
+def test_the_verdict_is_spoken_once_to_those_who_do_not_see_it(visit: Visit) -> None:
+    page = visit()
+    page.evaluate(COUNT_SPOKEN)
+    typed(page, "checkpoint.interval_seconds", "30min")
+    typed(page, "cluster.num_gpus", "3072")
+    typed(page, "reliability.failures_per_node_day", "0.0065")
+    said: list[str] = page.evaluate("window.spoken")
+    assert said == [page.locator(".verdict").inner_text().replace("\N{NO-BREAK SPACE}", " ")]
+    assert "Meets the target" in said[0]
+    asked_for(page, "layouts")
+    assert page.locator("#spoken").text_content() == page.locator("h2.title").inner_text()
+
+
+def test_every_table_is_named_and_its_rows_have_heads(visit: Visit) -> None:
+    page = visit()
+    tables = page.locator("#shown > section table")
+    assert tables.count() > 10
+    for table in tables.all():
+        assert table.get_attribute("aria-label")
+        assert table.locator("tbody tr > :first-child:not(th[scope=row])").count() == 0
+
+
+def test_figures_stand_above_what_they_mean_on_a_phone(visit: Visit) -> None:
+    page = visit(width=390)
+    assert page.get_by_role("row").get_by_role("rowheader", name="fastest restore").count() == 1
+    for table in page.locator("table.figures").all():
+        assert table.evaluate("table => table.parentElement.scrollWidth <= table.parentElement.clientWidth")
+        assert table.evaluate("table => table.getBoundingClientRect().height / table.rows.length") < MAX_ROW_PIXELS
+
+
+MAX_ROW_PIXELS = 120
+"""Of a figure with its meaning, on average: four lines."""
+WORDS_ASIDE = """() => [...document.querySelectorAll(".drawn")].flatMap((drawn) => {
+    const { left, right } = drawn.getBoundingClientRect();
+    return [...drawn.querySelectorAll("text")].filter((text) => {
+        const box = text.getBoundingClientRect();
+        return text.textContent && (box.left < left || box.right > right);
+    }).map((text) => text.textContent);
+})"""
+
+
+@pytest.mark.parametrize("question", ["answer", "offers"])
+def test_a_chart_is_whole_on_a_phone(visit: Visit, question: str) -> None:
+    page = visit(width=390)
+    if question != "answer":
+        asked_for(page, question)
+    charts = page.locator(".drawn").all()
+    assert len(charts) > 1
+    for chart in charts:
+        chart.scroll_into_view_if_needed()
+        chart.locator("svg").wait_for()
+        assert chart.evaluate("drawn => drawn.scrollWidth <= drawn.clientWidth")
+    page.wait_for_function("() => document.querySelectorAll('.drawn:not(.ready)').length === 0")
+    assert page.evaluate(WORDS_ASIDE) == []
+
+
+def test_a_chart_of_several_layers_has_its_data_as_a_table_and_as_a_file(visit: Visit, tmp_path: Path) -> None:
+    page = visit()
+    asked_for(page, "offers")
+    figure = page.locator("figure", has=page.get_by_role("heading", name="Cost over bandwidth"))
+    figure.get_by_text("As a table").click()
+    assert "costs least at" in words(figure.locator("table"))
+    with page.expect_download() as kept:
+        figure.get_by_role("button", name="CSV").click()
+    kept.value.save_as(tmp_path / "costs.csv")
+    assert (tmp_path / "costs.csv").read_text().startswith("offer,rate,cost")
+
+
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
 def test_the_limit_that_decides_and_the_guesses_are_drawn(
     visit: Visit, service: Service, width: int, scheme: Scheme
@@ -246,8 +322,24 @@ def test_the_limit_that_decides_and_the_guesses_are_drawn(
     profile = REFERENCE_SCENARIO["storage"]["profile"] | {"node_write_bytes_per_second": "10 GB/s"}
     known = {"storage": {"profile": profile}, "reliability": {"failures_per_node_day": 0.0065}}
     page = visit(linked(service, REFERENCE_SCENARIO | known), width=width, scheme=scheme)
-    assert "bottleneck: " in (chart_named(page, "What limits the write").text_content() or "")
+    chart_named(page, "What limits the write")
+    limits = page.locator("figure", has=page.get_by_role("heading", name="What limits the write"))
+    assert "bottleneck: " in limits.inner_text()
     assert "detection" in (chart_named(page, "Guesses by how far they move").text_content() or "")
     found = Axe().run(page)
     assert found.violations_count == 0, found.generate_report()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_browser_keeps_the_icon_which_it_asks_for_at_each_change_of_the_address(service: Service) -> None:
+    kept = {
+        name: httpx.get(f"{service.address}/page/{name}").headers["cache-control"] for name in ("icon.svg", "app.js")
+    }
+    assert kept == {"icon.svg": "max-age=86400", "app.js": "no-cache"}
+
+
+def test_the_runs_of_a_simulation_are_drawn_and_not_spelled_in_characters(visit: Visit) -> None:
+    page = visit()
+    asked_for(page, "simulation")
+    chart_named(page, "How many runs had which goodput")
+    assert "##" not in page.locator("#shown").inner_text()

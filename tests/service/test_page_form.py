@@ -34,6 +34,18 @@ new PerformanceObserver((list) => {
 }).observe({ type: "layout-shift", buffered: true });
 """
 SLID = "(slider) => slider.getAttribute('aria-valuetext')"
+THUMB_AND_POINTS = """() => {
+  const slider = document.querySelector(".handle input");
+  const { left, width } = slider.getBoundingClientRect();
+  const thumb = 1.25 * parseFloat(getComputedStyle(document.documentElement).fontSize);
+  const points = [...document.querySelectorAll("figure[data-handle] .mark-symbol.role-mark path")];
+  return [
+    left + thumb / 2 + (slider.valueAsNumber / Number(slider.max)) * (width - thumb),
+    points.map((point) => point.getBoundingClientRect()).map((box) => box.left + box.width / 2),
+  ];
+}"""
+MAX_PIXELS_ASIDE = 2.5
+"""Between the handle and the point: half a step of the handle, rounded."""
 CHOOSE_WRONG = """(field) => {
   if (field.tagName === "SELECT") field.append(new Option("?", "?"));
   field.value = "?";
@@ -139,7 +151,7 @@ def test_every_question_has_the_sliders_of_its_fields(page: Page, question: str,
 
 
 def test_the_interval_is_dragged_below_its_chart(page: Page) -> None:
-    handle = page.get_by_label("Checkpoint interval, slider")
+    handle = page.get_by_label("Try another interval")
     handle.scroll_into_view_if_needed()
     page.locator("figure:has(.handle) .drawn.ready").wait_for()
     box = handle.bounding_box()
@@ -147,16 +159,28 @@ def test_the_interval_is_dragged_below_its_chart(page: Page) -> None:
     middle = box["y"] + box["height"] / 2
     page.mouse.move(box["x"] + box["width"] * 0.6, middle)
     page.mouse.down()
-    for part in (0.5, 0.2, 0.02):
+    for part in (0.5, 0.2, 0.005):
         with page.expect_response(lambda response: response.request.method == "POST"):
             page.mouse.move(box["x"] + box["width"] * part, middle)
         answered(page)
     page.mouse.up()
     assert field(page, INTERVAL).input_value() == handle.evaluate(SLID) == "1min"
     assert "every 60.00 s" in words(page.locator(".cards"))
-    pressed(page, handle, "ArrowRight")
-    assert field(page, INTERVAL).input_value() == "2min"
-    assert "as asked: 120.00 s" in words(page.locator("figure:has(.handle) .drawn.ready"))
+    pressed(page, handle, "PageUp")
+    longer = field(page, INTERVAL).input_value()
+    assert longer == handle.evaluate(SLID) == "2.5min"
+    assert "as asked: 150.00 s" in words(page.locator("figure:has(.handle) .drawn.ready"))
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("interval", ["1min", "10min", "4h", "7d"])
+def test_the_handle_stands_below_the_point_that_it_moves(page: Page, width: int, interval: str) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    typed(page, INTERVAL, interval)
+    page.locator("figure[data-handle]").scroll_into_view_if_needed()
+    page.locator("figure[data-handle] .drawn.ready").wait_for()
+    thumb, points = page.evaluate(THUMB_AND_POINTS)
+    assert min(abs(point - thumb) for point in points) < MAX_PIXELS_ASIDE
 
 
 def test_a_question_shows_the_fields_that_it_takes(page: Page) -> None:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
     from tests.conftest import Testbed
 
+MAX_PIXELS_AWAY = 200
+"""Of what belongs together: it is seen at once."""
+
 
 EMPTY = """(inputs) => inputs.forEach((input) => {
   input.value = "";
@@ -83,7 +86,8 @@ def test_a_benchmark_is_uploaded_calibrated_and_used(
     page.get_by_role("button", name="Show").click()
     drawn = page.locator("#calibration .drawn")
     drawn.scroll_into_view_if_needed()
-    page.locator("#calibration .drawn.ready svg").wait_for()
+    page.locator("#calibration .drawn.ready").wait_for()
+    assert drawn.locator("svg").count() == 4
     assert "Limits of writes" in page.locator("#calibration").inner_text()
     with page.expect_navigation(url="**/#*"):
         page.get_by_role("button", name="Use it").click()
@@ -150,13 +154,13 @@ def test_jobs_on_one_storage_system_are_answered_at_once_and_the_link_holds_them
     page.get_by_role("button", name="Add a job").click()
     assert page.evaluate("document.activeElement.id") == "jobs.2.name"
     page.locator("[id='jobs.2.name']").fill(HOSTILE)
-    answer.get_by_role("heading", name="42 jobs on").wait_for()
+    answer.get_by_role("heading", level=2, name="42 jobs on").wait_for()
     answer.get_by_text(HOSTILE).first.wait_for()
     page.wait_for_url("**/clusters#*")
     again = visited(opened, rest, f"/clusters{page.evaluate('location.hash')}")
-    again.get_by_role("heading", name="42 jobs on").wait_for()
+    again.get_by_role("heading", level=2, name="42 jobs on").wait_for()
     again.get_by_role("button", name=f"Remove {HOSTILE}").click()
-    again.get_by_role("heading", name="41 jobs on").wait_for()
+    again.get_by_role("heading", level=2, name="41 jobs on").wait_for()
 
 
 def test_what_bandwidth_buys_in_goodput_is_drawn_and_the_link_holds_the_ranges(
@@ -185,7 +189,7 @@ def test_the_page_waits_for_a_question_that_becomes_a_job(opened: BrowserContext
     opened.route("**/v1/clusters", as_job)
     with opened.expect_event("response", lambda response: response.url.endswith("/result")):
         page = visited(opened, rest, "/clusters")
-    page.locator("#cluster-answer").get_by_role("heading", name="41 jobs on").wait_for()
+    page.locator("#cluster-answer").get_by_role("heading", level=2, name="41 jobs on").wait_for()
 
 
 def test_the_files_of_a_checkpoint_are_listed_and_those_of_an_existing_one_read(
@@ -323,3 +327,11 @@ def test_everybody_can_use_every_page(browser: Browser, rest: httpx.Client, widt
         page.close()
     context.close()
     assert said == []
+
+
+def test_where_to_enter_a_token_follows_what_asks_for_one(opened: BrowserContext, rest: httpx.Client) -> None:
+    page = visited(opened, rest, "/login")
+    asked, place = page.get_by_text("enter a token below").bounding_box(), page.locator("#token").bounding_box()
+    assert asked is not None
+    assert place is not None
+    assert place["y"] - asked["y"] < MAX_PIXELS_AWAY

@@ -5,20 +5,21 @@ import { visitor } from "./holder.js";
 import * as form from "./form.js";
 import * as offers from "./offers.js";
 import { packed, unpacked } from "./link.js";
-import { presented } from "./presentation.js";
+import { presented, spoken } from "./presentation.js";
 import { QUESTIONS } from "./questions.js";
 import { Problems, ask, constant, file } from "./rest.js";
 import { showProblems } from "./row.js";
 import * as saving from "./saving.js";
-import { showSliders, slider } from "./sliders.js";
+import { show, showSliders, slider } from "./sliders.js";
 import { remember } from "./state.js";
 
 const MILLISECONDS_BETWEEN_KEYS = 30;
-const BY_INTERVAL = "figure[data-x=interval_seconds]";
 
 let state = {};
 let reference = {};
-const handle = slider({ path: "checkpoint.interval_seconds", label: "Checkpoint interval" }, (step) => form.set(handle.dataset.slider, step));
+const WITH_HANDLE = "figure[data-handle]";
+const handle = slider({}, (step) => form.set(handleOf(charts).field, step));
+let charts = [];
 let under_way;
 let later;
 
@@ -114,15 +115,23 @@ async function keepInAddress(signal) {
 function showAnswer(answer) {
   showProblems([]);
   byId("problems").replaceChildren();
+  charts = answer.charts;
   exchange(byId("shown"), [keep(), ...presented(answer)]);
-  showSliders(answer.sliders);
+  showSliders(byId("scenario"), answer.sliders);
+  show(handle, handleOf(charts));
+  speak(spoken(answer));
   ended("");
+}
+
+/** What the one chart has that an input is dragged below. */
+function handleOf(charts) {
+  return charts.map((spec) => spec.usermeta?.handle).find(Boolean);
 }
 
 /** Show an answer in the place of the former. The handle stays where it is while it is held. */
 function exchange(shown, fresh) {
-  const figure = fresh.find((each) => each.matches(BY_INTERVAL));
-  const held = shown.querySelector(BY_INTERVAL);
+  const figure = fresh.find((each) => each.matches(WITH_HANDLE));
+  const held = shown.querySelector(WITH_HANDLE);
   keepHeights(shown, fresh);
   if (figure && held && document.activeElement === handle) {
     const at = fresh.indexOf(figure);
@@ -134,7 +143,7 @@ function exchange(shown, fresh) {
     for (const part of [".drawn", "figcaption"]) held.querySelector(part).replaceWith(figure.querySelector(part));
     window.scrollBy(0, handle.getBoundingClientRect().top - before);
   } else {
-    figure?.querySelector(".drawn").after(element("div", { class: "handle" }, "Try another interval", handle));
+    figure?.querySelector(".drawn").after(element("label", { class: "handle" }, handleOf(charts).label, handle));
     shown.replaceChildren(...fresh);
   }
 }
@@ -147,7 +156,13 @@ function keepHeights(shown, fresh) {
   });
 }
 
+/** Say something to those who do not see it change, once. */
+function speak(text) {
+  if (byId("spoken").textContent !== text) byId("spoken").textContent = text;
+}
+
 function showProblem(error) {
+  speak("");
   const left = showProblems(error instanceof Problems ? error.errors : []);
   const texts = error instanceof Problems ? left.map((each) => each.sentence) : [`No answer: ${error.message}`];
   byId("problems").replaceChildren(...texts.map((text) => element("p", { class: "problem" }, text)));

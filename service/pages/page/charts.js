@@ -1,9 +1,11 @@
 // Charts: Vega-Lite as the service sends it, drawn when it comes into view. The libraries are loaded for the first.
 
-import { download, element } from "./dom.js";
+import { download, element, unbroken } from "./dom.js";
 import { table } from "./tables.js";
 
 const MAX_ROWS = 500;
+const OPTIONS = { actions: false, ast: true, defaultStyle: false, renderer: "svg", tooltip: { disableDefaultStyle: true } };
+const narrow = matchMedia("(max-width: 48rem)");
 
 let libraries;
 const waiting = new WeakMap();
@@ -15,32 +17,66 @@ const seen = new IntersectionObserver((entries) => {
   }
 });
 
-/** A chart with its description, its data as a table, and the files to keep. */
+/** A chart under its title, with its description, its data as a table, and the files to keep. */
 export function chart(spec) {
-  const drawn = element("div", { class: "drawn", tabindex: "0", role: "img", "aria-label": spec.description });
+  const drawn = element("div", { class: "drawn", role: "img", "aria-label": spec.description });
+  const lines = [spec.title.subtitle ?? []].flat();
   waiting.set(drawn, spec);
   seen.observe(drawn);
   const data = element("details", { ontoggle: (event) => fill(event.target, spec) }, element("summary", {}, "As a table"));
-  return element("figure", { "data-x": spec.encoding?.x?.field }, drawn, element("figcaption", {}, files(drawn, spec), data));
+  return element(
+    "figure",
+    { "data-handle": spec.usermeta?.handle !== undefined },
+    element("h3", {}, spec.title.text),
+    lines.map((line) => element("p", { class: "subtitle" }, unbroken(line))),
+    drawn,
+    element("figcaption", {}, files(spec), data),
+  );
 }
 
 async function draw(drawn, spec) {
   try {
     libraries ??= loaded();
-    const view = await (await libraries)(drawn, spec, {
-      actions: false,
-      ast: true,
-      defaultStyle: false,
-      renderer: "svg",
-      tooltip: { disableDefaultStyle: true },
-    });
-    drawn.view = view.view;
+    const embed = await libraries;
+    const places = viewsOf(spec).map((view) => [element("div"), view]);
+    drawn.replaceChildren(...places.map(([place]) => place));
+    for (const [place, view] of places) align(drawn, (await embed(place, ...here(view))).view);
     drawn.classList.add("ready");
     drawn.style.minHeight = "";
   } catch (error) {
     libraries = undefined;
     drawn.replaceChildren(element("p", { class: "problem" }, `The chart cannot be drawn. ${error.message}`));
   }
+}
+
+/** The views of a chart: those that stand on top of each other are drawn each for itself, as wide as the page has room. */
+function viewsOf({ title, vconcat, ...whole }) {
+  return vconcat ? vconcat.map((view) => ({ $schema: whole.$schema, config: whole.config, ...view })) : [whole];
+}
+
+/** How a view is drawn on the page: as wide as its place. The files to keep have the service's size. */
+function here(view) {
+  const { axis, legend } = view.config;
+  const config = narrow.matches ? { ...view.config, axis: { ...axis, labelLimit: 110 }, legend: { ...legend, columns: 1 } } : view.config;
+  return [{ ...view, config }, { ...OPTIONS, patch: asWideAsItsPlace }];
+}
+
+/** Vega as it is compiled, for the width that there is; Vega-Lite's own way warns of each chart that has a height per bar. */
+function asWideAsItsPlace({ width, signals = [], ...compiled }) {
+  if (width === undefined) return { signals, ...compiled };
+  const size = "containerSize()[0]";
+  const following = { name: "width", init: size, on: [{ events: "window:resize", update: size }] };
+  return { ...compiled, autosize: { type: "fit-x", contains: "padding" }, signals: [following, ...signals] };
+}
+
+/** Tell the style where the horizontal axis of a chart lies, for a handle in line with it. */
+function align(drawn, view) {
+  const tell = () => {
+    drawn.parentElement?.style.setProperty("--axis-left", `calc(${view.padding().left}px + ${view.origin()[0]}px)`);
+    drawn.parentElement?.style.setProperty("--axis-width", `${view.width()}px`);
+  };
+  view.addSignalListener("width", tell);
+  tell();
 }
 
 function loaded() {
@@ -54,16 +90,22 @@ function loaded() {
   });
 }
 
-function files(drawn, spec) {
+function files(spec) {
   const name = spec.title.text;
   const kept = {
-    SVG: async () => new Blob([await drawn.view.toSVG()], { type: "image/svg+xml" }),
-    PNG: async () => imageOf(await drawn.view.toCanvas(2)),
-    CSV: async () => new Blob([csv(spec.data.values)], { type: "text/csv" }),
+    SVG: async () => new Blob([await (await whole(spec)).toSVG()], { type: "image/svg+xml" }),
+    PNG: async () => imageOf(await (await whole(spec)).toCanvas(2)),
+    CSV: async () => new Blob([csv(rowsOf(spec))], { type: "text/csv" }),
   };
   return Object.entries(kept).map(([kind, make]) =>
     element("button", { type: "button", onclick: async () => download(`${name}.${kind.toLowerCase()}`, await make()) }, kind),
   );
+}
+
+/** The chart as the service sent it, title and all, drawn aside. */
+async function whole(spec) {
+  libraries ??= loaded();
+  return (await (await libraries)(element("div"), spec, OPTIONS)).view;
 }
 
 function imageOf(canvas) {
@@ -72,11 +114,19 @@ function imageOf(canvas) {
 
 function fill(details, spec) {
   if (!details.open || details.querySelector("table")) return;
-  const { values } = spec.data;
+  const values = rowsOf(spec);
   const columns = columnsOf(values);
   const rows = values.slice(0, MAX_ROWS).map((row) => columns.map((name) => shown(row[name])));
   details.append(table({ title: "", columns, rows, stressed: [], is_figures: false }));
   if (values.length > MAX_ROWS) details.append(element("p", {}, `The first ${MAX_ROWS} of ${values.length} rows; the CSV has all.`));
+}
+
+/** The rows that a chart draws: its own, or where it has none those of its views and layers, each once. */
+function rowsOf({ data, vconcat = [], layer = [] }) {
+  const own = data?.values ?? [];
+  if (own.length) return own;
+  const parts = [...vconcat, ...layer].flatMap(rowsOf);
+  return [...new Map(parts.map((row) => [JSON.stringify(row), row])).values()];
 }
 
 function columnsOf(values) {

@@ -19,6 +19,7 @@ let visiting;
 
 document.title = `${page.TITLE} - checkpoint-sizing`;
 document.querySelector(`.pages a[href="${WITHIN[name] ?? name}"]`).setAttribute("aria-current", "page");
+byId("answer").classList.toggle("short", Boolean(page.IS_SHORT));
 window.addEventListener("hashchange", show);
 byId("token").addEventListener("submit", take);
 byId("bearer").value = "";

@@ -4,6 +4,7 @@ import { comeBack } from "./holder.js";
 import { heading } from "./listing.js";
 
 export const TITLE = "Log in";
+export const IS_SHORT = true;
 
 /** Ends the login that the address tells of; without one, says how to begin. */
 export async function content(_, { visiting }) {

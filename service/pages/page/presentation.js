@@ -3,7 +3,7 @@
 import { chart } from "./charts.js";
 import { element, sentences, unbroken } from "./dom.js";
 import { gpuGrid } from "./gpu-grid.js";
-import { cell, table, titled } from "./tables.js";
+import { cell, heads, table, titled } from "./tables.js";
 
 /** The elements of a presentation. */
 export function presented(answer) {
@@ -25,6 +25,11 @@ export function presented(answer) {
     answer.question === "" ? "" : question(answer.question),
     element("p", { class: "made" }, `Answered by checkpoint-sizing ${answer.version}.`),
   ].filter(Boolean);
+}
+
+/** What a change of the scenario comes to, in a sentence for those who do not see it: the verdict, or what heads the answer. */
+export function spoken(answer) {
+  return answer.standing === "none" ? answer.title : answer.verdict;
 }
 
 function verdict(answer) {
@@ -50,9 +55,9 @@ function cards(answer) {
 
 function figures(section) {
   const rows = section.rows.map((row) =>
-    element("tr", {}, element("th", { scope: "row" }, row.label), cell(row.figure, "figure"), cell(row.meaning)),
+    element("tr", {}, heads(row.label), cell(row.figure, "figure"), cell(row.meaning)),
   );
-  return titled(section.title, element("table", {}, element("tbody", {}, rows)));
+  return titled(section.title, element("table", { class: "figures" }, element("tbody", {}, rows)));
 }
 
 function question(text) {

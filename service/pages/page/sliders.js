@@ -4,13 +4,13 @@ import { element } from "./dom.js";
 
 const served = new WeakMap();
 
-/** A slider for the field at a path; `take` gets the step that it is dragged to, as text. */
+/** A slider for the field at a path, or for one that the answer names; `take` gets the step that it is dragged to. */
 export function slider({ path, label }, take) {
   return element("input", {
     type: "range",
     class: "slider",
     "data-slider": path,
-    "aria-label": `${label}, slider`,
+    "aria-label": label && `${label}, slider`,
     disabled: true,
     min: 0,
     oninput: ({ target }) => {
@@ -21,13 +21,15 @@ export function slider({ path, label }, take) {
   });
 }
 
-/** Put every slider where the answer has it; one that is being dragged stays. */
-export function showSliders(given) {
-  for (const input of document.querySelectorAll("[data-slider]")) {
-    const known = given.find(({ field }) => field === input.dataset.slider);
-    input.disabled = known === undefined;
-    if (known && input !== document.activeElement) place(input, known);
-  }
+/** Put every slider of a form where the answer has it. */
+export function showSliders(form, given) {
+  for (const input of form.querySelectorAll("[data-slider]")) show(input, given.find(({ field }) => field === input.dataset.slider));
+}
+
+/** Put a slider where it is known to stand; one that is being dragged stays. */
+export function show(input, known) {
+  input.disabled = known === undefined;
+  if (known && input !== document.activeElement) place(input, known);
 }
 
 function place(input, known) {

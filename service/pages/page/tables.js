@@ -9,7 +9,7 @@ export function table({ title, columns, rows, stressed, is_figures }) {
     element(
       "tr",
       { class: stressed.includes(index) ? "stressed" : undefined },
-      cells.map((text) => cell(text, is_figures ? "figure" : undefined)),
+      cells.map((text, place) => (place === 0 && !is_figures ? heads(text) : cell(text, is_figures ? "figure" : undefined))),
     ),
   );
   const made = element("table", {}, head.length ? element("thead", {}, element("tr", {}, head)) : "", element("tbody", {}, body));
@@ -18,6 +18,7 @@ export function table({ title, columns, rows, stressed, is_figures }) {
 
 /** What is shown under its title; what is wider than the page scrolls by itself. */
 export function titled(title, shown) {
+  shown.setAttribute("aria-label", title || "Table");
   const scrolled = element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": title || "Table" }, shown);
   return element("section", {}, title ? element("h3", {}, title) : "", scrolled);
 }
@@ -25,4 +26,9 @@ export function titled(title, shown) {
 /** A cell of a table. */
 export function cell(text, kind) {
   return element("td", { class: kind }, unbroken(text));
+}
+
+/** The cell that heads its row. */
+export function heads(text) {
+  return element("th", { scope: "row" }, unbroken(text));
 }

@@ -17,6 +17,7 @@ from sizing.charts.layouts import layouts_chart
 from sizing.charts.rates_over_time import rates_chart
 from sizing.charts.scan import scan_chart
 from sizing.charts.sensitivities import guesses_chart, sensitivity_chart
+from sizing.charts.simulation import simulation_chart
 from sizing.charts.sizing_report import limits_chart, lost_time_chart, parts_chart, report_charts
 from sizing.charts.stages import stages_chart
 from sizing.charts.sweeps import sweep_chart
@@ -29,6 +30,7 @@ from sizing.explore.decisions.decision import decide
 from sizing.explore.decisions.decision_request import REFERENCE_DECISION
 from sizing.explore.layouts.layouts_request import REFERENCE_SEARCH
 from sizing.explore.layouts.ranking import find_layouts
+from sizing.explore.scenario_simulation import ScenarioSimulation, simulated
 from sizing.explore.sensitivities.sensitivity import sensitivity
 from sizing.explore.sensitivities.sensitivity_request import REFERENCE_SENSITIVITY
 from sizing.explore.stages.stages import stages
@@ -87,6 +89,9 @@ EXAMPLES: dict[Callable[..., Any], Callable[[], Chart | list[Chart]]] = {
     comparison_chart: lambda: comparison_chart(compare(REFERENCE_COMPARISON)),
     rates_chart: lambda: rates_chart(slower()),
     layouts_chart: lambda: layouts_chart(find_layouts(REFERENCE_SEARCH)),
+    simulation_chart: lambda: simulation_chart(
+        simulated(ScenarioSimulation.model_validate({"scenario": REFERENCE, "num_runs": 1000}))
+    ),
     stages_chart: lambda: stages_chart(stages(REFERENCE_STAGES)),
     scan_chart: lambda: scan_chart(SCAN),
     report_charts: lambda: report_charts(REFERENCE, answer(REFERENCE)),

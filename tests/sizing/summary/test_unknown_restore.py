@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sizing.charts.sensitivities import guesses_chart, sensitivity_chart
+from sizing.charts.simulation import simulation_chart
 from sizing.charts.sizing_report import lost_time_chart
 from sizing.explore.comparisons.comparison import compare
 from sizing.explore.scenario_simulation import ScenarioSimulation, simulated
@@ -48,6 +49,7 @@ def test_simulated_goodput_is_a_max() -> None:
     summary = simulation_summary(report)
     assert [figure.startswith("at most ") for _, figure, _ in summary.grids[0].rows] == [True, True, True]
     assert "recoveries leave out the restore, so goodput is at most that" in summary.remarks[0]
+    assert "by formula, at most " in simulation_chart(report)["title"]["subtitle"]
 
 
 def test_a_comparison_says_so_of_the_one_that_does_not_know() -> None:
