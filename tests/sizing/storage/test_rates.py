@@ -24,7 +24,7 @@ def test_no_two_figures_of_a_direction_are_one() -> None:
     numbers: dict[str, float] = {field: float(place) for place, field in enumerate(FIELDS)}
     found = [rates_of(numbers, direction) for direction in DIRECTIONS]
     seen = [
-        value for rates in found for name in Rates.__dataclass_fields__ if (value := getattr(rates, name)) is not None
+        value for rates in found for name in Rates._fields if (value := getattr(rates, name)) is not None
     ]
     assert sorted(seen) == sorted(numbers.values())
 
