@@ -74,21 +74,38 @@ def _verdicts(report: DecisionReport) -> Iterator[str]:
     cheaper = any(other.total is not None and other.total < first.total for other in others)
     least = "costs least of those that are enough" if cheaper and first.verdict == "enough" else "costs least"
     yield f"{first.name} {least}: {money_text(first.total, report.currency)}{_lost_share(first)}."
-    yield from _beside_as_asked(first.total, first.total_as_asked, report.currency)
+    yield from _beside_as_asked(first, first.total, report.currency)
     second = next((other for other in others if other.verdict == first.verdict and other.total is not None), None)
     if second is not None and second.total is not None:
         yield f"{second.name} costs {money_text(second.total - first.total, report.currency)} more."
 
 
-def _beside_as_asked(total: float, asked: float | None, currency: str) -> Iterator[str]:
-    """Settings are chosen by the targets that they miss first, so they may cost more than those asked for."""
-    if asked is None or total == asked:
+def _beside_as_asked(offer: OfferDecision, total: float, currency: str) -> Iterator[str]:
+    """Settings are chosen by the targets that they miss first, and then by lost time where it has no price."""
+    asked, loses_more = offer.total_as_asked, "" if _has_priced_time(offer) else _lost_as_asked(offer)
+    if asked is None:
         return
     before, difference = (money_text(amount, currency) for amount in (asked, abs(asked - total)))
-    if total < asked:
+    if loses_more:
+        costs = f"cost {before}, {difference} {'more' if total < asked else 'less'}, and " if total != asked else ""
+        yield f"As asked it would {costs}lose {loses_more} more."
+    elif total < asked:
         yield f"As asked it would cost {before}; changed settings save {difference}."
-    else:
+    elif total > asked:
         yield f"As asked it would cost {before}, {difference} less, and miss more targets."
+
+
+def _has_priced_time(offer: OfferDecision) -> bool:
+    return any(line.name == LOST for line in offer.ledger)
+
+
+def _lost_as_asked(offer: OfferDecision) -> str:
+    """The GPU-hours that are lost as asked and not as proposed; empty where there are none, or nobody knows."""
+    outcomes = [outcome for workload in offer.workloads for outcome in (workload.as_asked, workload.proposed)]
+    lost = [None if outcome is None else outcome.lost_gpu_hours for outcome in outcomes]
+    known = [hours for hours in lost if hours is not None]
+    saved = sum(known[::2]) - sum(known[1::2]) if len(known) == len(lost) else 0.0
+    return f"{amount_text(saved)} GPU-hours" if saved > 0 else ""
 
 
 def _lost_share(offer: OfferDecision) -> str:
@@ -212,7 +229,7 @@ def _changes(report: DecisionReport) -> Iterator[tuple[str, ...]]:
 def _saved(change: Change, offer: OfferDecision) -> str:
     """Money; where lost GPU time has no price, that time too."""
     money = UNKNOWN if change.saves is None else amount_text(change.saves)
-    if change.gpu_hours_saved is None or any(line.name == LOST for line in offer.ledger):
+    if change.gpu_hours_saved is None or _has_priced_time(offer):
         return money
     hours = f"{amount_text(change.gpu_hours_saved)} GPU-hours"
     return f"{hours}, {money}" if change.saves else hours

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ from sizing.explore.decisions.decision_request import REFERENCE_DECISION
 from sizing.explore.decisions.prices import PRICE_UNITS
 from sizing.report import SizingReport, answer
 from sizing.scenario import scenario_from
+from sizing.summary.decisions import decision_summary
 from sizing.units import SECONDS_PER_YEAR
 
 DAY, YEAR = 86_400.0, SECONDS_PER_YEAR
@@ -471,6 +473,18 @@ def test_without_a_price_of_gpu_time_settings_are_those_that_lose_least_of_it(pr
     others = [lost(answered(SLOW, {"checkpoint.interval_seconds": each})) for each in np.geomspace(60, DAY, 99)]
     assert loses <= min(others) * (1 + 1e-6)
     assert change.gpu_hours_saved == pytest.approx(lost(answered(SLOW, {})) - loses)
+
+
+@pytest.mark.parametrize(
+    ("price", "said"),
+    [
+        ({"amount": 3e5, "per": "offer", "every": "once"}, r"As asked it would lose [\d,]+ GPU-hours more\."),
+        (REQUESTS, r"As asked it would cost €[\d,.]+, €[\d,.]+ less, and lose [\d,]+ GPU-hours more\."),
+    ],
+)
+def test_what_settings_spare_in_time_is_said_where_that_has_no_price(price: dict[str, Any], said: str) -> None:
+    report = decide(question(offer("slow", SLOW, price), settings={}, per_lost_gpu_hour=None))
+    assert re.search(said, decision_summary(report).verdict)
 
 
 @pytest.mark.parametrize(("max_overhead", "interval"), [(0.5, "1h"), (0.01, None)])
