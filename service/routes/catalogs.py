@@ -30,6 +30,7 @@ from sizing.run.failure_rates import PublishedRate, published_rates
 from sizing.scenario import FIRST_SCENARIO, Scenario
 from sizing.storage.catalog import CatalogProfile, storage_profiles
 from sizing.training.techniques.catalog import Technique, techniques
+from sizing.units import figure_text
 
 _Entry = TypeVar("_Entry", bound=CatalogEntry)
 
@@ -42,6 +43,9 @@ _QUESTIONS: dict[str, tuple[type[BaseModel], Mapping[str, Any]]] = {
     "sweep": (SweepRequest, REFERENCE_SWEEP),
 }
 """The questions whose fields have a schema of their own, each with an example."""
+
+DEFAULT_IN_WORDS = "x-default-in-words"
+"""Beside a number's `default` in a schema: the same as people read it, with its unit."""
 
 _SCHEMA_EXAMPLES = {
     "scenario": {"summary": "Without its fields", "value": {"title": "Scenario", "examples": [FIRST_SCENARIO]}}
@@ -159,7 +163,7 @@ async def list_techniques(send: Sender, form: CatalogForm) -> Response:
 async def get_schema(
     name: Annotated[str, Path(description="Kind of question: scenario, decision, cluster or sweep.")], send: Sender
 ) -> Response:
-    """A JSON Schema: what each field is, its unit and its default; and an example."""
+    """A JSON Schema: what each field is, its unit and its default, also in words; and an example."""
     if name not in _QUESTIONS:
         raise NotFound.of(
             "name", "must be scenario, decision, cluster or sweep", value=name, remedy="give one of these"
@@ -176,9 +180,12 @@ def _in_words(verb: str) -> Constant:
 @functools.cache
 def _schema(name: str) -> Constant:
     model, example = _QUESTIONS[name]
-    return Constant(
-        json.dumps(model.model_json_schema() | {"examples": [example]}).encode(),
-    )
+    schema = model.model_json_schema()
+    for block in (schema, *schema.get("$defs", {}).values()):
+        for field, said in block.get("properties", {}).items():
+            if isinstance(said.get("default"), int | float) and not isinstance(said["default"], bool):
+                said[DEFAULT_IN_WORDS] = figure_text(field, said["default"])
+    return Constant(json.dumps(schema | {"examples": [example]}).encode())
 
 
 @functools.cache

@@ -75,6 +75,13 @@ def page(browser: Browser, service: Service) -> Iterator[Page]:
     assert [text for text in said if not REFUSED.search(text)] == []
 
 
+DEFAULTS = {
+    "reliability.detection_seconds": "5.0 min",
+    "targets.max_overhead_fraction": "5.00 %",
+    "parallelism.context": "1",
+}
+
+
 def field(page: Page, path: str) -> Locator:
     return page.locator(f"[id='{path}']")
 
@@ -123,6 +130,11 @@ def test_every_field_explains_itself_and_shows_its_error_beside_it(page: Page) -
         with page.expect_response(lambda response: response.status == 200):
             page.get_by_role("button", name="Start again").click()
         page.wait_for_selector("#fields:not(:has([aria-invalid]))")
+
+
+def test_a_field_that_is_left_open_shows_its_default_with_its_unit(page: Page) -> None:
+    shown = {path: field(page, path).get_attribute("placeholder") for path in DEFAULTS}
+    assert shown == DEFAULTS
 
 
 def test_a_slider_and_its_field_are_in_step(page: Page) -> None:

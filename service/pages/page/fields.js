@@ -174,7 +174,7 @@ export function described(schema, path) {
   return {
     description: said.description ?? "",
     choices: options.flatMap((option) => option.enum ?? []),
-    placeholder: [null, undefined].includes(said.default) ? "" : String(said.default),
+    placeholder: [null, undefined].includes(said.default) ? "" : (said["x-default-in-words"] ?? String(said.default)),
   };
 }
 
