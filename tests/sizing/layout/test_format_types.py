@@ -89,7 +89,7 @@ MEANS_SOMETHING_ELSE = {
     ("sizing/state/training.py", "full"): "recomputation",
     ("sizing/explore/layouts/partial.py", "full"): "recomputation",
     ("sizing/training/offload/offloaded.py", "full"): "recomputation",
-    ("sizing/training/time/step_time.py", "full"): "recomputation",
+    ("sizing/training/time/stage.py", "full"): "recomputation",
     ("sizing/training/memory/gpu_memory.py", "full"): "recomputation",
     ("sizing/validation/published_throughputs.py", "megatron"): "a framework",
     ("sizing/explore/techniques/planning.py", "full"): "recomputation",
