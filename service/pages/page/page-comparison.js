@@ -12,7 +12,7 @@ const MAX_COMPARED = 10;
 
 /** A choice of scenarios, and from two on their comparison. */
 export async function content(fragment) {
-  const chosen = fragment.split(",").filter(Boolean).slice(0, MAX_COMPARED);
+  const chosen = chosenIn(fragment);
   const known = [{ id: OWN, name: "The scenario of this tab" }, ...(await listed("v1/scenarios", 50))];
   const compared = chosen.length > 1 ? await answer(chosen) : element("p", {}, "Choose two or more.");
   return [
@@ -24,14 +24,20 @@ export async function content(fragment) {
 
 function choice(known, chosen) {
   const box = ({ id, name }) => {
-    const input = element("input", { type: "checkbox", value: id, checked: chosen.includes(id), onchange: (event) => choose(event.target, chosen) });
+    const input = element("input", { type: "checkbox", value: id, checked: chosen.includes(id), onchange: (event) => choose(event.target) });
     return element("li", {}, element("label", {}, input, name));
   };
   return element("ul", { class: "chosen", "aria-label": "Scenarios to compare" }, known.map(box));
 }
 
-function choose({ value, checked }, chosen) {
-  location.hash = (checked ? [...chosen, value] : chosen.filter((id) => id !== value)).join(",");
+function chosenIn(fragment) {
+  return fragment.split(",").filter(Boolean).slice(0, MAX_COMPARED);
+}
+
+/** Change the address, which may name more by now than this list was made with. */
+function choose({ value, checked }) {
+  const others = chosenIn(location.hash.slice(1)).filter((id) => id !== value);
+  location.hash = (checked ? [...others, value] : others).join(",");
 }
 
 async function answer(ids) {
