@@ -22,6 +22,8 @@ MAX_STAGES_OF_A_COUNT = 128
 
 SearchedDegree = Literal["tensor", "pipeline", "data", "expert"]
 SEARCHED_DEGREES: tuple[SearchedDegree, ...] = get_args(SearchedDegree)
+KeptDegree = SearchedDegree | Literal["shard_group"]
+"""What may stay of a scenario. A shard group that it leaves open is the framework's: all data ranks."""
 
 _DEGREES = ("tensor", "pipeline", "virtual_pipeline", "context", "data", "expert")
 

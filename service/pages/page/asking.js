@@ -17,11 +17,11 @@ export function asking(path, section, shown) {
     const mine = ++turn;
     section.setAttribute("aria-busy", "true");
     try {
-      const told = await sent("POST", path, question, WORDS);
+      const [told, fragment] = await Promise.all([sent("POST", path, question, WORDS), packed(question)]);
       if (mine !== turn) return;
       showProblems([]);
       section.replaceChildren(...shown(told));
-      history.replaceState(null, "", `#${await packed(question)}`);
+      history.replaceState(null, "", `#${fragment}`);
     } catch (error) {
       if (mine === turn) tell(section, error);
     }

@@ -12,6 +12,7 @@ from sizing.explore.layouts.layouts_request import LayoutsRequest, Objective
 from sizing.explore.layouts.ranking import layouts_of, nothing_fits
 from sizing.explore.layouts.search import Search, scenario_with
 from sizing.layout.degrees import SEARCHED_DEGREES, SearchedDegree, degrees_text
+from sizing.layout.formats import format_of
 from sizing.layout.resolved import resolved_model
 from sizing.provenance import Assumption
 from sizing.scenario import Scenario, open_degrees, scenario_from
@@ -91,7 +92,7 @@ def _in_best_layout(asked: Scenario, *, kept: tuple[SearchedDegree, ...]) -> Lai
         partial_recomputation=False,
         offload=None if judged.training.moves_off_gpu else False,
         expert_tensors=(),
-        kept_degrees=kept,
+        kept_degrees=kept if _searches_shard_groups(asked) else (*kept, "shard_group"),
         max_layouts=1,
     )
     try:
@@ -103,7 +104,8 @@ def _in_best_layout(asked: Scenario, *, kept: tuple[SearchedDegree, ...]) -> Lai
         raise _no_layout(report)
     recomputation = None if asked.training.micro_batch_size is None else best.recomputation
     laid_out = scenario_with(asked, best.parallelism, recomputation)
-    assumption = Assumption(field="parallelism", value=degrees_text(best.parallelism), reason=_reason(report))
+    reason = _reason(report, _words(asked, report.objective))
+    assumption = Assumption(field="parallelism", value=degrees_text(best.parallelism), reason=reason)
     return LaidOutScenario(
         scenario=laid_out,
         assumed=[assumption, *_judged_by(asked.training, judged.training, best.recomputation)],
@@ -112,7 +114,8 @@ def _in_best_layout(asked: Scenario, *, kept: tuple[SearchedDegree, ...]) -> Lai
 
 
 FIRST_VERSION_BY_TIME = 3
-"""Of the scenario's defaults: before it the layout with the fewest model-parallel GPUs was taken."""
+"""Of the scenario's defaults: before it the layout with the fewest model-parallel GPUs was taken, FSDP's shard group
+among them."""
 
 _WORDS: dict[Objective, str] = {
     "model-parallel-gpus": "has the fewest model-parallel GPUs",
@@ -124,6 +127,11 @@ def _objective(scenario: Scenario) -> Objective:
     """The time of a step, where it is known."""
     is_known = scenario.training.global_batch_size and resolve_node(scenario.cluster).spec.gpu
     return "step-time" if is_known and scenario.schema_version >= FIRST_VERSION_BY_TIME else "model-parallel-gpus"
+
+
+def _searches_shard_groups(scenario: Scenario) -> bool:
+    """Frameworks that shard over data ranks do so over all of them, unless somebody says a group."""
+    return scenario.schema_version < FIRST_VERSION_BY_TIME
 
 
 def _with_batch(scenario: Scenario) -> Training:
@@ -140,11 +148,19 @@ def _with_batch(scenario: Scenario) -> Training:
     return training.model_copy(update=batch)
 
 
-def _reason(report: LayoutsReport) -> str:
+def _words(asked: Scenario, objective: Objective) -> str:
+    """What is best of the layout that is taken. All that share tensors over data ranks have as many GPUs a copy."""
+    shards = "shard_group" in format_of(asked.checkpoint.format, asked.training.framework).takes
+    if objective == "model-parallel-gpus" and shards and not _searches_shard_groups(asked):
+        return "has the fewest pipeline and tensor ranks"
+    return _WORDS[objective]
+
+
+def _reason(report: LayoutsReport, words: str) -> str:
     gpus = counted_text(report.num_gpus, "GPU")
     if report.layouts:
         layouts = counted_text(report.num_fitting, "layout")
-        return f"left open: {_WORDS[report.objective]} of {layouts} found to fit {gpus}"
+        return f"left open: {words} of {layouts} found to fit {gpus}"
     return f"left open, and NOTHING FITS {gpus}: this comes nearest"
 
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 
 from sizing.errors import broken_rule, explain
 from sizing.former_names import with_new_names
-from sizing.layout.degrees import SearchedDegree
+from sizing.layout.degrees import KeptDegree
 from sizing.layout.parallelism import Degree, TensorDegree
 from sizing.scenario import Scenario
 from sizing.training.memory.memory_question import HEADROOM_FRACTION
@@ -95,8 +95,10 @@ class LayoutsRequest(BaseModel):
         description="Whether optimizer, weights and activations may lie in host memory where a layout does not fit, or "
         "less would be faster. Default: yes, unless training.offload of the scenario moves something: then it stays.",
     )
-    kept_degrees: Annotated[tuple[SearchedDegree, ...], Field(max_length=4)] = Field(
-        (), description="Degrees of the scenario that stay as they are. Default: none; all are searched."
+    kept_degrees: Annotated[tuple[KeptDegree, ...], Field(max_length=5)] = Field(
+        (),
+        description="Degrees of the scenario that stay as they are; a shard_group that it leaves open as frameworks "
+        "ship it, over all data ranks. Default: none; all are searched.",
     )
     even_stages: bool = Field(False, description="Whether only pipeline degrees that divide the layers are tried.")
     max_layouts: Annotated[int, Field(ge=1, le=1000)] = Field(

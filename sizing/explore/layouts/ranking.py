@@ -89,7 +89,7 @@ def _look_at(search: Search, candidates: list[Candidate], tally: Tally, progress
 
 def _best(request: LayoutsRequest, search: Search, tally: Tally) -> list[FoundLayout]:
     """The best by the objective. The storage is asked for those alone that are shown, where it does not decide."""
-    order = ranking(search.objective)
+    order = ranking(search.objective, shards_over_data=search.shards_over_data)
     if search.objective in OF_MEMORY_AND_TIME:
         return [search.found(each) for each in sorted(tally.fitting, key=order)[: request.max_layouts]]
     if search.objective == "goodput":

@@ -19,7 +19,7 @@ from sizing.explore.layouts.layouts_request import (
 )
 from sizing.explore.layouts.objectives import default_objective, model_parallel_gpus, require_inputs
 from sizing.layout import Parallelism
-from sizing.layout.degrees import DegreeSearch
+from sizing.layout.degrees import SEARCHED_DEGREES, DegreeSearch
 from sizing.layout.formats import CheckpointFormat, check_format, format_of
 from sizing.layout.layout import trained_inventory
 from sizing.model import ResolvedModel
@@ -189,13 +189,18 @@ class Search:
             given=scenario.parallelism,
             num_gpus=self.num_gpus,
             num_linked_gpus=node.spec.num_linked_gpus,
-            kept=request.kept_degrees,
+            kept=[name for name in SEARCHED_DEGREES if name in request.kept_degrees],
             contexts=sorted(set(request.contexts or (scenario.parallelism.context,))),
             zero_stages=_zero_stages(scenario, saved_as),
-            shard_groups=True,
+            shard_groups="shard_group" not in request.kept_degrees,
             expert_tensors=_expert_tensors(request, saved_as, model, has_time=has_time),
             even_stages=request.even_stages,
         )
+
+    @property
+    def shards_over_data(self) -> bool:
+        """Whether data ranks share the tensors, as in FSDP, so that layouts without other cuts come first."""
+        return "shard_group" in self.question.saved_as.takes
 
     def candidates(self) -> list[Candidate]:
         """Degrees that multiply to the GPUs, with the smallest microbatch and number of virtual stages to try.

@@ -150,6 +150,28 @@ def test_the_search_keeps_the_degrees_that_it_is_told_to() -> None:
     assert any("tensor 2 are ignored" in warning for warning in every.warnings)
 
 
+@pytest.mark.parametrize("framework", ["fsdp2", "torchtitan", "maxtext"])
+def test_frameworks_that_shard_do_so_over_all_data_ranks_and_cut_no_more_than_must_be(framework: str) -> None:
+    """As they ship it; each rank then reads its own share of a checkpoint, and not every group of ranks all of it."""
+    document = on_gpus("llama-3.1-8b", 64, training={"framework": framework})
+    scenario, (assumed, *_), _ = laid_out_document(document)
+    found = scenario.parallelism
+    assert (found.tensor, found.pipeline, found.data, found.shard_group) == (1, 1, 64, None)
+    assert "has the fewest pipeline and tensor ranks of" in assumed.sentence
+    report = answer(scenario)
+    assert report.restore.read_bytes == pytest.approx(report.checkpoint.total_bytes, rel=0.01)
+    before = laid_out_document(document | {"schema_version": 2}).scenario
+    assert before.parallelism.shard_group is not None
+
+
+def test_a_shard_group_that_is_given_stays() -> None:
+    document = on_gpus("llama-3.1-8b", 64, training={"framework": "fsdp2"}, parallelism={"shard_group": 8})
+    assert laid_out_document(document).scenario.parallelism.shard_group == 8
+    asked = document | {"parallelism": {"shard_group": 8, "data": 64}}
+    found = find_layouts({"scenario": asked, "kept_degrees": ["shard_group"], "max_layouts": 100}).layouts
+    assert {layout.parallelism.shard_group for layout in found} == {8}
+
+
 def test_python_answers_a_number_of_gpus_as_the_command_line_does() -> None:
     document = on_gpus("llama-3.1-405b", 2048, reliability={"mtbf_seconds": "3h"})
     scenario, assumed, nothing_fits = laid_out_document(document)
