@@ -152,7 +152,7 @@ def _words(asked: Scenario, objective: Objective) -> str:
     """What is best of the layout that is taken. All that share tensors over data ranks have as many GPUs a copy."""
     shards = "shard_group" in format_of(asked.checkpoint.format, asked.training.framework).takes
     if objective == "model-parallel-gpus" and shards and not _searches_shard_groups(asked):
-        return "has the fewest pipeline and tensor ranks"
+        return "has the fewest pipeline, tensor and expert ranks"
     return _WORDS[objective]
 
 

@@ -50,16 +50,16 @@ def model_parallel_gpus(parallelism: Parallelism, *, shard_group: int) -> int:
 def ranking(objective: Objective, *, shards_over_data: bool = False) -> Callable[[Any], tuple[float, ...]]:
     """The key by which layouts are sorted: the objective; then model-parallel GPUs, stages, ZeRO stage, memory.
 
-    Where data ranks share the tensors anyway, fewer tensor ranks come before less memory. Layouts whose figure is not
-    known come last, the shortest step first.
+    Where data ranks share the tensors anyway, fewer tensor and expert ranks come before less memory. Layouts whose
+    figure is not known come last, the shortest step first.
     """
     figure = OBJECTIVES[objective]
 
     def key(layout: Any) -> tuple[float, ...]:
         value, degrees = figure(layout), layout.parallelism
         known = (math.inf, layout.step_seconds or math.inf) if value is None else (value, 0.0)
-        tensor = degrees.tensor if shards_over_data else 0
-        cuts = (layout.model_parallel_gpus, degrees.pipeline, degrees.zero_stage or 0, tensor)
+        further = (degrees.tensor, degrees.expert) if shards_over_data else ()
+        cuts = (layout.model_parallel_gpus, degrees.pipeline, degrees.zero_stage or 0, *further)
         return (*known, *cuts, layout.gpu_bytes)
 
     return key

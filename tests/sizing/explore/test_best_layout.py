@@ -157,11 +157,16 @@ def test_frameworks_that_shard_do_so_over_all_data_ranks_and_cut_no_more_than_mu
     scenario, (assumed, *_), _ = laid_out_document(document)
     found = scenario.parallelism
     assert (found.tensor, found.pipeline, found.data, found.shard_group) == (1, 1, 64, None)
-    assert "has the fewest pipeline and tensor ranks of" in assumed.sentence
+    assert "has the fewest pipeline, tensor and expert ranks of" in assumed.sentence
     report = answer(scenario)
     assert report.restore.read_bytes == pytest.approx(report.checkpoint.total_bytes, rel=0.01)
     before = laid_out_document(document | {"schema_version": 2}).scenario
     assert before.parallelism.shard_group is not None
+
+
+def test_experts_are_shared_as_other_tensors_are_where_that_fits() -> None:
+    found = laid_out_document(on_gpus("qwen3-235b-a22b", 256, training={"framework": "torchtitan"})).scenario
+    assert (found.parallelism.expert, found.parallelism.tensor, found.parallelism.data) == (1, 1, 256)
 
 
 def test_a_shard_group_that_is_given_stays() -> None:
